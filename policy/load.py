@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read policy files strictly: unknown keys, duplicate keys and surprising scalars are refused.
+
+The only module of `policy` that reads files. Messages name the file, the line and the rule.
+"""
+
+from __future__ import annotations
+
+import re
+from importlib import resources
+from pathlib import Path
+from typing import Any, TypeVar
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+ModelT = TypeVar("ModelT", bound=BaseModel)
+
+
+class PolicyError(Exception):
+    """A policy file is wrong. The message says where and what to do."""
+
+
+class _Strict(yaml.CSafeLoader):
+    """YAML 1.2-like: only true/false are booleans, no octal or sexagesimal numbers, no dates."""
+
+
+_Strict.yaml_implicit_resolvers = {
+    first: [(tag, rx) for tag, rx in pairs if tag in ("tag:yaml.org,2002:null",)]
+    for first, pairs in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+_Strict.add_implicit_resolver("tag:yaml.org,2002:bool", re.compile(r"^(?:true|false)$"), list("tf"))
+_Strict.add_implicit_resolver(
+    "tag:yaml.org,2002:int", re.compile(r"^-?(?:0|[1-9][0-9]*)$"), list("-0123456789")
+)
+_Strict.add_implicit_resolver(
+    "tag:yaml.org,2002:float", re.compile(r"^-?(?:0|[1-9][0-9]*)\.[0-9]+$"), list("-0123456789")
+)
+
+
+def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict[Any, Any]:
+    seen: set[Any] = set()
+    for key, _ in node.value:
+        name = loader.construct_object(key)  # type: ignore[no-untyped-call]
+        if name in seen:
+            raise PolicyError(f"{_place(key.start_mark)}: key `{name}` is given twice; keep one")
+        seen.add(name)
+    return loader.construct_mapping(node, deep=True)
+
+
+_Strict.add_constructor("tag:yaml.org,2002:map", _mapping)
+
+
+def _place(mark: yaml.Mark) -> str:
+    return f"{mark.name}:{mark.line + 1}"
+
+
+def parse(text: str, name: str) -> Any:
+    """Return the data of a YAML text; `name` stands in messages. Raises PolicyError."""
+    loader = _Strict(text)
+    loader.name = name
+    try:
+        return loader.get_single_data()  # type: ignore[no-untyped-call]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        place = f"{name}:{mark.line + 1}" if mark else name
+        raise PolicyError(f"{place}: {error.problem or 'not valid YAML'}") from None
+    finally:
+        loader.dispose()  # type: ignore[no-untyped-call]
+
+
+def build(model: type[ModelT], data: Any, name: str) -> ModelT:
+    """Return `data` as a model. Raises PolicyError naming the first wrong key."""
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise PolicyError(f"{name}: `{where}`: {first['msg'].lower()}") from None
+
+
+def default(model: type[ModelT], file: str) -> ModelT:
+    """Return a file of `policy/defaults` as a model."""
+    text = resources.files("policy").joinpath("defaults", file).read_text("utf-8")
+    return build(model, parse(text, file), file)
+
+
+def read(model: type[ModelT], path: Path) -> ModelT:
+    """Return a policy file of a user as a model. Raises PolicyError."""
+    try:
+        text = path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise PolicyError(f"{path}: cannot be read: {error}") from None
+    return build(model, parse(text, str(path)), str(path))

@@ -1,0 +1,330 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nouns of Lockgate: plans, rights, decisions, changes, judgements.
+
+Only data lives here. Models that cross an edge (a socket, a file, an agent) are frozen pydantic
+models; values that stay inside are frozen dataclasses. Nothing here decides anything.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+
+
+class Verdict(str, Enum):
+    """Gate 1's answer, from the mildest to the strictest."""
+
+    ALLOW = "allow"
+    REPORT = "report"
+    ASK = "ask"
+    DENY = "deny"
+
+
+class Tier(str, Enum):
+    """The four permission tiers of safety-guardrails.md."""
+
+    SAFE = "safe"
+    CAUTION = "caution"
+    DANGER = "danger"
+    FORBIDDEN = "forbidden"
+
+
+class Access(str, Enum):
+    """What the kernel lets a call do with the workspace."""
+
+    NONE = "none"
+    READ = "read"
+    WRITE = "write"
+
+
+class Network(str, Enum):
+    """What the kernel lets a call reach."""
+
+    NONE = "none"
+
+
+_VERDICTS = list(Verdict)
+_TIERS = list(Tier)
+_ACCESSES = list(Access)
+
+
+def strictest(verdicts: Iterable[Verdict]) -> Verdict:
+    """Return the strictest verdict; no verdict at all means ASK (never ALLOW)."""
+    ranked = sorted(verdicts, key=_VERDICTS.index)
+    return ranked[-1] if ranked else Verdict.ASK
+
+
+def worst(tiers: Iterable[Tier]) -> Tier:
+    """Return the most dangerous tier; no tier at all means DANGER."""
+    ranked = sorted(tiers, key=_TIERS.index)
+    return ranked[-1] if ranked else Tier.DANGER
+
+
+class Frozen(BaseModel):
+    """A frozen model that refuses what it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Limits(Frozen):
+    """Bounds of one call."""
+
+    seconds: Annotated[float, Field(gt=0, le=86_400)] = 120.0
+    """Wall-clock time of the command."""
+    answer_bytes: Annotated[int, Field(ge=0)] = 1_000_000
+    """Output per stream that comes back in the answer; the whole goes to a file."""
+    output_bytes: Annotated[int, Field(ge=0)] = 256_000_000
+    """Output per stream that is kept at all; a call that writes more is ended."""
+    changed_files: Annotated[int, Field(ge=0)] = 50_000
+    changed_bytes: Annotated[int, Field(ge=0)] = 2_000_000_000
+
+    def meet(self, other: Limits) -> Limits:
+        """Return the narrower of both, field by field."""
+        return Limits(
+            **{k: min(getattr(self, k), getattr(other, k)) for k in type(self).model_fields}
+        )
+
+
+class Rights(Frozen):
+    """What the kernel will let a call do. The default is nothing (absence means less)."""
+
+    workspace: Access = Access.NONE
+    network: Network = Network.NONE
+    limits: Limits = Limits()
+
+    def meet(self, other: Rights) -> Rights:
+        """Return the intersection: never wider than either."""
+        return Rights(
+            workspace=min(self.workspace, other.workspace, key=_ACCESSES.index),
+            network=Network.NONE,
+            limits=self.limits.meet(other.limits),
+        )
+
+
+class EditStep(BaseModel):
+    """One replacement of MultiEdit."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    old_string: str
+    new_string: str
+    replace_all: bool = False
+
+
+class Params(BaseModel):
+    """Parameters of a tool call, under the names that coding agents use.
+
+    Fields that Lockgate does not know are kept (they count for the digest) and have no effect.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", populate_by_name=True)
+
+    command: str | None = None
+    timeout: Annotated[float, Field(gt=0)] | None = None
+    """Milliseconds, as coding agents send it."""
+    run_in_background: bool = False
+    file_path: str | None = None
+    content: str | None = None
+    old_string: str | None = None
+    new_string: str | None = None
+    replace_all: bool = False
+    edits: tuple[EditStep, ...] = ()
+    offset: Annotated[int, Field(ge=0)] | None = None
+    limit: Annotated[int, Field(ge=0)] | None = None
+    path: str | None = None
+    pattern: str | None = None
+    glob: str | None = None
+    type: str | None = None
+    output_mode: Literal["content", "files_with_matches", "count"] | None = None
+    ignore_case: Annotated[bool, Field(alias="-i")] = False
+    line_numbers: Annotated[bool, Field(alias="-n")] = False
+    after: Annotated[int | None, Field(alias="-A", ge=0)] = None
+    before: Annotated[int | None, Field(alias="-B", ge=0)] = None
+    around: Annotated[int | None, Field(alias="-C", ge=0)] = None
+    head_limit: Annotated[int, Field(ge=0)] | None = None
+    multiline: bool = False
+    ignore: tuple[str, ...] = ()
+
+
+Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
+
+
+class ActionPlan(Frozen):
+    """What an agent wants to do: policy-check.md's ActionPlan, and who asks from where."""
+
+    tool: Name
+    params: Params = Params()
+    intent: str = ""
+    derived_from: str | None = None
+    agent: Name = "main"
+    role: Name | None = None
+    user: Name = "default"
+    workspace: str
+    """Absolute path of the registered workspace on the host."""
+    cwd: str | None = None
+    """Absolute path the call starts in; None is the workspace's root."""
+
+    def digest(self) -> str:
+        """Return the SHA-256 of the plan in canonical form (approvals are bound to it)."""
+        text = json.dumps(
+            self.model_dump(mode="json", by_alias=True), sort_keys=True, separators=(",", ":")
+        )
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+class MatchedRule(Frozen):
+    """A rule that matched, with what triggered it (policy-check.md, PolicyCheckResult)."""
+
+    rule_id: str
+    rule_name: str
+    trigger_type: Literal["file_pattern", "command_pattern", "keyword"]
+    trigger_match: str
+
+
+class Enforcement(Frozen):
+    """What a matched rule demands (policy-check.md, PolicyCheckResult.enforcement)."""
+
+    decision: Literal["allow", "deny", "allow_with_constraints"]
+    check_id: str | None = None
+    denied_path: str = ""
+    allowed_path: str = ""
+    required_fields: tuple[str, ...] = ()
+    next_action_template: dict[str, Any] | None = None
+
+
+class LayerAnswer(Frozen):
+    """One layer's verdict with its reason, for `explain`."""
+
+    layer: str
+    verdict: Verdict
+    reason: str
+    rule: str = ""
+
+
+class Decision(Frozen):
+    """Gate 1's answer."""
+
+    verdict: Verdict
+    tier: Tier
+    rights: Rights
+    layers: tuple[LayerAnswer, ...]
+    matched_rules: tuple[MatchedRule, ...] = ()
+    enforcement: Enforcement | None = None
+    message: str
+    """One line: what, why, which rule, and what to do instead."""
+    named_deletions: tuple[str, ...] = ()
+    """Paths (relative to the workspace) that the plan itself says it deletes; `**` is anything."""
+
+    @property
+    def allowed(self) -> bool:
+        """Whether the call may run without asking a person."""
+        return self.verdict in (Verdict.ALLOW, Verdict.REPORT)
+
+    @property
+    def rules(self) -> tuple[str, ...]:
+        """Names of the rules that decided, the strictest layer's first."""
+        said = [a.rule for a in self.layers if a.rule and a.verdict is self.verdict]
+        rest = [a.rule for a in self.layers if a.rule and a.verdict is not self.verdict]
+        ids = [m.rule_id for m in self.matched_rules]
+        return tuple(dict.fromkeys([*ids, *said, *rest]))
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """A registered workspace."""
+
+    path: str
+    """Absolute, resolved path on the host."""
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What gate 1 knows beside the plan. Facts only, gathered by the caller."""
+
+    workspaces: tuple[Workspace, ...]
+    home: str = "/nonexistent"
+    """Home directory of the user on the host."""
+
+
+class Kind(str, Enum):
+    """What happened to one path."""
+
+    CREATED = "created"
+    MODIFIED = "modified"
+    DELETED = "deleted"
+    RENAMED = "renamed"
+    """The path is new, `source` is gone; given for a directory and for all that it holds."""
+    META = "meta"
+    """Only mode, owner or extended attributes changed."""
+
+
+class FileType(str, Enum):
+    """Type of a file system object."""
+
+    FILE = "file"
+    DIRECTORY = "directory"
+    SYMLINK = "symlink"
+    SPECIAL = "special"
+    """Device node, socket or FIFO."""
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One path that a transaction changed. Paths are relative to the workspace's root, joined with
+    `/`, and may hold surrogates where a name is not UTF-8 (as os.fsdecode gives them)."""
+
+    path: str
+    kind: Kind
+    type: FileType
+    """Type after the change; for a deletion, before it."""
+    source: str | None = None
+    """For RENAMED: the path before."""
+    size: int = 0
+    """Bytes after the change."""
+    mode: int = 0
+    """Permission bits (07777) after the change."""
+    target: str | None = None
+    """For a symlink: what it points to after the change."""
+    hidden: bool = False
+    """The path was masked in the cell (a secret): the call could not see what it replaced."""
+    conflict: bool = False
+    """The real file changed while the call ran."""
+    ignored: bool = False
+    """Git ignores the path, so that it counts as rebuildable."""
+    before_text: str | None = None
+    """For the few files that gate 2 reads (git configuration): text before, None if absent."""
+    after_text: str | None = None
+
+
+class Outcome(str, Enum):
+    """What gate 2 says of a whole transaction, from the mildest to the strictest."""
+
+    LAND = "land"
+    HOLD = "hold"
+    DISCARD = "discard"
+
+
+@dataclass(frozen=True, slots=True)
+class PathReason:
+    """Why one path is held or refused."""
+
+    path: str
+    outcome: Outcome
+    rule: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """Gate 2's answer for one transaction."""
+
+    outcome: Outcome
+    reasons: tuple[PathReason, ...] = field(default=())
+    message: str = ""
+    """One short text for the agent: what was refused, and what to do instead. Empty for LAND."""
