@@ -24,6 +24,10 @@ class PolicyError(Exception):
 class _Strict(yaml.CSafeLoader):
     """YAML 1.2-like: only true/false are booleans, no octal or sexagesimal numbers, no dates."""
 
+    def __init__(self, text: str, name: str) -> None:
+        super().__init__(text)
+        self.source = name
+
 
 _Strict.yaml_implicit_resolvers = {
     first: [(tag, rx) for tag, rx in pairs if tag in ("tag:yaml.org,2002:null",)]
@@ -42,9 +46,11 @@ _Strict.add_implicit_resolver(
 def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: set[Any] = set()
     for key, _ in node.value:
-        name = loader.construct_object(key)  # type: ignore[no-untyped-call]
+        name = loader.construct_object(key)
         if name in seen:
-            raise PolicyError(f"{_place(key.start_mark)}: key `{name}` is given twice; keep one")
+            raise PolicyError(
+                f"{loader.source}:{key.start_mark.line + 1}: key `{name}` is given twice; keep one"
+            )
         seen.add(name)
     return loader.construct_mapping(node, deep=True)
 
@@ -52,22 +58,17 @@ def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict[Any, Any]:
 _Strict.add_constructor("tag:yaml.org,2002:map", _mapping)
 
 
-def _place(mark: yaml.Mark) -> str:
-    return f"{mark.name}:{mark.line + 1}"
-
-
 def parse(text: str, name: str) -> Any:
     """Return the data of a YAML text; `name` stands in messages. Raises PolicyError."""
-    loader = _Strict(text)
-    loader.name = name
+    loader = _Strict(text, name)
     try:
-        return loader.get_single_data()  # type: ignore[no-untyped-call]
+        return loader.get_single_data()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}" if mark else name
         raise PolicyError(f"{place}: {error.problem or 'not valid YAML'}") from None
     finally:
-        loader.dispose()  # type: ignore[no-untyped-call]
+        loader.dispose()
 
 
 def build(model: type[ModelT], data: Any, name: str) -> ModelT:
