@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call, an undo and a stop answer. Typed, frozen, and safe to print."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+from pydantic import ConfigDict
+
+from policy.model import Frozen, Tier, Verdict
+
+
+class Ending(str, Enum):
+    """How far a call came."""
+
+    RAN = "ran"
+    """The command ran to an end of its own."""
+    TIMED_OUT = "timed-out"
+    FLOODED = "flooded"
+    """It wrote more output than its rights allow and was ended."""
+    CANCELLED = "cancelled"
+    """A person or a stop ended it."""
+    DENIED = "denied"
+    """Gate 1 refused it; nothing ran."""
+    NOT_APPROVED = "not-approved"
+    """Gate 1 asked and nobody, or a person's no, answered; nothing ran."""
+    RUNNING = "running"
+    """A background call that has been started and goes on."""
+
+
+class ChangeView(Frozen):
+    """One changed path as it is shown. Names that are not UTF-8 are escaped (backslashreplace)."""
+
+    path: str
+    kind: str
+    type: str
+    source: str | None = None
+    outcome: str | None = None
+    """hold or discard where gate 2 objects to this path."""
+    reason: str | None = None
+
+
+class CallResult(Frozen):
+    """The answer to one call (also one line of `lockgate replay --json`)."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    id: str
+    tool: str
+    verdict: Verdict
+    tier: Tier
+    rules: tuple[str, ...]
+    message: str
+    """What an agent should read: a refusal with what to do instead, or notes; empty if all is well."""
+    ending: Ending
+    judgement: str | None = None
+    """land, hold, discard; None when the call had no writable layer or did not run."""
+    landed: bool = False
+    changes: tuple[ChangeView, ...] = ()
+    exit_status: int | None = None
+    """As the shell gives it: 128+n for signal n; 124 on a time limit; None when nothing ran."""
+    stdout: str = ""
+    stderr: str = ""
+    """Text made safe for a terminal and cut at the limit with a note."""
+    stdout_file: str | None = None
+    stderr_file: str | None = None
+    """Where the whole output is, when it was cut."""
+    ms: float = 0.0
+    value: dict[str, Any] | None = None
+    """Structured result of a file tool."""
+
+
+class UndoResult(Frozen):
+    """What an undo did: a landing of its own, with its own id, that can be undone in turn."""
+
+    id: str
+    undone: str
+    changes: tuple[ChangeView, ...]
+
+
+class StopReport(Frozen):
+    """What a stop ended and what, if anything, it could not."""
+
+    reason: str
+    killed: tuple[str, ...]
+    left: tuple[str, ...]
+    last: tuple[str, ...] = ()
+    """The last five actions, newest first."""
+    rollback: tuple[str, ...] = ()
+    """Commands that undo the landed ones among them."""
