@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The few ways in which the sandbox itself fails.
+
+A refusal and a failed command are results, never exceptions. What is raised here means that
+Lockgate could not do its own part; whoever catches it at the outermost edge refuses the call.
+Messages are one line, lower case: what failed, on what, and what to do.
+"""
+
+from __future__ import annotations
+
+
+class SandboxError(Exception):
+    """Lockgate could not do its part; the call must not run or land."""
+
+
+class Unavailable(SandboxError):
+    """Something that this host must offer is missing: an engine, a package, a permission."""
+
+
+class NotEnforced(SandboxError):
+    """What exists differs from what was planned, so a promised limit would not hold."""
+
+
+class Stopped(SandboxError):
+    """The stop latch is set; only a person's `resume` clears it."""
+
+
+class BadInput(SandboxError):
+    """A caller passed something that cannot be carried out as asked."""
+
+
+class ImageProblem(SandboxError):
+    """An image is missing, of another version, or lacks what a cell or keeper needs."""
