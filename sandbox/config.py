@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of one user's Lockgate, read from `config.yaml`, and where its folders are.
+
+Every key is optional. A key that Lockgate does not know is refused with its line.
+"""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Annotated
+
+from pydantic import Field
+
+from policy.load import PolicyError, read
+from policy.model import Frozen, Limits
+from sandbox.dirs import Dirs
+from sandbox.errors import BadInput
+
+__all__ = ["CellSettings", "Dirs", "IdleSettings", "Lifetime", "Settings", "load_settings"]
+
+MIB = 1024 * 1024
+
+
+class Lifetime(str, Enum):
+    """How long a cell lives."""
+
+    RESIDENT = "resident"
+    """One cell per agent, warm between calls."""
+    DISPOSABLE = "disposable"
+    """A fresh cell per call."""
+
+
+class CellSettings(Frozen):
+    """What one cell may use of the host."""
+
+    memory_mib: Annotated[int, Field(ge=64)] = 4096
+    """Memory of all processes of a cell together, in MiB; there is no swap."""
+    cpus: Annotated[float, Field(gt=0)] = 4.0
+    """Processors that a cell may keep busy; never more than the host has."""
+    pids: Annotated[int, Field(ge=32)] = 1024
+    """Processes and threads of a cell."""
+    open_files: Annotated[int, Field(ge=64)] = 65_536
+    """File descriptors of one process."""
+    tmp_mib: Annotated[int, Field(ge=1)] = 1024
+    """Size of the cell's own /tmp, in MiB (its pages count as memory)."""
+
+
+class IdleSettings(Frozen):
+    """When what nobody uses goes away."""
+
+    cell_seconds: Annotated[float, Field(gt=0)] = 900.0
+    """A cell without a call for this long is removed."""
+    supervisor_seconds: Annotated[float, Field(gt=0)] = 1800.0
+    """A supervisor without a client, a call or a background call for this long ends."""
+
+
+class Settings(Frozen):
+    """The settings file. What it does not say keeps its default."""
+
+    runtime: str | None = None
+    """Name of the engine's runtime for cells (`runc`, `runsc`, ...); none: the engine's default."""
+    lifetime: Lifetime = Lifetime.RESIDENT
+    """How long a cell lives: `resident` or `disposable`."""
+    image: str | None = None
+    """Name of the cell image; none: the one that `lockgate image build` makes."""
+    limits: Limits = Limits()
+    """Bounds of every call; a call, a role or a rule may only narrow them."""
+    cell: CellSettings = CellSettings()
+    """What one cell may use of the host."""
+    idle: IdleSettings = IdleSettings()
+    """When what nobody uses goes away."""
+    undo_mib: Annotated[int, Field(ge=0)] = 2048
+    """Before-images kept per workspace, in MiB; the oldest go first."""
+    approval_seconds: Annotated[float, Field(gt=0)] = 1800.0
+    """How long a question waits for a person before it counts as a no."""
+
+
+def load_settings(dirs: Dirs) -> Settings:
+    """Return the user's settings, or the defaults when there is no file. Raises BadInput."""
+    if not dirs.settings.exists():
+        return Settings()
+    try:
+        if not dirs.settings.read_text("utf-8").strip():
+            return Settings()
+        return read(Settings, dirs.settings)
+    except (PolicyError, OSError, UnicodeDecodeError) as error:
+        raise BadInput(_with_line(str(error), dirs)) from None
+
+
+def _with_line(message: str, dirs: Dirs) -> str:
+    """Return the message with the line of the key that it names, if it does not say it yet."""
+    name = str(dirs.settings)
+    found = re.match(rf"{re.escape(name)}: `(?P<key>[^`]*)`", message)
+    if not found:
+        return message
+    last = found["key"].rsplit(".", 1)[-1]
+    for number, line in enumerate(dirs.settings.read_text("utf-8").split("\n"), start=1):
+        if re.match(rf"""[\s{{,]*["']?{re.escape(last)}["']?\s*:""", line):
+            return message.replace(f"{name}:", f"{name}:{number}:", 1)
+    return message
