@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build, name and check the images of cells and keepers.
+
+An image's tag ends in a digest of its recipe and of the code inside, so that two versions of
+Lockgate on one host never share one, and a check is a look at labels. Which base is used and how
+it is had is `sandbox.base`; nothing here starts a cell.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import importlib.metadata
+import importlib.util
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import docker
+import docker.errors
+from docker.models.images import Image
+
+from sandbox.base import ensure_base, pull, split_tag
+from sandbox.dirs import Dirs
+from sandbox.errors import BadInput, ImageProblem
+from sandbox.progress import Progress
+
+CELL = "lockgate/cell"
+KEEPER = "lockgate/keeper"
+
+LABEL_ROLE = "org.lockgate.role"
+"""`cell` or `keeper`."""
+LABEL_CODE = "org.lockgate.code"
+"""Digest of the code under /cell."""
+LABEL_FROM = "org.lockgate.from"
+"""The image that it was made from, as the user named it."""
+LABEL_VERSION = "org.lockgate.version"
+"""The version of Lockgate that built it, for people."""
+LABEL_PROBE = "org.lockgate.probe"
+"""On containers: made to look into an image, of no use after that."""
+
+PROBE_SECONDS = 60
+"""A new image must answer within this time."""
+OLDEST_PYTHON = (3, 9)
+
+Files = dict[str, bytes]
+"""Contents by relative name."""
+
+_HERE = Path(__file__).parent
+_DIGITS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The names of the images that this version of Lockgate uses."""
+
+    cell: str
+    keeper: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInfo:
+    """One image of Lockgate's on the engine."""
+
+    tag: str
+    role: str
+    version: str
+    made_from: str
+    size: int
+    """In bytes, with the layers that it shares."""
+    current: bool
+    """Whether it holds this version's code."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellImage:
+    """A cell image that was built and looked into."""
+
+    tag: str
+    python: str
+    without: tuple[str, ...]
+    """Usual tools that it lacks."""
+
+
+def recipes() -> Path:
+    """Return the folder with the Dockerfiles: beside the packages, or inside an installed one."""
+    installed = _HERE / "images_data"
+    return installed if installed.is_dir() else _HERE.parent / "images"
+
+
+def code_digest() -> str:
+    """Return the digest over names and contents of the code that goes into both images."""
+    return _digest(_code())
+
+
+def names() -> Images:
+    """Return the tags that this version's images have, whether they exist or not."""
+    return _names(_code())
+
+
+def _names(code: Files) -> Images:
+    recipe = _recipe_files("cell") | _recipe_files("keeper")
+    digest = _digest(recipe | {f"cell/{name}": data for name, data in code.items()})
+    return Images(f"{CELL}:{digest[:_DIGITS]}", f"{KEEPER}:{digest[:_DIGITS]}")
+
+
+def ensure_images(client: docker.DockerClient, progress: Progress) -> Images:
+    """Return this version's images, built first where they are missing.
+
+    Takes milliseconds when they exist. Only one process of a user builds at a time; the others
+    wait for it. Raises ImageProblem, or Unavailable when no base image can be had.
+    """
+    code = _code()
+    wanted = _names(code)
+    if _both_there(client, wanted):
+        return wanted
+    with _build_lock():
+        if _both_there(client, wanted):  # somebody else built them while we waited
+            return wanted
+        base = ensure_base(client, progress)
+        progress.step("building the keeper image")
+        _build(client, "keeper", base, wanted.keeper, code, progress, tools="all")
+        progress.step("building the cell image")
+        _build(client, "cell", base, wanted.cell, code, progress, tools="all")
+        probe(client, wanted.cell)
+    return wanted
+
+
+def build_cell_image(
+    client: docker.DockerClient, from_image: str, tag: str, progress: Progress
+) -> CellImage:
+    """Make a cell image of any Debian- or Alpine-like image with python3 and bash.
+
+    What can be installed is; what is missing in the end is told, not an error. The image of that
+    name is replaced only by one that was looked into. Raises BadInput or ImageProblem.
+    """
+    source = _source(client, from_image, progress)
+    if tag in (*_tags(source), from_image):
+        raise BadInput(f"`{tag}` names the image to start from: choose another `--tag`")
+    if volumes := source.attrs.get("Config", {}).get("Volumes"):
+        raise ImageProblem(
+            f"image `{from_image}` declares volumes ({', '.join(sorted(volumes))}), places that "
+            "could be written outside a transaction: use one that declares none"
+        )
+    candidate = f"{CELL}:candidate-{os.getpid()}"
+    with _build_lock():
+        progress.step(f"building a cell image from {from_image}")
+        try:
+            _build(client, "cell", from_image, candidate, _code(), progress, tools="available")
+            found = probe(client, candidate)
+            repository, name = split_tag(tag)
+            client.images.get(candidate).tag(repository, name)
+        finally:
+            _untag(client, candidate)
+    return CellImage(tag, found.python, found.without)
+
+
+def check_image(client: docker.DockerClient, tag: str) -> str | None:
+    """Return what is wrong with an image of ours, in one line with its remedy, or None."""
+    try:
+        labels = client.images.get(tag).labels
+    except docker.errors.ImageNotFound:
+        return f"image `{tag}` is missing: run `lockgate image build`"
+    except docker.errors.APIError as error:
+        return f"image `{tag}` cannot be looked at: {error.explanation or error}"
+    if LABEL_ROLE not in labels:
+        return (
+            f"image `{tag}` was not made by Lockgate: "
+            f"run `lockgate image build --from {tag} --tag NEW`"
+        )
+    if labels.get(LABEL_CODE) != code_digest():
+        made_from = labels.get(LABEL_FROM, "IMAGE")
+        return (
+            f"image `{tag}` holds the code of another version ({labels.get(LABEL_VERSION, '?')}): "
+            f"run `lockgate image build --from {made_from} --tag {tag}`"
+        )
+    return None
+
+
+def list_images(client: docker.DockerClient) -> tuple[ImageInfo, ...]:
+    """Return every tagged image of Lockgate's, those of this version first."""
+    found = [
+        ImageInfo(
+            tag=tag,
+            role=image.labels.get(LABEL_ROLE, ""),
+            version=image.labels.get(LABEL_VERSION, ""),
+            made_from=image.labels.get(LABEL_FROM, ""),
+            size=int(image.attrs.get("Size", 0)),
+            current=image.labels.get(LABEL_CODE) == code_digest(),
+        )
+        for image in client.images.list(filters={"label": LABEL_ROLE})
+        for tag in _tags(image)
+    ]
+    return tuple(sorted(found, key=lambda info: (not info.current, info.role, info.tag)))
+
+
+def remove_images(client: docker.DockerClient, *, old_only: bool) -> tuple[str, ...]:
+    """Remove Lockgate's own images that no container uses and return their tags.
+
+    `old_only` keeps those of this version. Images under names that a user chose stay.
+    """
+    removed = []
+    for info in list_images(client):
+        ours = split_tag(info.tag)[0] in (CELL, KEEPER)
+        if ours and not (old_only and info.current) and _untag(client, info.tag):
+            removed.append(info.tag)
+    return tuple(removed)
+
+
+_PROBE = """
+import json, os, shutil, sys
+sys.path.insert(0, "/")
+import cell
+modules = ("pip", "venv", "ensurepip", "pytest")
+tools = "bash git node npm rg jq make gcc patch curl unzip less ps".split()
+def importable(name):
+    try:
+        __import__(name)
+    except ImportError:
+        return False
+    return True
+privileged = []
+for folder, _, files in os.walk("/usr"):
+    for name in files:
+        path = os.path.join(folder, name)
+        if os.lstat(path).st_mode & 0o6000 and not os.path.islink(path):
+            privileged.append(path)
+print(json.dumps({
+    "python": sys.version.split()[0],
+    "tuple": sys.version_info[:2],
+    "bash": bool(shutil.which("bash")),
+    "privileged": privileged,
+    "without": [tool for tool in tools if not shutil.which(tool)]
+    + [module for module in modules if not importable(module)],
+}))
+"""
+
+
+def probe(client: docker.DockerClient, tag: str) -> CellImage:
+    """Start a container of a cell image as a cell would be started, and see what it has.
+
+    Raises ImageProblem when it could not serve as a cell.
+    """
+    container = client.containers.create(
+        tag,
+        ["python3", "-I", "-B", "-c", _PROBE],
+        user="10000:10000",
+        network_mode="none",
+        read_only=True,
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges"],
+        pids_limit=64,
+        mem_limit="512m",
+        labels={LABEL_PROBE: "1"},
+    )
+    try:
+        container.start()
+        code = container.wait(timeout=PROBE_SECONDS)["StatusCode"]
+        output = container.logs(stdout=True, stderr=True).decode(errors="replace").strip()
+    except (docker.errors.APIError, OSError) as error:
+        raise ImageProblem(f"image `{tag}` does not start: {_reason(error)}") from None
+    finally:
+        container.remove(force=True)
+    last = output.splitlines()[-1] if output else "no output"
+    if code != 0:
+        raise ImageProblem(f"image `{tag}` cannot serve as a cell: {last}")
+    found = json.loads(last)
+    if tuple(found["tuple"]) < OLDEST_PYTHON:
+        raise ImageProblem(f"image `{tag}` has python {found['python']}; 3.9 or newer is needed")
+    if not found["bash"]:
+        raise ImageProblem(f"image `{tag}` has no bash, which cells run commands with")
+    if found["privileged"]:
+        raise ImageProblem(f"image `{tag}` lends rights to whoever runs `{found['privileged'][0]}`")
+    return CellImage(tag, found["python"], tuple(found["without"]))
+
+
+# How an image is put together
+
+
+def _build(
+    client: docker.DockerClient,
+    role: str,
+    base: str,
+    tag: str,
+    code: Files,
+    progress: Progress,
+    *,
+    tools: str,
+) -> None:
+    labels = {
+        LABEL_ROLE: role,
+        LABEL_CODE: _digest(code),
+        LABEL_FROM: base,
+        LABEL_VERSION: _version(),
+    }
+    messages = client.api.build(
+        fileobj=_context(role, code),
+        custom_context=True,
+        dockerfile=f"{role}.Dockerfile",
+        tag=tag,
+        rm=True,
+        forcerm=True,
+        decode=True,
+        labels=labels,
+        buildargs={"BASE": base, **({"TOOLS": tools} if role == "cell" else {}), **_proxies()},
+        use_config_proxy=True,
+        network_mode=_build_network(client),
+    )
+    ours = ""
+    try:
+        for message in messages:
+            for line in str(message.get("stream", "")).splitlines():
+                progress.detail(line)
+                if "lockgate: error: " in line:
+                    ours = line.split("lockgate: error: ", 1)[1].removesuffix("\x1b[0m")
+            if "error" in message:
+                raise ImageProblem(f"image `{tag}`: {ours or message['error']}")
+    except (docker.errors.APIError, OSError) as error:
+        raise ImageProblem(f"image `{tag}` cannot be built: {_reason(error)}") from None
+    if client.images.get(tag).labels.get(LABEL_CODE) != labels[LABEL_CODE]:
+        raise ImageProblem(f"image `{tag}` was built without its labels: the engine ignores them")
+
+
+def _context(role: str, code: Files) -> io.BytesIO:
+    """Return the build context as a tar archive that depends on contents alone."""
+    files = dict(_recipe_files(role))
+    files |= {f"cell/{name}": data for name, data in code.items()}
+    if role == "keeper":
+        files |= {f"lib/watchdog/{name}": data for name, data in _watchdog().items()}
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for name, data in sorted(files.items()):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(data), 0o644
+            tar.addfile(entry, io.BytesIO(data))
+    archive.seek(0)
+    return archive
+
+
+def _recipe_files(role: str) -> Files:
+    wanted = (f"{role}.Dockerfile", "prepare.sh")
+    return {name: (recipes() / name).read_bytes() for name in wanted}
+
+
+def _code() -> Files:
+    return {path.name: path.read_bytes() for path in (_HERE / "cell").glob("*.py")}
+
+
+def _watchdog() -> Files:
+    """Return the files of the watchdog package: pure Python as far as Linux needs it."""
+    found = importlib.util.find_spec("watchdog")
+    if found is None or not found.submodule_search_locations:
+        raise ImageProblem("the package `watchdog` is not installed: run `pip install lockgate`")
+    root = Path(found.submodule_search_locations[0])
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.py")}
+
+
+def _digest(files: Files) -> str:
+    digest = hashlib.sha256()
+    for name, data in sorted(files.items()):
+        digest.update(f"{name}\0{len(data)}\0".encode())
+        digest.update(data)
+    return digest.hexdigest()
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("lockgate")
+    except importlib.metadata.PackageNotFoundError:
+        return "0"
+
+
+# How the engine is asked
+
+
+def _both_there(client: docker.DockerClient, wanted: Images) -> bool:
+    """Whether both exist. Their names hold the digest of what they are made of."""
+    try:
+        return all(
+            LABEL_CODE in client.images.get(tag).labels for tag in (wanted.cell, wanted.keeper)
+        )
+    except docker.errors.ImageNotFound:
+        return False
+
+
+def _source(client: docker.DockerClient, image: str, progress: Progress) -> Image:
+    try:
+        return client.images.get(image)
+    except docker.errors.ImageNotFound:
+        pass
+    except docker.errors.APIError as error:
+        raise BadInput(f"`{image}` is no image's name: {_reason(error)}") from None
+    if problem := pull(client, image, progress):
+        raise ImageProblem(f"image `{image}` is not here and cannot be pulled: {problem}")
+    return client.images.get(image)
+
+
+def _build_network(client: docker.DockerClient) -> str | None:
+    """Return the network for building: the engine's own choice, or the host's if it has none."""
+    return None if client.networks.list(names=["bridge"]) else "host"
+
+
+def _proxies() -> dict[str, str]:
+    found = {}
+    for name in ("http_proxy", "https_proxy", "no_proxy"):
+        if value := os.environ.get(name) or os.environ.get(name.upper()):
+            found[name] = value
+    return found
+
+
+def _untag(client: docker.DockerClient, tag: str) -> bool:
+    try:
+        client.images.remove(tag)
+    except docker.errors.APIError:
+        return False  # not there, or a container uses it
+    return True
+
+
+def _tags(image: Image) -> tuple[str, ...]:
+    return tuple(image.tags)
+
+
+def _reason(error: Exception) -> str:
+    text = getattr(error, "explanation", None) or str(error)
+    return " ".join(str(text).split())
+
+
+@contextmanager
+def _build_lock() -> Iterator[None]:
+    path = Dirs.default().create().state / "images.lock"
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
