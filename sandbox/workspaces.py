@@ -9,8 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import pwd
-import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,47 +18,8 @@ from pathlib import Path
 from policy.model import Workspace
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
+from sandbox.places import SECRET, SYSTEM, absolute, homes, quoted, walk
 from sandbox.text import safe_line
-
-SYSTEM = (
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/libx32",
-    "/proc",
-    "/run",
-    "/sbin",
-    "/sys",
-    "/usr",
-    "/var/cache",
-    "/var/lib/containerd",
-    "/var/lib/docker",
-    "/var/lib/dpkg",
-    "/var/log",
-    "/var/run",
-    "/var/spool",
-)
-"""Folders of the system (safety-guardrails.md, Forbidden Paths)."""
-
-SECRET = (
-    ".ssh",
-    ".aws",
-    ".config",
-    ".gnupg",
-    ".kube",
-    ".docker",
-    ".password-store",
-    ".mozilla",
-    ".local/share/keyrings",
-)
-"""Folders below the home that hold secrets (safety-guardrails.md, Forbidden Paths)."""
-
-FIRST_PERSON_UID = 1000
-NOBODY_UID = 65534
 
 
 class State(str, Enum):
@@ -124,7 +83,7 @@ class Registry:
         workspace = self.check(path)
         if not approved and not self.at_home(workspace.path):
             raise NeedsApproval(
-                f"{_quoted(workspace.path)} lies outside your home; adding it needs your yes"
+                f"{quoted(workspace.path)} lies outside your home; adding it needs your yes"
             )
         with self._locked() as known:
             if workspace not in known:
@@ -134,10 +93,10 @@ class Registry:
 
     def remove(self, path: str | Path) -> Workspace:
         """Take a folder off the list; its files stay as they are. Raises BadInput."""
-        gone = Workspace(_absolute(path))
+        gone = Workspace(absolute(path))
         with self._locked() as known:
             if gone not in known:
-                raise BadInput(f"{_quoted(gone.path)} is not a registered workspace")
+                raise BadInput(f"{quoted(gone.path)} is not a registered workspace")
             self._write(tuple(item for item in known if item != gone))
         return gone
 
@@ -155,16 +114,45 @@ class Registry:
 
     def holding(self, path: str | Path) -> Workspace | None:
         """Return the registered workspace that holds `path` (by component), or None."""
-        wanted = Path(_absolute(path))
+        wanted = Path(absolute(path))
         for item in self.list():
             if wanted.is_relative_to(item.path):
                 return item
         return None
 
+    def find(self, path: str | Path) -> Workspace:
+        """Return the registered workspace at exactly this path, as it stands now.
+
+        Raises BadInput: not registered, or something else has taken its place.
+        """
+        wanted = Workspace(absolute(path))
+        if wanted in self.list():
+            return self.check(wanted.path)
+        walk(wanted.path)
+        if outer := self.holding(wanted.path):
+            raise BadInput(
+                f"{quoted(wanted.path)} is not a workspace but lies in {quoted(outer.path)}; "
+                "name that one"
+            )
+        raise BadInput(
+            f"{quoted(wanted.path)} is not a registered workspace; "
+            "`lockgate workspace add` registers it"
+        )
+
+    def around(self, path: str | Path) -> Workspace:
+        """Return the registered workspace that holds a folder. Raises BadInput."""
+        found = self.holding(path)
+        if found is None:
+            raise BadInput(
+                f"{quoted(absolute(path))} is in no registered workspace; `lockgate init` "
+                "registers it, `-w PATH` names another"
+            )
+        return self.check(found.path)
+
     def validate(self, path: str | Path) -> Validation:
         """Say for any path whether a call may use it, and why."""
         try:
-            wanted = _absolute(Path(path).expanduser())
+            wanted = absolute(Path(path).expanduser())
         except BadInput as error:
             return Validation(safe_line(str(path)), valid=False, workspace=None, reason=str(error))
         real = os.path.realpath(wanted)
@@ -172,14 +160,14 @@ class Registry:
         if reason := self._forbidden(real):
             return Validation(wanted, valid=False, workspace=None, reason=reason)
         if inside is None:
-            reason = f"{_quoted(wanted)} is in no registered workspace"
+            reason = f"{quoted(wanted)} is in no registered workspace"
             if real != wanted:
-                reason = f"{_quoted(wanted)} is really {_quoted(real)}, in no registered workspace"
+                reason = f"{quoted(wanted)} is really {quoted(real)}, in no registered workspace"
             return Validation(wanted, valid=False, workspace=None, reason=reason)
         for status in self.status():
             if status.path == inside.path and status.state is not State.READY:
                 return Validation(wanted, valid=False, workspace=inside.path, reason=status.reason)
-        reason = f"inside {_quoted(inside.path)}"
+        reason = f"inside {quoted(inside.path)}"
         return Validation(wanted, valid=True, workspace=inside.path, reason=reason)
 
     def at_home(self, path: str) -> bool:
@@ -188,40 +176,40 @@ class Registry:
 
     def check(self, path: str | Path) -> Workspace:
         """Return the workspace that a folder would be. Raises BadInput with the reason."""
-        wanted = _absolute(path)
-        _walk(wanted)
+        wanted = absolute(path)
+        walk(wanted)
         if reason := self._forbidden(wanted) or self._too_wide(wanted):
             raise BadInput(reason)
         if not os.access(wanted, os.R_OK | os.X_OK):
-            raise BadInput(f"{_quoted(wanted)} cannot be read by you")
+            raise BadInput(f"{quoted(wanted)} cannot be read by you")
         return Workspace(wanted)
 
     def _forbidden(self, path: str) -> str | None:
         wanted = Path(path)
         if any(wanted.is_relative_to(folder) for folder in SYSTEM):
-            return f"{_quoted(path)} is a folder of the system"
+            return f"{quoted(path)} is a folder of the system"
         for folder in self._secrets():
             if wanted.is_relative_to(folder):
-                return f"{_quoted(path)} is forbidden: `{folder}` holds secrets"
+                return f"{quoted(path)} is forbidden: `{folder}` holds secrets"
         for folder in self._own():
             if wanted.is_relative_to(folder):
-                return f"{_quoted(path)} is forbidden: `{folder}` is Lockgate's own"
+                return f"{quoted(path)} is forbidden: `{folder}` is Lockgate's own"
         if wanted.is_relative_to(self._home):
             return None
-        for other in _homes():
+        for other in homes():
             if wanted.is_relative_to(other) and not self._home.is_relative_to(other):
-                return f"{_quoted(path)} is in another user's home"
+                return f"{quoted(path)} is in another user's home"
         return None
 
     def _too_wide(self, path: str) -> str | None:
         wanted = Path(path)
         if wanted == self._home:
-            return f"{_quoted(path)} is your home; name a folder in it"
+            return f"{quoted(path)} is your home; name a folder in it"
         if wanted == Path("/"):
             return "`/` is the whole file system; name a folder for the project alone"
-        for inner in (self._home, *_homes(), *map(Path, SYSTEM), *self._secrets(), *self._own()):
+        for inner in (self._home, *homes(), *map(Path, SYSTEM), *self._secrets(), *self._own()):
             if inner.is_relative_to(wanted):
-                return f"{_quoted(path)} holds `{inner}`; name a folder for the project alone"
+                return f"{quoted(path)} holds `{inner}`; name a folder for the project alone"
         return None
 
     def _secrets(self) -> tuple[Path, ...]:
@@ -235,11 +223,11 @@ class Registry:
         for item in known:
             if Path(path).is_relative_to(item.path):
                 raise BadInput(
-                    f"{_quoted(path)} lies in the workspace {_quoted(item.path)}; use that one"
+                    f"{quoted(path)} lies in the workspace {quoted(item.path)}; use that one"
                 )
             if Path(item.path).is_relative_to(path):
                 raise BadInput(
-                    f"{_quoted(path)} holds the workspace {_quoted(item.path)}; remove that first"
+                    f"{quoted(path)} holds the workspace {quoted(item.path)}; remove that first"
                 )
 
     @contextmanager
@@ -258,51 +246,3 @@ class Registry:
             file.flush()
             os.fsync(file.fileno())
         beside.replace(self._file)
-
-
-def _absolute(path: str | Path) -> str:
-    """Return a path as absolute text without `..`. Raises BadInput for names that no cell takes."""
-    text = os.fspath(path)
-    if not text:
-        raise BadInput("the path is empty")
-    if any(ord(character) < 0x20 or ord(character) == 0x7F for character in text):
-        raise BadInput(f"{_quoted(text)} has a control character in its name")
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        raise BadInput(f"{_quoted(text)} has a name that is not UTF-8") from None
-    absolute = os.path.abspath(text)  # noqa: PTH100 - must not follow links
-    return "/" + absolute.lstrip("/")
-
-
-def _walk(path: str) -> None:
-    """Refuse a path that does not exist, is no folder, or is reached through a link."""
-    at = "/"
-    for part in Path(path).parts[1:]:
-        at = os.path.join(at, part)  # noqa: PTH118
-        try:
-            found = Path(at).lstat()
-        except FileNotFoundError:
-            raise BadInput(f"{_quoted(path)} does not exist") from None
-        except OSError as error:
-            raise BadInput(f"{_quoted(path)} cannot be read: {error.strerror}") from None
-        if stat.S_ISLNK(found.st_mode):
-            real = os.path.realpath(path)
-            what = "is" if at == path else f"is reached through `{safe_line(at)}`,"
-            raise BadInput(f"{_quoted(path)} {what} a symlink; name the real path {_quoted(real)}")
-        if not stat.S_ISDIR(found.st_mode):
-            raise BadInput(f"{_quoted(path)} is not a folder")
-
-
-def _homes() -> tuple[Path, ...]:
-    """Return the homes of people (and root) on this host."""
-    return tuple(
-        Path(entry.pw_dir)
-        for entry in pwd.getpwall()
-        if entry.pw_uid == 0 or FIRST_PERSON_UID <= entry.pw_uid < NOBODY_UID
-        if len(Path(entry.pw_dir).parts) > 1
-    )
-
-
-def _quoted(path: str) -> str:
-    return f"`{safe_line(path)}`"

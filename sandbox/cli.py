@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The command line. Commands are imported when they are used, and fail in one place: `main`."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from sandbox.commands import terminal
+from sandbox.errors import BadInput, SandboxError
+from sandbox.text import safe_line
+from sandbox.version import VERSION
+
+COMMANDS = {
+    "init": "workspace:init",
+    "run": "run:run",
+    "check": "check:check",
+    "explain": "check:explain",
+    "ps": "calls:ps",
+    "log": "calls:log",
+    "show": "calls:show",
+    "undo": "calls:undo",
+    "land": "calls:land",
+    "discard": "calls:discard",
+    "end": "calls:end",
+    "workspace": "workspace:workspace",
+    "doctor": "system:doctor",
+    "image": "system:image",
+    "stop": "system:stop",
+    "resume": "system:resume",
+    "replay": "replay:replay",
+    "audit": "system:audit",
+    "version": "system:version",
+    "completion": "system:completion",
+}
+"""Command -> module of `sandbox.commands` and the name in it, in the order of the help."""
+
+
+class _Commands(click.Group):
+    """A group that imports a command when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        place = COMMANDS.get(cmd_name)
+        if place is None:
+            return None
+        module, _, name = place.partition(":")
+        found = getattr(importlib.import_module(f"sandbox.commands.{module}"), name)
+        assert isinstance(found, click.Command)
+        return found
+
+
+@click.command(
+    cls=_Commands,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(VERSION, prog_name="lockgate", message="%(prog)s %(version)s")
+def lockgate() -> None:
+    """Run what an AI agent wants to run between two gates: one decides whether it may run, the
+    other judges what it changed before any of that reaches your files.
+
+    \b
+    Examples:
+      lockgate init                       register this folder as a workspace
+      lockgate run -- pytest -q           run a command in its cell
+      lockgate check 'rm -rf build'       ask gate 1 without running anything
+      lockgate log                        see what was decided, run and landed
+      lockgate undo CALL                  take a landed change back
+      lockgate stop                       end everything now
+    """
+
+
+def main() -> None:
+    """Run the command line. Every failure ends here: one line on stderr, and its status."""
+    sys.exit(status(sys.argv[1:]))
+
+
+def status(arguments: list[str]) -> int:
+    """Run the command line with these arguments and return the exit status."""
+    try:
+        answer = lockgate.main(arguments, prog_name="lockgate", standalone_mode=False)
+        sys.stdout.flush()
+        return answer if isinstance(answer, int) else 0
+    except click.ClickException as error:
+        return _usage(error)
+    except (click.Abort, KeyboardInterrupt):
+        terminal.say("interrupted")
+        return terminal.INTERRUPTED
+    except BrokenPipeError:
+        return terminal.broken_pipe()
+    except BadInput as error:
+        terminal.say(str(error))
+        return terminal.USAGE
+    except SandboxError as error:
+        terminal.say(str(error))
+        return terminal.FAILED
+    except Exception as error:
+        if os.environ.get("LOCKGATE_DEBUG"):
+            raise
+        kind = type(error).__name__
+        terminal.say(f"internal error: {kind}: {error}; LOCKGATE_DEBUG=1 shows where")
+        return terminal.FAILED
+
+
+def _usage(error: click.ClickException) -> int:
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        error.show()
+        return terminal.USAGE
+    context = getattr(error, "ctx", None)
+    command = context.command_path if context is not None else "lockgate"
+    message = safe_line(error.format_message()).rstrip(".")
+    terminal.say(f"{message[:1].lower()}{message[1:]}; see `{command} --help`")
+    return terminal.USAGE
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lockgate run`: one command through both gates. Imports nothing heavy; it is run all day."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from sandbox.client import BlockingClient
+from sandbox.commands import terminal
+from sandbox.errors import SandboxError, Stopped
+from sandbox.text import SafeStream, safe_line
+
+
+@click.command(
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    short_help="Run a command in the workspace's cell.",
+)
+@click.option("-w", "--workspace", metavar="PATH", help="Workspace; default: the one you are in.")
+@click.option("--agent", default="main", metavar="ID", help="Agent that the call belongs to.")
+@click.option("--role", metavar="ROLE", help="Role of the agent; it can only narrow.")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="End the command after this time (status 124).",
+)
+@click.option(
+    "--env", multiple=True, metavar="KEY=VALUE", help="Set a variable for the command; repeatable."
+)
+@click.option("--cwd", metavar="PATH", help="Folder to start in; default: the one you are in.")
+@click.option("--intent", default="", metavar="TEXT", help="Why the command is run, for the log.")
+@click.option("--background", is_flag=True, help="Start it, print its id and return.")
+@click.option("-i", "--stdin", is_flag=True, help="Pass a terminal's input on; pipes always are.")
+@click.option("--raw", is_flag=True, help="Pass output on byte for byte, even to a terminal.")
+@click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing of what landed.")
+@click.option("--yes", is_flag=True, help="Say yes to gate 1's question; needs a terminal.")
+@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+def run(
+    workspace: str | None,
+    agent: str,
+    role: str | None,
+    timeout: float | None,
+    env: tuple[str, ...],
+    cwd: str | None,
+    intent: str,
+    command: tuple[str, ...],
+    **flags: bool,
+) -> int:
+    """Run COMMAND in the workspace's cell, judge what it changed, and land that.
+
+    One argument is shell text, given to bash; several are a program and its arguments.
+
+    The status is the command's own; 124: time limit, 125: Lockgate failed, 126: not permitted,
+    127: not found, 128+n: ended by signal n.
+
+    \b
+    Examples:
+      lockgate run -- pytest -q
+      lockgate run 'grep -rn TODO src | wc -l'
+      lockgate run -w ~/project --timeout 60 -- make test
+      lockgate run --background -- python3 -m http.server
+    """
+    import shlex
+
+    if flags["yes"] and not terminal.person_present():
+        terminal.say("`--yes` is a person's word and counts only at a terminal")
+        return terminal.NOT_PERMITTED
+    params: dict[str, Any] = {
+        "command": command[0] if len(command) == 1 else shlex.join(command),
+        "run_in_background": flags["background"],
+    }
+    if timeout is not None:
+        params["timeout"] = timeout * 1000
+    plan = {
+        "tool": "Bash",
+        "params": params,
+        "intent": intent,
+        "agent": agent,
+        "role": role,
+        "workspace": os.path.abspath(workspace) if workspace else None,  # noqa: PTH100
+        "cwd": os.path.abspath(cwd) if cwd else None,  # noqa: PTH100
+    }
+    fields = {"plan": plan, "here": _here(), "env": _environment(env), "text": flags["as_json"]}
+    output = _Output(raw=flags["raw"], silent=flags["as_json"])
+    try:
+        with BlockingClient(terminal.dirs()) as client:
+            result = client.exchange(
+                "call",
+                fields,
+                on_output=output.write,
+                on_ask=_asking(yes=flags["yes"]),
+                stdin=_input(wanted=flags["stdin"]),
+            )
+        output.close()
+    except Stopped as error:
+        terminal.refuse(error, terminal.NOT_PERMITTED)
+    except SandboxError as error:
+        output.close()
+        terminal.refuse(error, terminal.FAILED)
+    except KeyboardInterrupt:
+        output.close()
+        terminal.say("cancelled: the command was ended, nothing of it landed")
+        return terminal.INTERRUPTED
+    except BrokenPipeError:
+        return terminal.broken_pipe()
+    if flags["as_json"]:
+        terminal.show_json(result)
+        return _status(result)
+    return _conclude(result, quiet=flags["quiet"])
+
+
+class _Output:
+    """Passes the command's output on as it comes."""
+
+    def __init__(self, *, raw: bool, silent: bool) -> None:
+        self._silent = silent
+        self._raw = raw
+        self._safe = {"stdout": SafeStream(), "stderr": SafeStream()}
+
+    def write(self, stream: str, data: bytes) -> None:
+        """Show a piece of output."""
+        if not self._silent:
+            self._put(stream, data if self._raw else self._safe[stream].feed(data).encode())
+
+    def close(self) -> None:
+        """Show what was held back, and end colours that were left on."""
+        if self._silent or self._raw:
+            return
+        for stream, safe in self._safe.items():
+            self._put(stream, safe.close().encode())
+
+    @staticmethod
+    def _put(stream: str, data: bytes) -> None:
+        if data:
+            target = (sys.stderr if stream == "stderr" else sys.stdout).buffer
+            target.write(data)
+            target.flush()
+
+
+def _asking(*, yes: bool) -> Any:
+    """Return what answers gate 1's question: `--yes`, a person at the terminal, or nobody."""
+    if yes:
+        return lambda message: {"approved": True, "by": _user(), "reason": "--yes"}
+    if not terminal.can_ask():
+        return None
+
+    def answer(message: Mapping[str, Any]) -> dict[str, Any]:
+        from sandbox.show import card
+
+        click.echo(card(message["plan"], message["decision"]), err=True)
+        approved = terminal.ask("Run it?")
+        return {"approved": approved, "by": _user(), "reason": "" if approved else "a person's no"}
+
+    return answer
+
+
+def _conclude(result: Mapping[str, Any], *, quiet: bool) -> int:
+    """Say in one line what is to be said of the outcome; return the status."""
+    message = str(result.get("message", ""))
+    call = result["id"]
+    match result["ending"]:
+        case "denied":
+            terminal.say(f"denied: {message}")
+        case "not-approved":
+            terminal.say(f"not approved: {message}")
+        case "timed-out":
+            terminal.say(f"the time limit is over, the command was ended{_because(message)}")
+        case "flooded":
+            terminal.say(f"too much output, the command was ended{_because(message)}")
+        case "cancelled":
+            terminal.say(f"cancelled: the command was ended{_because(message)}")
+        case "running":
+            click.echo(call)
+            if not quiet:
+                terminal.say(f"runs in the background; `lockgate end {call}` ends and lands it")
+            return 0
+        case _ if result.get("judgement") in ("hold", "discard"):
+            _say_kept_back(result, message)
+        case _ if result.get("landed") and result.get("changes"):
+            if not quiet:
+                _say_landed(result)
+        case _ if message and not quiet:
+            terminal.say(message)
+    return _status(result)
+
+
+def _say_kept_back(result: Mapping[str, Any], message: str) -> None:
+    if result["judgement"] == "discard":
+        terminal.say(_opening("discarded", message))
+        return
+    call = result["id"]
+    way = f"`lockgate show {call}`, then `lockgate land {call}` or `lockgate discard {call}`"
+    terminal.say(f"{_opening('held', message)}; {way}")
+
+
+def _say_landed(result: Mapping[str, Any]) -> None:
+    count = len(result["changes"])
+    noun = "change" if count == 1 else "changes"
+    note = f"{result['message']}; " if result.get("message") else ""
+    terminal.say(f"{note}landed {count} {noun}; `lockgate undo {result['id']}` takes them back")
+
+
+def _opening(word: str, message: str) -> str:
+    return message if message.lower().startswith(word) else f"{word}: {message}"
+
+
+def _because(message: str) -> str:
+    return f": {message}" if message else ""
+
+
+def _status(result: Mapping[str, Any]) -> int:
+    status = result.get("exit_status")
+    match result["ending"]:
+        case "denied" | "not-approved":
+            return terminal.NOT_PERMITTED
+        case "timed-out":
+            return terminal.TIMED_OUT
+        case "running":
+            return 0
+        case "cancelled" if status is None:
+            return terminal.INTERRUPTED
+    return int(status) if status is not None else terminal.FAILED
+
+
+def _environment(pairs: tuple[str, ...]) -> dict[str, str] | None:
+    found = {}
+    for pair in pairs:
+        key, sign, value = pair.partition("=")
+        if not sign or not key:
+            raise click.BadParameter(f"`{safe_line(pair)}` is not KEY=VALUE", param_hint="--env")
+        found[key] = value
+    return found or None
+
+
+def _here() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        return None
+
+
+def _input(*, wanted: bool) -> Any:
+    """Return stdin where it is a pipe or a file, or a terminal that is wanted; else nothing."""
+    import stat
+
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return None
+    device = stat.S_ISCHR(mode)
+    return sys.stdin if not device or (wanted and os.isatty(0)) else None
+
+
+def _user() -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands print, and how they ask a person. Standard library and click only."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any, NoReturn
+
+import click
+
+from sandbox.dirs import Dirs
+from sandbox.errors import SandboxError
+from sandbox.text import safe_line
+
+FAILED = 125
+"""Lockgate itself failed."""
+NOT_PERMITTED = 126
+TIMED_OUT = 124
+INTERRUPTED = 130
+USAGE = 2
+REFUSED = 1
+PIPE_CLOSED = 141
+
+YES = ("yes", "proceed")
+"""What counts as a yes (safety-guardrails.md, Approval Checkpoints)."""
+NO = ("no", "n", "")
+TRIES = 3
+
+
+def dirs() -> Dirs:
+    """Return the folders of this user's Lockgate."""
+    return Dirs.default()
+
+
+def say(text: str) -> None:
+    """Print one line about the call to stderr, where it does not mix with output."""
+    sys.stdout.flush()
+    click.echo(f"lockgate: {safe_line(text)}", err=True)
+
+
+def show(text: str) -> None:
+    """Print an answer to stdout."""
+    click.echo(text)
+
+
+def show_json(value: Any) -> None:
+    """Print an answer as JSON to stdout."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def leave(status: int) -> NoReturn:
+    """End the command with a status."""
+    click.get_current_context().exit(status)
+
+
+def refuse(error: SandboxError, status: int) -> NoReturn:
+    """Say why it failed, and end with the status."""
+    say(str(error))
+    leave(status)
+
+
+def broken_pipe() -> int:
+    """Keep quiet about a reader that has left, and return the status of that."""
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    return PIPE_CLOSED
+
+
+def person_present() -> bool:
+    """Whether this process has a terminal of its own, at which a person may sit."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY))
+    except OSError:
+        return sys.stdin is not None and sys.stdin.isatty()
+    return True
+
+
+def can_ask() -> bool:
+    """Whether a question can be answered: stdin is a terminal."""
+    return sys.stdin is not None and sys.stdin.isatty()
+
+
+def ask(question: str) -> bool:
+    """Ask a person; only `yes` and `proceed` are a yes, and only what is typed after the question.
+
+    The question must be safe for a terminal already.
+    """
+    import termios
+
+    for _ in range(TRIES):
+        click.echo(f"{question} [yes/no] ", nl=False, err=True)
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        line = sys.stdin.readline()
+        said = line.strip().lower()
+        if said in YES:
+            return True
+        if said in NO or not line:
+            return False
+        click.echo("please type yes or no", err=True)
+    return False

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor process of one user: a Supervisor behind a unix socket.
+
+Started on demand, detached from every terminal, exactly one per state folder (a lock file), ends
+by itself when idle. Decides nothing: what a request means for the files is the Supervisor's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol
+
+from policy.model import ActionPlan
+from sandbox.connection import Connection
+from sandbox.dirs import Dirs
+from sandbox.errors import SandboxError, Unavailable
+from sandbox.results import CallResult, StopReport, UndoResult
+from sandbox.version import VERSION, digest
+from sandbox.wire import peer_uid
+
+BACKLOG = 128
+LOG_BYTES = 5_000_000
+"""A log longer than this is begun anew when a supervisor starts."""
+LOCK_SECONDS = 1.0
+
+
+class Supervising(Protocol):
+    """What the server needs of a Supervisor."""
+
+    async def __aenter__(self) -> Any: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> Any: ...
+    async def call(
+        self,
+        plan: ActionPlan,
+        *,
+        approver: Any,
+        stdin: Any = None,
+        env: Mapping[str, str] | None = None,
+        on_output: Callable[[str, bytes], None] | None = None,
+        call_id: str | None = None,
+    ) -> CallResult: ...
+    async def warm(self, workspace: str) -> None: ...
+    async def end(self, call_id: str) -> CallResult: ...
+    async def undo(self, call_id: str) -> UndoResult: ...
+    async def land(self, call_id: str) -> CallResult: ...
+    async def discard(self, call_id: str) -> CallResult: ...
+    async def stop(self, reason: str) -> StopReport: ...
+    def running(self) -> Sequence[Mapping[str, Any]]: ...
+    def cells(self) -> Sequence[Mapping[str, Any]]: ...
+
+
+class Server:
+    """Accepts connections of its own user and serves each until it is asked to end, or idle."""
+
+    def __init__(self, dirs: Dirs, supervisor: Supervising, *, idle_seconds: float) -> None:
+        self.dirs = dirs
+        self._supervisor = supervisor
+        self._idle_seconds = idle_seconds
+        self._digest = digest(dirs)
+        self._connections: set[asyncio.Task[None]] = set()
+        self._active = 0
+        self._done = asyncio.Event()
+
+    @property
+    def busy(self) -> int:
+        """Return how many requests and background calls go on."""
+        return self._active + len(self._supervisor.running())
+
+    def shut_down(self) -> None:
+        """End the server as soon as the event loop comes to it."""
+        self._done.set()
+
+    def request_begins(self) -> None:
+        """Count a request, so that the server does not end as idle."""
+        self._active += 1
+
+    def request_ends(self) -> None:
+        """Count a request off."""
+        self._active -= 1
+
+    def hello(self) -> dict[str, Any]:
+        """Return what each connection begins with."""
+        return {
+            "event": "hello",
+            "version": VERSION,
+            "digest": self._digest,
+            "pid": os.getpid(),
+            "busy": self.busy,
+        }
+
+    async def serve(self, *, ready: Callable[[], None] = lambda: None) -> None:
+        """Listen until shut down or idle; `ready` is called once clients can connect.
+
+        The caller holds the lock, so a socket that is there already is stale.
+        """
+        path = self.dirs.socket
+        path.unlink(missing_ok=True)
+        mask = os.umask(0o177)
+        try:
+            listener = await asyncio.start_unix_server(self._accept, path, backlog=BACKLOG)
+        finally:
+            os.umask(mask)
+        inode = path.stat().st_ino
+        try:
+            async with self._supervisor:
+                ready()
+                await self._until_done()
+                listener.close()
+                for task in tuple(self._connections):
+                    task.cancel()
+                await asyncio.gather(*self._connections, return_exceptions=True)
+        finally:
+            listener.close()
+            if path.exists() and path.stat().st_ino == inode:
+                path.unlink()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        uid = peer_uid(writer.get_extra_info("socket"))
+        if uid != os.geteuid():
+            print(f"refused a client of uid {uid}", file=sys.stderr, flush=True)
+            writer.close()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await Connection(self, self._supervisor, reader, writer).serve()
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _until_done(self) -> None:
+        """Wait for `shut_down`, or until nobody has used the supervisor for the idle time."""
+        clock = asyncio.get_running_loop().time
+        used = clock()
+        while not self._done.is_set():
+            if self._connections or self.busy:
+                used = clock()
+            left = used + self._idle_seconds - clock()
+            if left <= 0:
+                return
+            try:
+                await asyncio.wait_for(self._done.wait(), min(left, self._idle_seconds / 4))
+            except TimeoutError:
+                continue
+
+
+def hold_lock(dirs: Dirs) -> int | None:
+    """Return a descriptor that holds the lock of the one supervisor, or None if it is held."""
+    descriptor = os.open(dirs.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "socket": str(dirs.socket)}).encode(), 0)
+    return descriptor
+
+
+async def _run(dirs: Dirs, ready: Callable[[], None]) -> None:
+    from sandbox.config import load_settings
+    from sandbox.supervisor import Supervisor
+
+    settings = load_settings(dirs)
+    server = Server(dirs, Supervisor(dirs), idle_seconds=settings.idle.supervisor_seconds)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        loop.add_signal_handler(number, server.shut_down)
+    await server.serve(ready=ready)
+
+
+def main() -> None:
+    """Run the supervisor: `python -m sandbox.server STATE CONFIG RUNTIME READY_FD`.
+
+    The descriptor READY_FD gets one line: `ready`, `held`, or `error KIND MESSAGE`.
+    """
+    dirs = Dirs(*(Path(argument) for argument in sys.argv[1:4]))
+    starter = os.fdopen(int(sys.argv[4]), "w")
+
+    def say(text: str) -> None:
+        if not starter.closed:
+            starter.write(text + "\n")
+            starter.close()
+
+    try:
+        dirs.create()
+        lock = hold_lock(dirs)
+        if lock is None:
+            say("held")
+            return
+        asyncio.run(_run(dirs, lambda: say("ready")))
+    except SandboxError as error:
+        say(f"error {type(error).__name__} {error}")
+    except Exception as error:
+        traceback.print_exc()
+        say(f"error {Unavailable.__name__} the supervisor does not start: {error}")
+
+
+if __name__ == "__main__":
+    main()

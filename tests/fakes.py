@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real protocols in memory: a Supervisor that runs nothing, and its server in a thread."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any
+
+from policy.model import ActionPlan, Decision, LayerAnswer, Rights, Tier, Verdict
+from sandbox.dirs import Dirs
+from sandbox.errors import BadInput, NotEnforced, Stopped, Unavailable
+from sandbox.results import CallResult, ChangeView, Ending, StopReport, UndoResult
+from sandbox.server import Server, hold_lock
+
+WAIT_SECONDS = 20.0
+
+
+class FakeSupervisor:
+    """Answers as a Supervisor does; what happens is said by the first word of the command."""
+
+    def __init__(self) -> None:
+        self.entered = 0
+        self.exited = 0
+        self.asked: list[ActionPlan] = []
+        self.plans: list[ActionPlan] = []
+        self.environments: list[Mapping[str, str] | None] = []
+        self.cancelled: list[str] = []
+        self.done: list[str] = []
+        self.background: list[dict[str, Any]] = []
+        self.started = threading.Event()
+        self.release = threading.Event()
+
+    async def __aenter__(self) -> FakeSupervisor:
+        self.entered += 1
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.exited += 1
+
+    async def call(
+        self,
+        plan: ActionPlan,
+        *,
+        approver: Any,
+        stdin: AsyncIterator[bytes] | bytes | None = None,
+        env: Mapping[str, str] | None = None,
+        on_output: Callable[[str, bytes], None] | None = None,
+        call_id: str | None = None,
+    ) -> CallResult:
+        """Act as the command says; see `tests/sandbox` for the words."""
+        self.plans.append(plan)
+        self.environments.append(env)
+        call = call_id or f"c{len(self.plans)}"
+        command = plan.params.command or ""
+        word, _, rest = command.partition(" ")
+        say = on_output or (lambda stream, data: None)
+        match word:
+            case "deny":
+                return _result(call, plan, Verdict.DENY, Ending.DENIED, message="no: because")
+            case "ask":
+                self.asked.append(plan)
+                decision = decide(plan, Verdict.ASK)
+                answer = await approver(call, plan, decision)
+                if not answer.approved:
+                    why = answer.reason or "nobody to ask"
+                    return _result(call, plan, Verdict.ASK, Ending.NOT_APPROVED, message=why)
+                return _result(call, plan, Verdict.ASK, Ending.RAN, status=0)
+            case "exit":
+                return _result(call, plan, Verdict.ALLOW, Ending.RAN, status=int(rest))
+            case "late":
+                return _result(call, plan, Verdict.ALLOW, Ending.TIMED_OUT, status=124)
+            case "say":
+                say("stdout", rest.encode("utf-8", "surrogateescape"))
+                say("stderr", b"to stderr\n")
+                return _result(call, plan, Verdict.ALLOW, Ending.RAN, status=0, stdout=rest)
+            case "bytes":
+                say("stdout", b"\xff\x1b]0;title\x07\r" + "é".encode()[:1])
+                say("stdout", "é".encode()[1:] + b"\n")
+                return _result(call, plan, Verdict.ALLOW, Ending.RAN, status=0)
+            case "flood":
+                for _ in range(int(rest)):
+                    say("stdout", b"x" * 1_000_000)
+                return _result(call, plan, Verdict.ALLOW, Ending.RAN, status=0)
+            case "long":
+                text = "é" * int(rest)
+                return _result(call, plan, Verdict.ALLOW, Ending.RAN, status=0, stdout=text)
+            case "cat":
+                count = 0
+                assert stdin is not None and not isinstance(stdin, bytes)
+                async for piece in stdin:
+                    count += len(piece)
+                    say("stdout", piece)
+                return _result(call, plan, Verdict.ALLOW, Ending.RAN, status=0, stdout=str(count))
+            case "wait":
+                return await self._wait(call, plan, say)
+            case "background":
+                self.background.append({"call": call, "command": command})
+                return _result(call, plan, Verdict.ALLOW, Ending.RUNNING)
+            case "hold":
+                held = ChangeView(
+                    path="a.py", kind="deleted", type="file", outcome="hold", reason="was deleted"
+                )
+                return _result(
+                    call, plan, Verdict.ALLOW, Ending.RAN, status=0, judgement="hold",
+                    changes=(held,), message="held: `a.py` was deleted",
+                )  # fmt: skip
+            case "land":
+                new = ChangeView(path="a.py", kind="created", type="file")
+                return _result(
+                    call, plan, Verdict.ALLOW, Ending.RAN, status=0, judgement="land",
+                    changes=(new,), landed=True,
+                )  # fmt: skip
+            case "stopped":
+                raise Stopped("stopped: a test; `lockgate resume` clears it")
+            case "broken":
+                raise NotEnforced("container differs from its plan: network")
+            case "crash":
+                raise ValueError("not ours")
+        return _result(call, plan, Verdict.ALLOW, Ending.RAN, status=127)
+
+    async def _wait(
+        self, call: str, plan: ActionPlan, say: Callable[[str, bytes], None]
+    ) -> CallResult:
+        """Run until released or cancelled."""
+        say("stdout", b"started\n")
+        self.started.set()
+        try:
+            while not self.release.is_set():
+                await asyncio.sleep(0.005)
+        except asyncio.CancelledError:
+            self.cancelled.append(call)
+            raise
+        return _result(call, plan, Verdict.ALLOW, Ending.RAN, status=0)
+
+    async def warm(self, workspace: str) -> None:
+        """Note it."""
+        self.done.append(f"warm {workspace}")
+
+    async def end(self, call_id: str) -> CallResult:
+        """End a background call."""
+        self.background.clear()
+        return self._did("end", call_id)
+
+    async def land(self, call_id: str) -> CallResult:
+        """Land what is held."""
+        return self._did("land", call_id)
+
+    async def discard(self, call_id: str) -> CallResult:
+        """Discard what is held."""
+        return self._did("discard", call_id)
+
+    async def undo(self, call_id: str) -> UndoResult:
+        """Undo a call; slowly, so that a test can leave in the middle."""
+        self._did("undo", call_id)
+        self.started.set()
+        while call_id == "slow" and not self.release.is_set():
+            await asyncio.sleep(0.005)
+        self.done.append(f"undone {call_id}")
+        change = ChangeView(path="a.py", kind="modified", type="file")
+        return UndoResult(id="u1", undone=call_id, changes=(change,))
+
+    async def stop(self, reason: str) -> StopReport:
+        """Stop nothing."""
+        return StopReport(reason=reason, killed=("cell-1",), left=())
+
+    def running(self) -> list[dict[str, Any]]:
+        """Return the background calls."""
+        return self.background
+
+    def cells(self) -> list[dict[str, Any]]:
+        """Return one cell."""
+        return [{"name": "cell-1"}]
+
+    def _did(self, what: str, call_id: str) -> CallResult:
+        if call_id == "nosuch":
+            raise BadInput("no call `nosuch`")
+        if call_id == "noengine":
+            raise Unavailable("no engine answers")
+        self.done.append(f"{what} {call_id}")
+        plan = ActionPlan(tool="Bash", workspace="/w")
+        return _result(call_id, plan, Verdict.ALLOW, Ending.RAN, status=0, judgement="land")
+
+
+def decide(plan: ActionPlan, verdict: Verdict) -> Decision:
+    """Return a decision as gate 1 gives it."""
+    return Decision(
+        verdict=verdict,
+        tier=Tier.DANGER,
+        rights=Rights(),
+        layers=(LayerAnswer(layer="tier", verdict=verdict, reason="it deletes", rule="delete"),),
+        message="deleting needs a yes",
+    )
+
+
+def _result(
+    call: str,
+    plan: ActionPlan,
+    verdict: Verdict,
+    ending: Ending,
+    *,
+    status: int | None = None,
+    message: str = "",
+    stdout: str = "",
+    judgement: str | None = None,
+    changes: tuple[ChangeView, ...] = (),
+    landed: bool = False,
+) -> CallResult:
+    return CallResult(
+        id=call, tool=plan.tool, verdict=verdict, tier=Tier.CAUTION, rules=("a-rule",),
+        message=message, ending=ending, judgement=judgement, landed=landed, changes=changes,
+        exit_status=status, stdout=stdout, ms=1.5,
+    )  # fmt: skip
+
+
+class Served:
+    """A server with a fake supervisor, running in a thread of its own."""
+
+    def __init__(self, dirs: Dirs, fake: FakeSupervisor, *, idle_seconds: float) -> None:
+        self.dirs = dirs
+        self.fake = fake
+        self.ended = threading.Event()
+        self._ready = threading.Event()
+        self._idle_seconds = idle_seconds
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self.server: Server | None = None
+
+    def run(self) -> None:
+        """Serve until shut down or idle."""
+        asyncio.run(self._serve())
+        self.ended.set()
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.server = Server(self.dirs, self.fake, idle_seconds=self._idle_seconds)
+        await self.server.serve(ready=self._ready.set)
+
+    def wait_ready(self) -> None:
+        """Return once clients can connect."""
+        assert self._ready.wait(WAIT_SECONDS)
+
+    def stop(self) -> None:
+        """Shut the server down from outside."""
+        if self._loop is not None and self.server is not None and not self.ended.is_set():
+            self._loop.call_soon_threadsafe(self.server.shut_down)
+
+
+@contextmanager
+def served(
+    dirs: Dirs, fake: FakeSupervisor | None = None, *, idle_seconds: float = 3600.0
+) -> Iterator[Served]:
+    """Run a server with a fake supervisor while the block runs, holding the lock as it would."""
+    dirs.create()
+    lock = hold_lock(dirs)
+    assert lock is not None
+    one = Served(dirs, fake or FakeSupervisor(), idle_seconds=idle_seconds)
+    thread = threading.Thread(target=one.run, daemon=True)
+    thread.start()
+    try:
+        one.wait_ready()
+        yield one
+    finally:
+        one.fake.release.set()
+        one.stop()
+        thread.join(WAIT_SECONDS)
+        os.close(lock)
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    """Wait for a condition, with a bound."""
+    waiting = threading.Event()
+    for _ in range(int(WAIT_SECONDS / 0.01)):
+        if condition():
+            return
+        waiting.wait(0.01)
+    raise AssertionError(f"{what}: not within {WAIT_SECONDS} s")
