@@ -30,6 +30,13 @@ def release() -> dict[str, str]:
     return {key.strip(): value.strip().strip("\"'") for key, value in pairs}
 
 
+def search_path() -> str:
+    """Return PATH with the folders of the system's own programs, which `su` leaves out."""
+    return os.pathsep.join(
+        (os.environ.get("PATH", os.defpath), "/usr/local/sbin", "/usr/sbin", "/sbin")
+    )
+
+
 def can_install() -> bool:
     """Whether this process may install Debian packages."""
     return os.geteuid() == 0 and shutil.which("apt-get") is not None
@@ -96,7 +103,7 @@ def run(command: list[str], progress: Progress) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         errors="replace",
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
+        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive", "PATH": search_path()},
     ) as process:
         timer = threading.Timer(COMMAND_SECONDS, process.kill)
         timer.start()

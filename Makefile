@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+# Two commands do everything on a fresh machine: `make run` and `make test`. A second run takes seconds.
+
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+QUIET := $(shell test -t 2 || echo --quiet)
+
+.DEFAULT_GOAL := help
+.PHONY: run test check bench images setup clean help
+
+run: images ## Set up, then send the example session through the lock
+	@$(BIN)/python -m examples.run
+
+test: images ## Set up, then run every test, with real containers; nothing is skipped
+	@LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m pytest
+
+check: setup ## Lint, types, and the tests that need no Docker
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/python -m pytest -m "not docker"
+
+bench: images ## Measure a call against bare bash, bwrap and docker exec
+	@$(BIN)/python -m sandbox.bootstrap program bwrap bubblewrap
+	@$(BIN)/python -m sandbox.bench
+
+images: setup ## Have a Docker engine and the images of cells and keepers
+	@$(BIN)/python -m sandbox.bootstrap images
+
+setup: $(STAMP) ## Have the virtual environment with everything in it
+
+# The first python of at least 3.11 that runs; python3 may be a shim for one that does not exist.
+$(STAMP): pyproject.toml
+	@set -e; \
+	found=; for python in "$(PYTHON)" python3 /usr/bin/python3 python3.13 python3.12 python3.11; do \
+	    if "$$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then found=$$python; break; fi; \
+	done; \
+	if [ -z "$$found" ]; then echo "lockgate: python 3.11 or newer is needed: run \`sudo apt-get install python3 python3-venv\`" >&2; exit 1; fi; \
+	if ! "$$found" -c 'import venv, ensurepip' 2>/dev/null; then \
+	    if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	        echo "lockgate: installing python3-venv ..." >&2; \
+	        export DEBIAN_FRONTEND=noninteractive; \
+	        apt-get install -qq -y --no-install-recommends python3-venv </dev/null >/dev/null 2>&1 || \
+	            { apt-get update -qq </dev/null && apt-get install -qq -y --no-install-recommends python3-venv </dev/null >/dev/null; }; \
+	        "$$found" -c 'import venv, ensurepip' 2>/dev/null || found=/usr/bin/python3; \
+	    else \
+	        echo "lockgate: python3 has no venv: run \`sudo apt-get install python3-venv\`" >&2; exit 1; \
+	    fi; \
+	fi; \
+	echo "lockgate: making the virtual environment with $$("$$found" --version) ..." >&2; \
+	"$$found" -m venv --clear $(VENV); \
+	echo "lockgate: installing the dependencies ..." >&2; \
+	$(BIN)/python -m pip install $(QUIET) --no-input --disable-pip-version-check --editable '.[dev]' </dev/null
+	@touch $@
+
+clean: ## Remove the environment, caches, and the images of other versions
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m sandbox.bootstrap clean || true; fi
+	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## Show this
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
