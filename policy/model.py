@@ -167,6 +167,8 @@ class ActionPlan(Frozen):
     user: Name = "default"
     workspace: str
     """Absolute path of the registered workspace on the host."""
+    also: tuple[str, ...] = ()
+    """Further registered workspaces that the call may see."""
     cwd: str | None = None
     """Absolute path the call starts in; None is the workspace's root."""
 

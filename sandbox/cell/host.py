@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call inside the cell: start its command, wait for it, and end every process it left.
+
+A host is forked from the runner ahead of time and serves one call. It adopts orphans, so that any
+descendant, however it detached, stays below it: when waiting says that no child is left, no
+process of the call is left.
+"""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import signal
+import socket
+import subprocess
+import time
+from typing import Any
+
+from . import process, protocol, tools
+
+SWEEP_SECONDS = 3.0
+INLINE = 100_000
+"""Bytes of a message that still fit into one datagram."""
+NOT_FOUND, NOT_EXECUTABLE, FAILED = 127, 126, 125
+
+
+class _End(Exception):
+    """The runner asked to end the call."""
+
+
+def send(sock: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+    """Send one message with descriptors. A long one travels in a memory file, the last of them."""
+    data = json.dumps(message).encode("ascii")
+    if len(data) > INLINE:
+        memory = os.memfd_create("request")
+        try:
+            protocol.write_all(memory, data)
+            _send(sock, b"m", (*fds, memory))
+        finally:
+            os.close(memory)
+    else:
+        _send(sock, data, fds)
+
+
+def _send(sock: socket.socket, data: bytes, fds: tuple[int, ...]) -> None:
+    extra = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+    sock.sendmsg([data], extra)
+
+
+def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
+    """Receive one message; None when the other side is gone."""
+    fds = array.array("i")
+    data, extra, flags, _ = sock.recvmsg(
+        2 * INLINE, socket.CMSG_SPACE(8 * fds.itemsize), socket.MSG_CMSG_CLOEXEC
+    )
+    for level, kind, payload in extra:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            fds.frombytes(payload[: len(payload) - len(payload) % fds.itemsize])
+    if not data or flags & socket.MSG_TRUNC:
+        return None, list(fds)
+    if data == b"m":
+        memory = fds.pop()
+        with open(memory, "rb") as file:
+            file.seek(0)
+            data = file.read()
+    return json.loads(data), list(fds)
+
+
+def serve(sock: socket.socket) -> None:
+    """Wait for one call, run it to its end, report it. Never returns."""
+    status = FAILED
+    try:
+        process.adopt_orphans()
+        process.die_with_parent()
+        process.hide()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        request, fds = receive(sock)
+        if request is not None:
+            status = 0
+            _run(sock, request, fds)
+    finally:
+        os._exit(status)
+
+
+def _run(sock: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
+    def end(_signal: int, _frame: object) -> None:
+        raise _End
+
+    signal.signal(signal.SIGUSR1, end)
+    answer: dict[str, Any] = {}
+    try:
+        try:
+            pid = _start(request, fds)
+        except OSError as error:
+            answer = _not_started(request, error)
+        else:
+            for fd in fds:
+                os.close(fd)
+            send(sock, {"event": "started", "pid": pid})
+            answer = _wait(pid)
+    except _End:
+        answer = {"status": 128 + signal.SIGKILL, "signal": signal.SIGKILL, "ended": True}
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+    answer["left"] = sweep()
+    send(sock, {"event": "exit", **answer})
+
+
+def _start(request: dict[str, Any], fds: list[int]) -> int:
+    """Start the command or file tool; return its pid. Raises OSError."""
+    if "tool" in request:
+        return _fork_tool(request, fds)
+    return subprocess.Popen(
+        request["argv"],
+        stdin=fds[0],
+        stdout=fds[1],
+        stderr=fds[2],
+        cwd=request["cwd"],
+        env=request["env"],
+        start_new_session=True,
+    ).pid
+
+
+def _fork_tool(request: dict[str, Any], fds: list[int]) -> int:
+    pid = os.fork()
+    if pid:
+        return pid
+    status = FAILED
+    try:
+        os.setsid()
+        for number, fd in enumerate(fds):
+            os.dup2(fd, number)
+        os.closerange(3, 256)
+        os.chdir(request["cwd"])
+        os.environ.clear()
+        os.environ.update(request["env"])
+        status = tools.main(request["tool"], request["params"])
+    except OSError as error:
+        os.write(2, f"{error.strerror}: {error.filename}\n".encode("utf-8", "backslashreplace"))
+    finally:
+        os._exit(status)
+
+
+def _not_started(request: dict[str, Any], error: OSError) -> dict[str, Any]:
+    name = (request.get("argv") or [request.get("tool")])[0]
+    if error.filename == request["cwd"]:
+        return {"status": FAILED, "error": f"directory `{request['cwd']}`: {error.strerror}"}
+    if isinstance(error, FileNotFoundError):
+        return {"status": NOT_FOUND, "error": f"`{name}`: command not found"}
+    return {"status": NOT_EXECUTABLE, "error": f"`{name}`: {error.strerror}"}
+
+
+def _wait(main: int) -> dict[str, Any]:
+    """Reap until the main process has ended; orphans are reaped on the way."""
+    while True:
+        pid, status = os.waitpid(-1, 0)
+        if pid != main:
+            continue
+        if os.WIFSIGNALED(status):
+            number = os.WTERMSIG(status)
+            return {"status": 128 + number, "signal": number}
+        return {"status": os.WEXITSTATUS(status), "signal": None}
+
+
+def sweep() -> int:
+    """Kill all descendants until none is left; return how many could not be ended."""
+    me = os.getpid()
+    deadline = time.monotonic() + SWEEP_SECONDS
+    while True:
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:
+            return 0
+        left = process.descendants(me)
+        for pid in left:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        if time.monotonic() > deadline:
+            return max(1, len(left))
+        time.sleep(0.0005)

@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trusted container beside a cell: mounts, lists, lands and undoes. Never runs agent code.
+
+Speaks frames (see protocol) on its standard input and output, one request at a time. It shares the
+cell's process namespace (PID 1 there is the runner), so that it ends when the cell ends.
+
+Layout inside the keeper: /lower/N the real workspaces, /tx/live/CELL/N layers of open transactions,
+/tx/held/CALL/N layers that wait for a person, /mask mask layers.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from typing import Any
+
+from . import diffs, landing, masks, mounts, protocol, walk
+from .placer import Placer
+
+LIVE, HELD, MASKS, LOWER = "/tx/live", "/tx/held", "/mask", "/lower"
+_FLAGS = mounts.NOSUID | mounts.NODEV
+_OPTIONS = {"redirect_dir": "on", "xino": "off", "index": "off", "metacopy": "off"}
+
+
+class Refused(Exception):
+    """A request cannot be done; the message says why."""
+
+
+class Space:
+    """One workspace as the keeper sees it."""
+
+    def __init__(self, index: int, path: str, request: dict[str, Any]) -> None:
+        self.index = index
+        self.path = path
+        self.root = f"{LOWER}/{index}"
+        self.owner = {int(k): int(v) for k, v in request["owners"].items()}
+        """Real owner -> owner in the cell; empty where they are the same."""
+        self.uid, self.gid = request["uid"], request["gid"]
+        self.patterns = masks.Patterns(**request["patterns"])
+        self.mask = f"{MASKS}/{index}.0"
+        self.hidden: list[str] = []
+        self.pinned: list[str] = []
+        self._rounds = 0
+        self.lower = self.root
+        if self.owner:
+            tree = mounts.clone(mounts.AT_FDCWD, self.root)
+            mounts.set_attributes(tree, 0, mounts.owner_map(self.owner))
+            self.lower = f"/proc/self/fd/{tree}"
+        self.look()
+
+    def look(self) -> None:
+        """Look up what to hide and to pin; make a new mask layer if that changed."""
+        hidden, pinned = masks.find(self.root, self.patterns)
+        self.pinned = pinned
+        if hidden == self.hidden:
+            return
+        self._rounds += 1
+        self.mask = f"{MASKS}/{self.index}.{self._rounds}"
+        masks.build(self.mask, self.root, hidden, self.owner)
+        self.hidden = hidden
+
+    def note(self, paths: list[str]) -> None:
+        """Look again if a landing touched a name that is hidden or pinned."""
+        if any(self.patterns.hides(path) or self.patterns.pins(path) for path in paths):
+            self.look()
+
+    def stamp(self) -> int:
+        """Return the time of the workspace's own file system, in ns (a fresh ctime)."""
+        return landing.stamp(self.root)
+
+
+class Transaction:
+    """The layers of one call, one per workspace."""
+
+    def __init__(self, name: str, *, writes: bool) -> None:
+        self.name = name
+        self.writes = writes
+        self.layers: list[str] = []
+        self.since: list[int] = []
+        self.changes: list[list[dict[str, Any]]] = []
+
+
+class Keeper:
+    """Handles the requests of the supervisor."""
+
+    def __init__(self) -> None:
+        self._spaces: list[Space] = []
+        self._open: dict[str, Transaction] = {}
+        self._cell = ""
+        self._count = 0
+        self._ready: list[tuple[str, str, int]] = []
+        self._placer: Placer | None = None
+
+    # -- requests (each returns the answer's fields)
+
+    def setup(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Recover the workspaces, make the masks, enter the cell."""
+        self._cell = f"{LIVE}/{request['cell']}"
+        self._clean(set(request["live"]))
+        os.makedirs(self._cell, exist_ok=True)
+        os.makedirs(HELD, exist_ok=True)
+        recovered = []
+        for index, path in enumerate(request["workspaces"]):
+            recovered += landing.recover(f"{LOWER}/{index}")
+            self._spaces.append(Space(index, path, request))
+        self._placer = Placer([space.path for space in self._spaces])
+        return {"hidden": [space.hidden for space in self._spaces], "recovered": recovered}
+
+    def open(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Open a transaction: place a read-only view or a fresh private layer in the cell."""
+        writes = request["access"] == "write"
+        transaction = Transaction(request["tx"], writes=writes)
+        try:
+            for space in self._spaces:
+                self._place(space, transaction)
+        except OSError:
+            self._detach(len(transaction.layers))
+            raise
+        self._open[transaction.name] = transaction
+        return {}
+
+    def close(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Detach a transaction and list its changes. The layers stay."""
+        transaction = self._open[request["tx"]]
+        self._detach(len(self._spaces))
+        if not transaction.writes:
+            del self._open[transaction.name]
+            return {"changes": []}
+        for space, layer, since in zip(self._spaces, transaction.layers, transaction.since):
+            transaction.changes.append(self._walk(space, f"{layer}/upper", since))
+        diff = ""
+        for space, layer, changes in zip(self._spaces, transaction.layers, transaction.changes):
+            if changes:
+                diff += diffs.unified(f"{layer}/upper", space.root, changes)
+        return {"changes": transaction.changes, "diff": diff}
+
+    def land(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Apply a closed transaction to the real workspaces."""
+        transaction = self._open[request["tx"]]
+        conflicts: list[str] = []
+        for space, layer, changes in zip(self._spaces, transaction.layers, transaction.changes):
+            if not changes:
+                continue
+            conflicts += self._land(space, layer, changes, request["tx"])
+            if conflicts:
+                break
+        if not conflicts:
+            self._forget(transaction)
+        return {"conflicts": conflicts}
+
+    def hold(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Keep a closed transaction for a person to look at."""
+        transaction = self._open.pop(request["tx"])
+        for index, layer in enumerate(transaction.layers):
+            if transaction.changes[index]:
+                os.makedirs(f"{HELD}/{transaction.name}", exist_ok=True)
+                os.rename(layer, f"{HELD}/{transaction.name}/{index}")
+                with open(f"{HELD}/{transaction.name}/{index}.since", "w") as file:
+                    file.write(str(transaction.since[index]))
+            else:
+                shutil.rmtree(layer, ignore_errors=True)
+        return {}
+
+    def land_held(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Apply a held transaction. With `force`, files changed meanwhile are overwritten."""
+        conflicts: list[str] = []
+        all_changes = []
+        for space, layer, since in self._held(request["tx"]):
+            changes = self._walk(space, f"{layer}/upper", since)
+            all_changes.append(changes)
+            conflicts += [change["path"] for change in changes if change["conflict"]]
+        if conflicts and not request["force"]:
+            return {"conflicts": conflicts, "changes": all_changes}
+        conflicts = []
+        for (space, layer, _), changes in zip(self._held(request["tx"]), all_changes):
+            conflicts += self._land(space, layer, changes, request["tx"])
+        if not conflicts:
+            shutil.rmtree(f"{HELD}/{request['tx']}", ignore_errors=True)
+        return {"conflicts": conflicts, "changes": all_changes}
+
+    def drop(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Throw a transaction away, open, closed or held."""
+        transaction = self._open.get(request["tx"])
+        if transaction is not None:
+            if not transaction.changes:
+                self._detach(len(self._spaces))
+            self._forget(transaction)
+        shutil.rmtree(f"{HELD}/{request['tx']}", ignore_errors=True)
+        return {}
+
+    def undo(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Undo a landed call in every workspace that it changed."""
+        refused: list[str] = []
+        changed: list[list[dict[str, Any]]] = []
+        for space in self._spaces:
+            result = landing.undo(space.root, request["call"], request["as"])
+            refused += result.refused
+            changed.append(result.changes)
+            space.note([change["path"] for change in result.changes])
+        return {"refused": refused, "changes": changed}
+
+    def ping(self, _request: dict[str, Any]) -> dict[str, Any]:
+        """Answer, so that the supervisor knows that the keeper lives."""
+        return {}
+
+    # -- parts
+
+    def _clean(self, live: set[str]) -> None:
+        """Remove the layers of cells that are gone."""
+        os.makedirs(LIVE, exist_ok=True)
+        for name in os.listdir(LIVE):
+            if name not in live:
+                shutil.rmtree(f"{LIVE}/{name}", ignore_errors=True)
+
+    def prepare(self) -> None:
+        """Make the next private layers ahead of time. Called while nothing is asked."""
+        if self._ready or not self._spaces:
+            return
+        try:
+            self._ready = [self._layer(space) for space in self._spaces]
+        except OSError:
+            self._ready = []
+
+    def _layer(self, space: Space) -> tuple[str, str, int]:
+        """Return (folder, mask it was made with, mount) of a new private layer."""
+        self._count += 1
+        layer = f"{self._cell}/{self._count}.{space.index}"
+        upper, work = f"{layer}/upper", f"{layer}/work"
+        os.mkdir(layer, 0o700)
+        os.mkdir(upper)
+        os.mkdir(work)
+        info = os.stat(space.root)
+        os.chown(upper, space.uid, space.gid)
+        os.chmod(upper, info.st_mode & 0o7777)
+        lower = f"{space.mask}:{space.lower}"
+        options = {"lowerdir": lower, "upperdir": upper, "workdir": work, **_OPTIONS}
+        return layer, space.mask, mounts.overlay(options, _FLAGS)
+
+    def _place(self, space: Space, transaction: Transaction) -> None:
+        assert self._placer is not None
+        if not transaction.writes:
+            options = {"lowerdir": f"{space.mask}:{space.lower}", **_OPTIONS}
+            mount = mounts.overlay(options, _FLAGS | mounts.RDONLY)
+            layer = ""
+        else:
+            transaction.since.append(space.stamp())
+            if self._ready and self._ready[0][1] == space.mask:
+                layer, _, mount = self._ready.pop(0)
+            else:
+                self._discard_ready()
+                layer, _, mount = self._layer(space)
+        try:
+            self._placer.place(space.index, mount, space.pinned if transaction.writes else [])
+        finally:
+            os.close(mount)
+        transaction.layers.append(layer)
+
+    def _discard_ready(self) -> None:
+        for layer, _, mount in self._ready:
+            os.close(mount)
+            shutil.rmtree(layer, ignore_errors=True)
+        self._ready = []
+
+    def _detach(self, count: int) -> None:
+        assert self._placer is not None
+        for space in self._spaces[:count]:
+            self._placer.remove(space.index)
+
+    def _walk(self, space: Space, upper: str, since: int) -> list[dict[str, Any]]:
+        back = {inside: real for real, inside in space.owner.items()}
+        return walk.walk(upper, space.root, space.hidden, since, back)
+
+    def _land(
+        self, space: Space, layer: str, changes: list[dict[str, Any]], call: str
+    ) -> list[str]:
+        """Land one workspace's changes; return the paths that conflict (then nothing landed)."""
+        back = {inside: real for real, inside in space.owner.items()}
+        result = landing.land(space.root, f"{layer}/upper", changes, call, back)
+        space.note([change["path"] for change in changes])
+        return list(result.conflicts)
+
+    def _held(self, name: str) -> list[tuple[Space, str, int]]:
+        folder = f"{HELD}/{name}"
+        if not os.path.isdir(folder):
+            raise Refused(f"no held transaction `{name}`")
+        out = []
+        for space in self._spaces:
+            layer = f"{folder}/{space.index}"
+            if os.path.isdir(layer):
+                with open(f"{layer}.since") as file:
+                    out.append((space, layer, int(file.read())))
+        return out
+
+    def _forget(self, transaction: Transaction) -> None:
+        self._open.pop(transaction.name, None)
+        for layer in transaction.layers:
+            if layer:
+                shutil.rmtree(layer, ignore_errors=True)
+
+
+_REQUESTS = ("setup", "open", "close", "land", "hold", "land_held", "drop", "undo", "ping")
+
+
+def serve() -> None:
+    """Answer requests until standard input ends."""
+    keeper = Keeper()
+    decoder = protocol.Decoder()
+    protocol.write_all(1, protocol.pack({"op": "hello"}))
+    while True:
+        data = os.read(0, 65536)
+        if not data:
+            return
+        for _, request in decoder.feed(data):
+            protocol.write_all(1, protocol.pack(_answer(keeper, request)))
+        keeper.prepare()
+
+
+def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
+    head = {"op": request["op"], "n": request["n"]}
+    started = time.perf_counter()
+    try:
+        if request["op"] not in _REQUESTS:
+            raise Refused(f"unknown request `{request['op']}`")
+        answer = getattr(keeper, request["op"])(request)
+    except OSError as error:
+        return {**head, "error": f"{error.strerror or error}: {error.filename}", "errno": error.errno}
+    except (Refused, masks.TooLarge, landing.LandingError) as error:
+        return {**head, "error": str(error)}
+    except KeyError as error:
+        return {**head, "error": f"unknown transaction or field {error}"}
+    return {**head, **answer, "ms": (time.perf_counter() - started) * 1000}
+
+
+def main() -> None:
+    """Run as the keeper's only program."""
+    os.umask(0)
+    try:
+        serve()
+    except KeyboardInterrupt:
+        sys.exit(0)

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Process attributes that the standard library does not reach: prctl, and who descends from whom."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_PDEATHSIG, _DUMPABLE, _SUBREAPER = 1, 4, 36
+
+
+def _prctl(option: int, value: int) -> None:
+    if _libc.prctl(option, value, 0, 0, 0):
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error), f"prctl {option}")
+
+
+def hide() -> None:
+    """Make this process non-dumpable: no process of the same user can trace it or open its files."""
+    _prctl(_DUMPABLE, 0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every orphaned descendant (child subreaper)."""
+    _prctl(_SUBREAPER, 1)
+
+
+def die_with_parent() -> None:
+    """Be killed when the parent ends."""
+    _prctl(_PDEATHSIG, signal.SIGKILL)
+
+
+def parents() -> dict[int, int]:
+    """Return {pid: parent pid} of every process that is seen here."""
+    out: dict[int, int] = {}
+    for name in os.listdir("/proc"):
+        if not name.isdigit():
+            continue
+        try:
+            with open(f"/proc/{name}/stat", "rb") as file:
+                text = file.read()
+        except OSError:
+            continue
+        out[int(name)] = int(text.rpartition(b")")[2].split()[1])
+    return out
+
+
+def descendants(root: int) -> list[int]:
+    """Return the pids that descend from `root`, in no particular order."""
+    children: dict[int, list[int]] = {}
+    for pid, parent in parents().items():
+        children.setdefault(parent, []).append(pid)
+    found: list[int] = []
+    waiting = [root]
+    while waiting:
+        for pid in children.get(waiting.pop(), ()):
+            found.append(pid)
+            waiting.append(pid)
+    return found

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cell with its keeper, as the supervisor holds them: start, run, fail closed, end.
+
+Runner and keeper are one unit: when either is lost, both containers are killed, every waiting call
+fails, and nothing of it lands. INVARIANT (P2, "fail closed").
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import time
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sandbox.cell import protocol
+from sandbox.engine import Engine
+from sandbox.errors import NotEnforced, SandboxError, Unavailable
+from sandbox.link import Link
+from sandbox.locks import ReadWriteLock
+from sandbox.plan import ContainerPlan
+
+START_SECONDS = 60.0
+END_SECONDS = 10.0
+"""A runner that has not ended a call this long after it was told to is taken for lost."""
+STDIN_WINDOW = 1 << 20
+
+OnOutput = Callable[[int, bytes], None]
+
+
+class CellLost(SandboxError):
+    """The cell ended under a call: nothing of that call landed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exit:
+    """How a command ended."""
+
+    status: int
+    signal: int | None
+    oom: bool
+    error: str | None
+    ended: str | None
+    """Why Lockgate ended it: `timed-out`, `flooded`; None if it ended by itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class CellSpec:
+    """What a cell is made of. Plans are made by the caller, since the keeper's needs the cell's id."""
+
+    name: str
+    agent: str
+    workspaces: tuple[str, ...]
+    cell: ContainerPlan
+    keeper: Callable[[str], ContainerPlan]
+    setup: dict[str, Any]
+    home: dict[str, str] = field(default_factory=dict)
+    """Files of the cell's own home: name -> text."""
+
+
+class _Running:
+    """A command between start and exit."""
+
+    def __init__(self, on_output: OnOutput, most_bytes: int) -> None:
+        self.done: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self.on_output = on_output
+        self.most_bytes = most_bytes
+        self.seen = [0, 0, 0]
+        self.ended: str | None = None
+        self.stdin_taken = 0
+        self.stdin_moved = asyncio.Event()
+
+
+class Cell:
+    """A running pair of containers."""
+
+    def __init__(self, engine: Engine, spec: CellSpec) -> None:
+        self.spec = spec
+        self.name = spec.name
+        self.lock = ReadWriteLock()
+        self.readers = 0
+        self.reading: str | None = None
+        self.opening = asyncio.Lock()
+        self.started = time.time()
+        self.used = time.monotonic()
+        self.busy = 0
+        self.identity = ""
+        self.hidden: list[list[str]] = []
+        self._engine = engine
+        self._keeper_identity = ""
+        self._numbers = itertools.count(1)
+        self._running: dict[int, _Running] = {}
+        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._hello: dict[str, asyncio.Event] = {}
+        self._failed: str | None = None
+        self._kept: list[Any] = []
+        self._runner = Link(self._on_runner, lambda why: self._fail(f"the runner ended: {why}"))
+        self._keeper = Link(self._on_keeper, lambda why: self._fail(f"the keeper ended: {why}"))
+        self._removal: asyncio.Task[None] | None = None
+
+    @property
+    def alive(self) -> bool:
+        """Whether calls can run in it."""
+        return self._failed is None
+
+    async def start(self) -> None:
+        """Create, compare and start both containers. Raises SandboxError; then nothing is left."""
+        try:
+            self.identity = await self._launch(self.spec.cell, self._runner, "runner")
+            plan = self.spec.keeper(self.identity)
+            self._keeper_identity = await self._launch(plan, self._keeper, "keeper")
+            answer = await self.ask(self.spec.setup, op="setup")
+            self.hidden = answer["hidden"]
+            self._check_sources(answer)
+            if self.spec.home:
+                self._runner.send({"op": "home", "files": self.spec.home})
+        except BaseException as error:
+            await self.end(f"it did not start: {error}")
+            raise
+
+    async def end(self, reason: str = "it was ended") -> None:
+        """Kill both containers and wait until they are gone."""
+        self._fail(reason)
+        if self._removal is not None:
+            await asyncio.shield(self._removal)
+
+    # -- keeper
+
+    async def ask(self, request: dict[str, Any] | None = None, *, op: str) -> dict[str, Any]:
+        """Send the keeper a request and return its answer. Raises SandboxError."""
+        self._check()
+        number = next(self._numbers)
+        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        self._asked[number] = future
+        self._keeper.send({**(request or {}), "op": op, "n": number})
+        answer = await future
+        if "error" in answer:
+            raise SandboxError(f"the keeper could not {op}: {answer['error']}")
+        return answer
+
+    # -- runner
+
+    async def run(
+        self,
+        request: dict[str, Any],
+        *,
+        on_output: OnOutput,
+        seconds: float,
+        most_bytes: int,
+        stdin: AsyncIterator[bytes] | None = None,
+    ) -> Exit:
+        """Run one command or file tool to its end. Cancelling ends its processes first."""
+        self._check()
+        loop = asyncio.get_running_loop()
+        number = next(self._numbers)
+        running = self._running[number] = _Running(on_output, most_bytes)
+        self._runner.send({**request, "op": "run", "call": number, "stdin": stdin is not None})
+        timer = loop.call_later(seconds, self._end_call, number, "timed-out")
+        feeder = loop.create_task(self._feed(number, running, stdin)) if stdin else None
+        try:
+            answer = await asyncio.shield(running.done)
+        except asyncio.CancelledError:
+            self._end_call(number, "cancelled")
+            await asyncio.wait([running.done])
+            raise
+        finally:
+            timer.cancel()
+            if feeder is not None:
+                feeder.cancel()
+            self._running.pop(number, None)
+        return Exit(
+            status=int(answer["status"]),
+            signal=answer.get("signal"),
+            oom=bool(answer.get("oom")),
+            error=answer.get("error"),
+            ended=running.ended,
+        )
+
+    def end_running(self) -> None:
+        """End every command that runs in the cell; their calls go on to be judged."""
+        for number in list(self._running):
+            self._end_call(number, "cancelled")
+
+    def _end_call(self, number: int, why: str) -> None:
+        running = self._running.get(number)
+        if running is None or running.ended is not None:
+            return
+        running.ended = why
+        self._runner.send({"op": "kill", "call": number})
+        asyncio.get_running_loop().call_later(END_SECONDS, self._expect_end, number)
+
+    def _expect_end(self, number: int) -> None:
+        if number in self._running:
+            self._fail("the runner did not end a call in time")
+
+    async def _feed(self, number: int, running: _Running, stdin: AsyncIterator[bytes]) -> None:
+        sent = 0
+        async for data in stdin:
+            for start in range(0, len(data), 65_536):
+                part = data[start : start + 65_536]
+                self._runner.send_data(number, protocol.STDIN, part)
+                sent += len(part)
+                while sent - running.stdin_taken > STDIN_WINDOW:
+                    running.stdin_moved.clear()
+                    await running.stdin_moved.wait()
+        self._runner.send_data(number, protocol.STDIN, b"")
+
+    # -- frames
+
+    def _on_runner(self, kind: int, frame: Any) -> None:
+        if kind == protocol.DATA:
+            number, channel, data = frame
+            running = self._running.get(number)
+            if running is None:
+                return
+            running.seen[channel] += len(data)
+            if running.seen[channel] > running.most_bytes:
+                self._end_call(number, "flooded")
+            elif running.ended is None or running.ended == "timed-out":
+                running.on_output(channel, data)
+        elif frame["op"] == "hello":
+            self._hello["runner"].set()
+        elif frame["op"] == "taken":
+            if (running := self._running.get(frame["call"])) is not None:
+                running.stdin_taken += frame["bytes"]
+                running.stdin_moved.set()
+        elif frame["op"] == "exit":
+            running = self._running.get(frame["call"])
+            if running is not None and not running.done.done():
+                running.done.set_result(frame)
+
+    def _on_keeper(self, _kind: int, frame: Any) -> None:
+        if frame["op"] == "hello":
+            self._hello["keeper"].set()
+            return
+        future = self._asked.pop(frame["n"], None)
+        if future is not None and not future.done():
+            future.set_result(frame)
+
+    # -- life
+
+    async def _launch(self, plan: ContainerPlan, link: Link, role: str) -> str:
+        self._check()
+        self._hello[role] = asyncio.Event()
+        identity = await asyncio.to_thread(self._engine.create, plan)
+        if role == "runner":
+            self.identity = identity
+        else:
+            self._keeper_identity = identity
+        sock, kept = await asyncio.to_thread(self._engine.attach, identity)
+        self._kept.append(kept)
+        await link.connect(sock)
+        await asyncio.to_thread(self._engine.start, identity)
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self._hello[role].wait()
+        except TimeoutError:
+            raise Unavailable(f"the {role} did not start: {link.tail or 'no word'}") from None
+        self._check()
+        return identity
+
+    def _check_sources(self, answer: dict[str, Any]) -> None:
+        """Compare what the keeper sees at each workspace with what stands at its path here.
+
+        The engine follows links in the source of a bind mount, and reports the path as asked.
+        """
+        for path, (device, inode) in zip(self.spec.workspaces, answer["roots"], strict=True):
+            here = os.lstat(path)
+            if self.spec.setup["local"] and (here.st_dev, here.st_ino) != (device, inode):
+                raise NotEnforced(f"the engine mounted something else than `{path}`")
+
+    def _check(self) -> None:
+        if self._failed is not None:
+            raise CellLost(f"cell `{self.name}` is gone: {self._failed}; nothing landed")
+
+    def _fail(self, reason: str) -> None:
+        """Kill the pair and fail whatever waits."""
+        if self._failed is not None:
+            return
+        self._failed = reason
+        self._runner.close()
+        self._keeper.close()
+        lost = CellLost(f"cell `{self.name}` is gone: {reason}; nothing landed")
+        for running in self._running.values():
+            if not running.done.done():
+                running.done.set_exception(lost)
+        for future in self._asked.values():
+            if not future.done():
+                future.set_exception(lost)
+        self._asked.clear()
+        for event in self._hello.values():
+            event.set()
+        self._removal = asyncio.get_running_loop().create_task(self._remove())
+
+    async def _remove(self) -> None:
+        for identity in (self.identity, self._keeper_identity):
+            if identity:
+                await asyncio.to_thread(self._engine.remove, identity)

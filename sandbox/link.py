@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A connection to the program inside a container, over the engine's attach stream.
+
+The engine multiplexes standard output and error in blocks with an 8-byte header; standard output
+carries our frames, standard error is kept as a tail for messages about failures.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable
+from typing import Any
+
+from sandbox.cell import protocol
+
+_TAIL = 4000
+
+
+class Link(asyncio.Protocol):
+    """Frames to and from one container.
+
+    `on_frame(kind, frame)` is called for each frame; `on_lost(reason)` once, when the stream ends.
+    """
+
+    def __init__(
+        self, on_frame: Callable[[int, Any], None], on_lost: Callable[[str], None]
+    ) -> None:
+        self._on_frame = on_frame
+        self._on_lost = on_lost
+        self._decoder = protocol.Decoder()
+        self._block = bytearray()
+        self._tail = bytearray()
+        self._transport: asyncio.Transport | None = None
+        self._can_write = asyncio.Event()
+        self._can_write.set()
+        self.closed = False
+
+    async def connect(self, sock: socket.socket) -> None:
+        """Take over an attached socket."""
+        sock.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.create_connection(lambda: self, sock=sock)
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a control message."""
+        self._write(protocol.pack(message))
+
+    def send_data(self, call: int, channel: int, data: bytes) -> None:
+        """Send bytes of a channel."""
+        self._write(protocol.pack_data(call, channel, data))
+
+    async def drain(self) -> None:
+        """Wait until the other side has taken most of what was sent."""
+        await self._can_write.wait()
+
+    def close(self) -> None:
+        """End the stream; the program at the other end takes that as its end."""
+        self.closed = True
+        if self._transport is not None:
+            self._transport.abort()
+
+    @property
+    def tail(self) -> str:
+        """The last lines that the program wrote to standard error."""
+        return self._tail.decode("utf-8", "replace").strip()
+
+    def _write(self, data: bytes) -> None:
+        if self._transport is not None and not self.closed:
+            self._transport.write(data)
+
+    # -- asyncio.Protocol
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def pause_writing(self) -> None:
+        self._can_write.clear()
+
+    def resume_writing(self) -> None:
+        self._can_write.set()
+
+    def data_received(self, data: bytes) -> None:
+        self._block += data
+        while len(self._block) >= 8:
+            stream, length = self._block[0], int.from_bytes(self._block[4:8], "big")
+            if len(self._block) < 8 + length:
+                return
+            payload = bytes(self._block[8 : 8 + length])
+            del self._block[: 8 + length]
+            if stream != 1:
+                self._tail = (self._tail + payload)[-_TAIL:]
+                continue
+            try:
+                for kind, frame in self._decoder.feed(payload):
+                    self._on_frame(kind, frame)
+            except protocol.ProtocolError as error:
+                self._lost(f"bad frame: {error}")
+                return
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._lost(str(error) if error else "stream ended")
+
+    def _lost(self, reason: str) -> None:
+        if not self.closed:
+            self.close()
+            last = self.tail.rsplit("\n", 1)[-1]
+            self._on_lost(f"{reason}{': ' + last if last else ''}")
+        self._can_write.set()

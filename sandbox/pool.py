@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cells of one supervisor: one per agent and set of workspaces, made when first needed.
+
+Also sweeps at the start what a supervisor that ended badly left behind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from policy.protected import PathPolicy
+from sandbox.cells import Cell, CellSpec
+from sandbox.config import Dirs, Settings
+from sandbox.endpoints import connect
+from sandbox.engine import Engine
+from sandbox.errors import BadInput, ImageProblem
+from sandbox.images import Images, check_image, names
+from sandbox.plan import (
+    AGENT_ID,
+    LABEL_CELL,
+    LABEL_OWNER,
+    LABEL_STATE,
+    ContainerPlan,
+    Resources,
+    cell_plan,
+    keeper_plan,
+)
+
+Key = tuple[str, tuple[str, ...]]
+MIB = 1024 * 1024
+
+
+def state_label(dirs: Dirs) -> str:
+    """Return the label value that marks the containers of a state folder."""
+    return hashlib.sha256(os.fsencode(dirs.state)).hexdigest()[:16]
+
+
+def owner_label() -> str:
+    """Return what names this very process: its pid and creation time."""
+    return f"{os.getpid()}:{psutil.Process().create_time():.2f}"
+
+
+def _lives(owner: str) -> bool:
+    pid, _, created = owner.partition(":")
+    try:
+        return f"{psutil.Process(int(pid)).create_time():.2f}" == created
+    except (psutil.Error, ValueError):
+        return False
+
+
+class CellPool:
+    """Gives out cells. Every container in it carries this supervisor's labels."""
+
+    def __init__(
+        self, engine: Engine, images: Images, dirs: Dirs, settings: Settings, paths: PathPolicy
+    ) -> None:
+        self._engine = engine
+        self._images = images
+        self._dirs = dirs
+        self._settings = settings
+        self._paths = paths
+        self._cells: dict[Key, Cell] = {}
+        self._starting: dict[Key, asyncio.Lock] = {}
+        self._extra: set[Cell] = set()
+        self._home = _home_files()
+        self._test = os.environ.get("LOCKGATE_TEST_RUN")
+
+    @classmethod
+    def connect(cls, dirs: Dirs, settings: Settings, paths: PathPolicy) -> CellPool:
+        """Reach the engine, check the images, sweep leftovers. Blocking. Raises SandboxError."""
+        client = connect()
+        wanted = names()
+        cell = settings.image or wanted.cell
+        for tag in (cell, wanted.keeper):
+            if problem := check_image(client, tag):
+                raise ImageProblem(problem)
+        engine = Engine(client, state_label(dirs))
+        pool = cls(engine, Images(cell=cell, keeper=wanted.keeper), dirs, settings, paths)
+        pool.sweep()
+        return pool
+
+    @property
+    def engine(self) -> Engine:
+        """The engine that the cells run on."""
+        return self._engine
+
+    def sweep(self) -> int:
+        """Remove containers of supervisors that are gone. Blocking. Returns how many."""
+        gone = [
+            one for one in self._engine.containers() if not _lives(one["Labels"].get(LABEL_OWNER, ""))
+        ]
+        for one in gone:
+            self._engine.remove(one["Id"])
+        return len(gone)
+
+    def list(self) -> list[Cell]:
+        """Return the living cells."""
+        return [cell for cell in (*self._cells.values(), *self._extra) if cell.alive]
+
+    async def get(self, agent: str, workspaces: tuple[str, ...]) -> Cell:
+        """Return the cell of an agent over these workspaces, started if need be."""
+        key = (agent, workspaces)
+        async with self._starting.setdefault(key, asyncio.Lock()):
+            cell = self._cells.get(key)
+            if cell is None or not cell.alive:
+                cell = await self._start(agent, workspaces, network="none")
+                self._cells[key] = cell
+        return cell
+
+    async def beside(self, cell: Cell) -> Cell:
+        """Return a new cell that shares another one's network namespace (for a background call)."""
+        network = f"container:{cell.identity}"
+        extra = await self._start(cell.spec.agent, cell.spec.workspaces, network=network)
+        self._extra.add(extra)
+        return extra
+
+    async def end(self, cell: Cell) -> None:
+        """End one cell."""
+        self._extra.discard(cell)
+        self._cells = {key: one for key, one in self._cells.items() if one is not cell}
+        await cell.end()
+
+    async def end_idle(self, *, now: float) -> None:
+        """End cells that have had no call for longer than the settings allow."""
+        for cell in list(self._cells.values()):
+            idle = now - cell.used
+            needed = any(
+                extra.spec.cell.network == f"container:{cell.identity}" for extra in self._extra
+            )
+            if not cell.busy and not needed and idle > self._settings.idle.cell_seconds:
+                await self.end(cell)
+
+    async def end_all(self) -> None:
+        """End every cell."""
+        cells = [*self._cells.values(), *self._extra]
+        self._cells.clear()
+        self._extra.clear()
+        await asyncio.gather(*(cell.end() for cell in cells), return_exceptions=True)
+
+    async def _start(self, agent: str, workspaces: tuple[str, ...], *, network: str) -> Cell:
+        spec = await asyncio.to_thread(self._spec, agent, workspaces, network)
+        cell = Cell(self._engine, spec)
+        await cell.start()
+        return cell
+
+    def _spec(self, agent: str, workspaces: tuple[str, ...], network: str) -> CellSpec:
+        name = f"lockgate-{secrets.token_hex(5)}"
+        uid, gid, owners = _owner(workspaces)
+        state = self._engine.state
+        labels = {LABEL_STATE: state, LABEL_OWNER: owner_label(), LABEL_CELL: name}
+        if self._test:
+            labels["org.lockgate.test"] = self._test
+        images = [self._engine.image_id(tag) for tag in (self._images.cell, self._images.keeper)]
+        cell = cell_plan(
+            name=name,
+            image=images[0],
+            workspaces=workspaces,
+            uid=uid,
+            gid=gid,
+            labels=labels,
+            resources=self._resources(),
+            network=network,
+            runtime=self._settings.runtime,
+        )
+
+        def keeper(identity: str) -> ContainerPlan:
+            return keeper_plan(
+                name=f"{name}-keeper",
+                image=images[1],
+                workspaces=workspaces,
+                cell=identity,
+                volume=f"lockgate-layers-{state}",
+                labels=labels,
+                maps_owners=bool(owners),
+            )
+
+        setup: dict[str, Any] = {
+            "cell": name,
+            "live": sorted(self._engine.cells() | {name}),
+            "workspaces": list(workspaces),
+            "uid": uid,
+            "gid": gid,
+            "owners": owners,
+            "patterns": self._patterns(),
+            "local": self._engine.local(os.uname().release),
+            "undo_bytes": self._settings.undo_mib * MIB,
+        }
+        return CellSpec(name, agent, workspaces, cell, keeper, setup, self._home)
+
+    def _patterns(self) -> dict[str, list[str]]:
+        hide, show = self._paths.mask_expressions()
+        return {"hide": list(hide), "show": list(show), "pin": list(self._paths.pin_expressions())}
+
+    def _resources(self) -> Resources:
+        wanted = self._settings.cell
+        return Resources(
+            memory=wanted.memory_mib * MIB,
+            cpus=min(wanted.cpus, float(os.cpu_count() or 1)),
+            pids=wanted.pids,
+            files=wanted.open_files,
+            tmp=wanted.tmp_mib * MIB,
+            home=2 * wanted.tmp_mib * MIB,
+        )
+
+
+def _owner(workspaces: Sequence[str]) -> tuple[int, int, dict[int, int]]:
+    """Return uid and gid of the cell's processes, and the owner map (real owner -> in the cell).
+
+    A cell never runs as root: what root owns is shown to it as owned by an ordinary user, through
+    an idmapped mount.
+    """
+    owners = set()
+    for path in workspaces:
+        try:
+            info = os.stat(path, follow_symlinks=False)
+        except OSError as error:
+            raise BadInput(f"workspace `{path}`: {error.strerror}") from None
+        owners.add((info.st_uid, info.st_gid))
+    if len({uid for uid, _ in owners}) > 1:
+        raise BadInput(
+            f"workspaces {', '.join(f'`{w}`' for w in workspaces)} belong to different users; "
+            "use one cell for each"
+        )
+    uid, gid = sorted(owners)[0]
+    if uid == 0:
+        return AGENT_ID, AGENT_ID, {0: AGENT_ID}
+    if uid == AGENT_ID:
+        return uid, gid or uid, {}
+    return uid, gid or uid, {}
+
+
+def _home_files() -> dict[str, str]:
+    """Return files of the cell's home: the person's name and address for commits, nothing else."""
+    import subprocess
+
+    lines = ["[user]"]
+    for key in ("name", "email"):
+        try:
+            done = subprocess.run(
+                ["git", "config", "--global", f"user.{key}"],
+                capture_output=True,
+                text=True,
+                timeout=5,
+                check=False,
+                cwd=Path("/"),
+            )
+        except (OSError, subprocess.SubprocessError):
+            return {}
+        value = done.stdout.strip()
+        if value and value.isprintable() and '"' not in value and "\\" not in value:
+            lines.append(f'\t{key} = "{value}"')
+    return {".gitconfig": "\n".join(lines) + "\n"} if len(lines) > 1 else {}
+
+
