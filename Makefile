@@ -6,7 +6,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
-QUIET := $(shell test -t 2 || echo --quiet)
+QUIET := $(shell test -t 2 || echo -qq)
 
 .DEFAULT_GOAL := help
 .PHONY: run test check bench images setup clean help

@@ -51,8 +51,8 @@ class Place:
     socket: Path = Path("/var/run/docker.sock")
     pid_file: Path = Path("/var/run/docker.pid")
     exec_root: Path = Path("/var/run/docker")
-    options: tuple[str, ...] = ()
-    """Further options of dockerd."""
+    command: tuple[str, ...] = ("dockerd",)
+    """How the engine is called; its addresses are added."""
     state: Path = field(default_factory=lambda: Dirs.default().state)
     """Where the log and the note on what was started are kept."""
 
@@ -109,14 +109,14 @@ def _begin(place: Place, progress: Progress) -> None:
     clear_stale(place, progress)
     cgroups.ensure(progress)
     try:
-        return _spawn(place, place.options)
+        return _spawn(place, place.command)
     except Unavailable as error:
         if not re.search("iptables|nat table|bridge|network controller", str(error)):
             raise
         # Cells have no network, so an engine without one serves as well.
         progress.note(f"starting the engine without networks, since {error}")
     clear_stale(place, progress)
-    return _spawn(place, (*place.options, "--bridge=none", "--iptables=false"))
+    return _spawn(place, (*place.command, "--bridge=none", "--iptables=false"))
 
 
 def stop(place: Place) -> int | None:
@@ -152,12 +152,15 @@ def clear_stale(place: Place, progress: Progress) -> None:
             path.unlink(missing_ok=True)
 
 
-def _spawn(place: Place, options: tuple[str, ...]) -> None:
-    command = ["dockerd", f"--host=unix://{place.socket}", f"--pidfile={place.pid_file}"]
-    command += [f"--exec-root={place.exec_root}", *options]
+def _spawn(place: Place, command: tuple[str, ...]) -> None:
+    addresses = (
+        f"--host=unix://{place.socket}",
+        f"--pidfile={place.pid_file}",
+        f"--exec-root={place.exec_root}",
+    )
     with place.log.open("wb") as log:
         process = subprocess.Popen(
-            command,
+            [*command, *addresses],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,

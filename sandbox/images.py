@@ -53,6 +53,7 @@ Files = dict[str, bytes]
 
 _HERE = Path(__file__).parent
 _DIGITS = 12
+_RECIPE_ERROR = "lockgate: error: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,32 +299,49 @@ def _build(
         LABEL_FROM: base,
         LABEL_VERSION: _version(),
     }
-    messages = client.api.build(
-        fileobj=_context(role, code),
-        custom_context=True,
-        dockerfile=f"{role}.Dockerfile",
-        tag=tag,
-        rm=True,
-        forcerm=True,
-        decode=True,
-        labels=labels,
-        buildargs={"BASE": base, **({"TOOLS": tools} if role == "cell" else {}), **_proxies()},
-        use_config_proxy=True,
-        network_mode=_build_network(client),
-    )
-    ours = ""
+    arguments = {"BASE": base, **_proxies()}
+    if role == "cell":
+        arguments["TOOLS"] = tools
+    # An engine without a bridge of its own still has the host's network.
+    networks = (None, "host") if client.networks.list(names=["bridge"]) else ("host",)
+    for network in networks:
+        messages = client.api.build(
+            fileobj=_context(role, code),
+            custom_context=True,
+            dockerfile=f"{role}.Dockerfile",
+            tag=tag,
+            rm=True,
+            forcerm=True,
+            decode=True,
+            labels=labels,
+            buildargs=arguments,
+            use_config_proxy=True,
+            network_mode=network,
+        )
+        problem = _follow(messages, progress)
+        if problem is None or "on network bridge" not in problem:
+            break
+        progress.note(f"the engine's bridge does not work ({problem}): using the host's network")
+    if problem:
+        raise ImageProblem(f"image `{tag}` cannot be built: {problem}")
+    if client.images.get(tag).labels.get(LABEL_CODE) != labels[LABEL_CODE]:
+        raise ImageProblem(f"image `{tag}` was built without its labels: the engine ignores them")
+
+
+def _follow(messages: Iterator[dict[str, object]], progress: Progress) -> str | None:
+    """Show what a build prints and return why it failed, in the recipe's own words if it spoke."""
+    ours: str | None = None
     try:
         for message in messages:
             for line in str(message.get("stream", "")).splitlines():
                 progress.detail(line)
-                if "lockgate: error: " in line:
-                    ours = line.split("lockgate: error: ", 1)[1].removesuffix("\x1b[0m")
+                if _RECIPE_ERROR in line:
+                    ours = line.split(_RECIPE_ERROR, 1)[1].removesuffix("\x1b[0m")
             if "error" in message:
-                raise ImageProblem(f"image `{tag}`: {ours or message['error']}")
+                return ours or " ".join(str(message["error"]).split())
     except (docker.errors.APIError, OSError) as error:
-        raise ImageProblem(f"image `{tag}` cannot be built: {_reason(error)}") from None
-    if client.images.get(tag).labels.get(LABEL_CODE) != labels[LABEL_CODE]:
-        raise ImageProblem(f"image `{tag}` was built without its labels: the engine ignores them")
+        return _reason(error)
+    return None
 
 
 def _context(role: str, code: Files) -> io.BytesIO:
@@ -398,11 +416,6 @@ def _source(client: docker.DockerClient, image: str, progress: Progress) -> Imag
     if problem := pull(client, image, progress):
         raise ImageProblem(f"image `{image}` is not here and cannot be pulled: {problem}")
     return client.images.get(image)
-
-
-def _build_network(client: docker.DockerClient) -> str | None:
-    """Return the network for building: the engine's own choice, or the host's if it has none."""
-    return None if client.networks.list(names=["bridge"]) else "host"
 
 
 def _proxies() -> dict[str, str]:
