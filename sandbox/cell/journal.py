@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a landing is going to do, and how far it is known to have come: the file on disk.
+
+One line per record, each with its checksum, so that a torn line counts as not written:
+
+- the plan: the call and its operations, complete before the first real change;
+- a run: an undo, or the undo of one, that is about to start;
+- an end: the run is complete, with the identity of each object as it stands in the workspace now.
+
+Runs in the keeper: standard library only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import zlib
+from typing import Any, NamedTuple
+
+NAME = "journal"
+VERSION = 1
+
+TAKE, PUT, SWAP, META = "take", "put", "swap", "meta"
+
+Identity = list[int]
+Inner = dict[str, Identity]
+
+
+class Op(NamedTuple):
+    """One operation. `slot` is a name in the landing's folder, `path` one in the workspace.
+
+    take: path -> slot (deleted, replaced or moved away); put: slot -> path; swap: exchange both;
+    meta: set `after` where `before` was. Backwards each does the opposite.
+    """
+
+    action: str
+    path: str
+    slot: str = ""
+    identity: Identity | None = None
+    """Of the object that a take or put moves; for a swap, of the new one."""
+    old: Identity | None = None
+    """For take, swap and meta: of what stood at `path` before."""
+    inner: Inner | None = None
+    """For a whole directory, what it holds; None where contents do not matter."""
+    other: str | None = None
+    """For a moved directory: its other path."""
+    before: list[Any] | None = None
+    after: list[Any] | None = None
+
+
+class Run(NamedTuple):
+    """One pass over the operations."""
+
+    call: str
+    back: bool
+    time: float
+    now: list[Identity | None] | None
+    """Identities at each operation's path after the run; None while it is not complete."""
+    kept: int = 0
+    """Bytes that lie in the folder since then."""
+
+
+class Journal(NamedTuple):
+    """A journal as it was read."""
+
+    call: str
+    ops: list[Op]
+    runs: list[Run]
+
+    @property
+    def last(self) -> Run:
+        """The run that stands: only the last can be incomplete."""
+        return self.runs[-1]
+
+
+def _line(record: object) -> bytes:
+    text = json.dumps(record, separators=(",", ":")).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def append(folder: int, record: object, *, durable: bool) -> None:
+    """Add one record to a folder's journal. Raises OSError, then the line does not count."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(NAME, flags, 0o600, dir_fd=folder)
+    try:
+        size = os.fstat(descriptor).st_size
+        try:
+            view = memoryview(_line(record))
+            while view:
+                view = view[os.write(descriptor, view) :]
+        except OSError:
+            os.ftruncate(descriptor, size)
+            raise
+        if durable:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def plan(call: str, ops: list[Op], time: float) -> object:
+    """Return the record that starts a journal."""
+    rows = [_trimmed(op) for op in ops]
+    return {"v": VERSION, "call": call, "time": time, "ops": rows}
+
+
+def run(call: str, *, back: bool, time: float) -> object:
+    """Return the record of a further run."""
+    return {"call": call, "back": back, "time": time}
+
+
+def end(now: list[Identity | None], kept: int) -> object:
+    """Return the record that says that the last run is complete."""
+    return {"now": now, "kept": kept}
+
+
+def void(now: list[Identity | None]) -> object:
+    """Return the record that says that the last run was given up and reversed."""
+    return {"now": now, "void": True}
+
+
+def _trimmed(op: Op) -> list[Any]:
+    row = list(op)
+    while row and row[-1] is None:
+        row.pop()
+    return row
+
+
+def read(folder: int) -> Journal | None:
+    """Return a folder's journal; None where no complete plan was written."""
+    try:
+        descriptor = os.open(NAME, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    with open(descriptor, "rb") as file:
+        records = list(_records(file.read()))
+    if not records or records[0].get("v") != VERSION:
+        return None
+    head = records[0]
+    runs = [Run(head["call"], False, head["time"], None)]
+    for record in records[1:]:
+        if "void" in record:
+            runs.pop()
+            runs[-1] = runs[-1]._replace(now=record["now"])
+        elif "now" in record:
+            runs[-1] = runs[-1]._replace(now=record["now"], kept=record["kept"])
+        else:
+            runs.append(Run(record["call"], record["back"], record["time"], None))
+    return Journal(head["call"], [Op(*row) for row in head["ops"]], runs)
+
+
+def _records(content: bytes) -> list[dict[str, Any]]:
+    found = []
+    for line in content.split(b"\n"):
+        checksum, _, text = line.partition(b" ")
+        if not text or checksum != b"%08x" % zlib.crc32(text):
+            break
+        found.append(json.loads(text))
+    return found

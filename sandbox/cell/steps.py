@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a walk hands to a landing: the list of changes and the steps that make them real.
+
+Runs in the keeper: standard library only, Python 3.9. Only data lives here.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from .layer import Node
+
+Change = dict[str, Any]
+Attributes = list[Any]
+"""Mode, uid, gid, mtime in nanoseconds or None, extended attributes in base64 or None."""
+
+
+def landed_mode(status: os.stat_result) -> int:
+    """Return the permission bits without those that never land."""
+    mode = stat.S_IMODE(status.st_mode)
+    if stat.S_ISDIR(status.st_mode):
+        return mode & ~stat.S_ISUID  # set-group-id on a directory only passes the group on
+    return mode & ~(stat.S_ISUID | stat.S_ISGID)
+
+
+class Take(NamedTuple):
+    """Move a path of the workspace out of the way: it was deleted, replaced or moved."""
+
+    path: str
+    identity: list[int]
+    inner: dict[str, list[int]] | None
+    """Identities of what a deleted directory holds; None for a moved one: it keeps all it holds."""
+    size: int
+    moved: bool
+
+
+class Put(NamedTuple):
+    """Place something where nothing is: an object of the layer, or a moved directory."""
+
+    path: str
+    node: Node
+    source: str | None
+    """For a moved directory, its path before."""
+
+
+class Swap(NamedTuple):
+    """Replace the content of a file or link."""
+
+    path: str
+    node: Node
+    identity: list[int]
+    size: int
+
+
+class Meta(NamedTuple):
+    """Set mode, owner, attributes or mtime in place."""
+
+    path: str
+    identity: list[int]
+    before: Attributes
+    after: Attributes
+
+
+class Walk(list[Change]):
+    """What a transaction changed (a list of dicts, fit for JSON), and the steps that land it."""
+
+    def __init__(self, upper: str, owners: Mapping[int, int]) -> None:
+        super().__init__()
+        self.upper = upper
+        self.owners = owners
+        self.takes: list[Take] = []
+        self.puts: list[Put] = []
+        self.swaps: list[Swap] = []
+        self.metas: list[Meta] = []
+        self.left_out: list[str] = []
+        """Device nodes, sockets and FIFOs, and files whose set-id bits are dropped."""
+
+    @property
+    def conflicts(self) -> list[str]:
+        """Paths that changed in the real workspace while the call ran."""
+        return [change["path"] for change in self if change["conflict"]]
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing at all to land."""
+        return not (self.takes or self.puts or self.swaps or self.metas)
