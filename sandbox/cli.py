@@ -31,7 +31,7 @@ COMMANDS = {
     "image": "system:image",
     "stop": "system:stop",
     "resume": "system:resume",
-    "replay": "replay:replay",
+    "replay": "replay:command",
     "audit": "system:audit",
     "version": "system:version",
     "completion": "system:completion",

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 
 from policy.model import ActionPlan, Decision
 from sandbox.errors import BadInput, SandboxError
+from sandbox.text import safe_line
 from sandbox.wire import CHUNK_BYTES, Decoder, Message, WireError, encode, pack, unpack
 from sandbox.workspaces import Registry
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from sandbox.server import Server, Supervising
 
 READ_BYTES = 1024 * 1024
+DEFECT_CHARS = 300
+"""How much of a defect's message a client is told; the log has the whole."""
 
 
 class Connection:
@@ -108,7 +111,8 @@ class Connection:
         except Exception as error:
             traceback.print_exc()
             sys.stderr.flush()
-            final = _error(SandboxError(f"the supervisor failed: {type(error).__name__}: {error}"))
+            what = safe_line(f"{type(error).__name__}: {error}")[:DEFECT_CHARS]
+            final = _error(SandboxError(f"the supervisor failed: {what}"))
         finally:
             self._server.request_ends()
             self._calls.pop(number, None)

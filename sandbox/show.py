@@ -14,6 +14,7 @@ from typing import Any
 
 from sandbox.text import safe_block, safe_line
 
+SUBJECT_CHARS = 60
 CARD_LINES = 40
 """Lines of a command or a content that a card shows before it says how many more there are."""
 ACCESS = {"none": "nothing", "read": "nothing (reads only)", "write": "files of"}
@@ -66,6 +67,111 @@ def _may_change(plan: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
     deletes = decision.get("named_deletions") or ()
     named = f", and delete {', '.join(deletes)}" if deletes else ""
     return f"{what} {plan.get('workspace')}{named}"
+
+
+def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
+    """Return all that is recorded of one call; the output must be safe already."""
+    params = call.get("params") or {}
+    rows = [
+        ("call", f"{call['id']}  {call.get('ts') or ''}"),
+        ("agent", f"{call.get('agent') or ''} calls {call.get('tool') or ''}"),
+        *((key, str(value)) for key, value in params.items() if value not in (None, False, [], ())),
+        ("workspace", str(call.get("workspace") or "")),
+        ("verdict", f"{call.get('verdict') or ''} ({call.get('tier') or ''})"),
+        ("rules", ", ".join(call.get("rules") or ()) or "none"),
+        *(
+            (f"by {one.get('layer')}", f"{one.get('verdict')}: {one.get('reason')}")
+            for one in call.get("layers") or ()
+        ),
+    ]
+    if call.get("approved_by"):
+        rows.append(("approved by", str(call["approved_by"])))
+    rows.append(("ended", f"{call.get('ending') or 'not finished'}, {call.get('ms') or 0:.0f} ms"))
+    if call.get("exit_status") is not None:
+        rows.append(("status", str(call["exit_status"])))
+    if call.get("judgement"):
+        landed = "landed" if call.get("landed") else "not landed"
+        rows.append(("judgement", f"{call['judgement']}, {landed}"))
+    if call.get("undone_by"):
+        rows.append(("undone by", str(call["undone_by"])))
+    if call.get("message"):
+        rows.append(("message", str(call["message"])))
+    parts = ["\n".join(_field(*row) for row in rows)]
+    if call.get("changes"):
+        parts.append("changes:\n" + changes(call["changes"]))
+    for name, text in (("stdout", stdout), ("stderr", stderr), ("diff", safe_block(diff))):
+        if text.strip():
+            parts.append(f"{name}:\n{text.rstrip()}")
+    return "\n".join(parts)
+
+
+REPLAY_COLUMNS = (("call", 46), ("verdict", 7), ("rule", 24), ("outcome", 12), ("changes", 28))
+
+
+def replay_head() -> str:
+    """Return the head of a replay's table."""
+    names = "  ".join(name.ljust(width) for name, width in REPLAY_COLUMNS)
+    return f"  {names}  {'ms':>7}"
+
+
+def replay_row(outcome: Mapping[str, Any]) -> str:
+    """Return one row of a replay's table, and below it how it differs from what was expected."""
+    cells = (
+        f"{outcome['id']} {subject(outcome)}",
+        str(outcome["verdict"]),
+        (outcome["rules"] or ["-"])[0],
+        ended(outcome),
+        brief(outcome["changes"]),
+    )
+    fitted = [
+        _fit(safe_line(cell), width) for cell, (_, width) in zip(cells, REPLAY_COLUMNS, strict=True)
+    ]
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        colour = {"allow": 32, "report": 33, "ask": 35, "deny": 31}.get(cells[1], 0)
+        fitted[1] = f"\x1b[{colour}m{fitted[1]}\x1b[0m"
+    mark = "!" if outcome.get("expected") is False else " "
+    lines = [f"{mark} {'  '.join(fitted)}  {outcome['ms']:>7.1f}"]
+    lines.extend(f"    differs: {safe_line(one)}" for one in outcome.get("differences", ()))
+    if outcome["ending"] is None or outcome.get("differences"):
+        lines.append(f"    {safe_line(outcome['message'])}")
+    return "\n".join(lines)
+
+
+def replay_sum(calls: int, differing: int, failed: int) -> str:
+    """Return the last line of a replay."""
+    parts = [f"{calls} calls", "all as expected" if not differing else f"{differing} differ"]
+    if failed:
+        parts.append(f"{failed} failed")
+    return ", ".join(parts)
+
+
+def _fit(text: str, width: int) -> str:
+    return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
+
+
+def subject(call: Mapping[str, Any]) -> str:
+    """Return in a few words what a call is about."""
+    params = call.get("params") or {}
+    keys = ("command", "file_path", "pattern", "path")
+    what = next((str(params[key]) for key in keys if params.get(key)), "")
+    text = what if call.get("tool") == "Bash" else f"{call.get('tool')} {what}".strip()
+    return _fit(safe_line(text), SUBJECT_CHARS).rstrip()
+
+
+def ended(call: Mapping[str, Any]) -> str:
+    """Return in a few words how a call ended."""
+    ending = str(call.get("ending") or "failed")
+    if call.get("undone_by"):
+        return "undone"
+    if ending != "ran":
+        return ending
+    status = call.get("exit_status")
+    words = [f"exit {status}"] if status else []
+    if call.get("landed"):
+        words.append("landed")
+    elif call.get("judgement") in ("hold", "discard"):
+        words.append({"hold": "held", "discard": "discarded"}[str(call["judgement"])])
+    return ", ".join(words) or "ok"
 
 
 def changes(items: Sequence[Mapping[str, Any]], *, limit: int = 20) -> str:

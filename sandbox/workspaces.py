@@ -63,6 +63,11 @@ class Registry:
         self._file = dirs.state / "workspaces.json"
         self._home = Path(os.path.realpath(home or Path("~").expanduser()))
 
+    @property
+    def home(self) -> str:
+        """Return the user's home on this host, without links."""
+        return str(self._home)
+
     def list(self) -> tuple[Workspace, ...]:
         """Return the registered workspaces, in the order of their paths."""
         try:

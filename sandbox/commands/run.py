@@ -138,9 +138,7 @@ class _Output:
     @staticmethod
     def _put(stream: str, data: bytes) -> None:
         if data:
-            target = (sys.stderr if stream == "stderr" else sys.stdout).buffer
-            target.write(data)
-            target.flush()
+            terminal.show_bytes(data, to_stderr=stream == "stderr")
 
 
 def _asking(*, yes: bool) -> Any:

@@ -45,6 +45,13 @@ def show(text: str) -> None:
     click.echo(text)
 
 
+def show_bytes(data: bytes, *, to_stderr: bool = False) -> None:
+    """Write bytes to stdout or stderr as they are."""
+    target = (sys.stderr if to_stderr else sys.stdout).buffer
+    target.write(data)
+    target.flush()
+
+
 def show_json(value: Any) -> None:
     """Print an answer as JSON to stdout."""
     click.echo(json.dumps(value, indent=2))

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands about Lockgate itself: this host, its images, the record, the stop."""
+
+from __future__ import annotations
+
+import click
+
+from sandbox.commands import terminal
+from sandbox.errors import SandboxError
+from sandbox.text import safe_line
+from sandbox.version import VERSION, digest
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command(short_help="End everything now; nothing runs until `resume`.")
+@click.option("--reason", default="asked for", metavar="TEXT", help="Why, for the record.")
+@JSON
+def stop(reason: str, **flags: bool) -> int:
+    """Set the stop latch, end every cell and every process in it, and say what was ended.
+
+    Works without a running supervisor. The status is 1 when something was left.
+
+    \b
+    Examples:
+      lockgate stop
+      lockgate stop --reason "it deletes the wrong branch"
+    """
+    from sandbox.endpoints import connect
+    from sandbox.stop import Latch, stop_all
+    from sandbox.supervisor import engine_of
+
+    dirs = terminal.dirs().create()
+    Latch(dirs).set(reason)  # before anything that may take time or fail
+    try:
+        engine = engine_of(connect(), dirs)
+    except SandboxError:
+        engine = None
+    report = stop_all(dirs, engine, reason)
+    if flags["as_json"]:
+        terminal.show_json(report.model_dump(mode="json"))
+        return terminal.REFUSED if report.left else 0
+    terminal.show(f"stopped: {safe_line(reason)}; `lockgate resume` lets calls run again")
+    parts = (
+        ("ended", report.killed),
+        ("left", report.left),
+        ("last actions", report.last),
+        ("roll back with", report.rollback),
+    )
+    for name, lines in parts:
+        if lines:
+            terminal.show(f"{name}:")
+            for line in lines:
+                terminal.show(f"  {safe_line(line)}")
+    return terminal.REFUSED if report.left else 0
+
+
+@click.command(short_help="Clear the stop latch.")
+def resume() -> int:
+    """Let calls run again after a stop. That is a person's decision: it needs a terminal.
+
+    \b
+    Example:
+      lockgate resume
+    """
+    from sandbox.stop import Latch
+
+    latch = Latch(terminal.dirs())
+    info = latch.read()
+    if info is None:
+        terminal.show("not stopped")
+        return 0
+    if not terminal.person_present():
+        terminal.say("resuming is a person's decision and needs a terminal")
+        return terminal.NOT_PERMITTED
+    latch.clear()
+    terminal.show(f"resumed; it was stopped at {safe_line(info.at)}: {safe_line(info.reason)}")
+    return 0
+
+
+@click.group(short_help="Look after the record.")
+def audit() -> None:
+    """Look after the record of decisions and outcomes.
+
+    \b
+    Example:
+      lockgate audit verify
+    """
+
+
+@audit.command(short_help="Check that no line was changed, moved or cut.")
+@JSON
+def verify(**flags: bool) -> int:
+    """Check the whole record; the status is 1 when a line was changed, moved or cut.
+
+    \b
+    Example:
+      lockgate audit verify
+    """
+    from sandbox.store import Store
+
+    store = Store(terminal.dirs())
+    wrong = store.verify()
+    if flags["as_json"]:
+        terminal.show_json({"file": str(store.log), "whole": wrong is None, "broken": wrong})
+    elif wrong is None:
+        terminal.show(f"{store.log}: whole")
+    else:
+        terminal.show(f"{store.log}: {safe_line(wrong)}")
+    return 0 if wrong is None else terminal.REFUSED
+
+
+@click.group(short_help="Build and list the images of cells.")
+def image() -> None:
+    """Build and list the images that cells and keepers are made of.
+
+    \b
+    Examples:
+      lockgate image build
+      lockgate image list
+    """
+
+
+@image.command(short_help="Build the images, or a cell image of your own.")
+@click.option("--from", "source", metavar="IMAGE", help="Make a cell image of this one.")
+@click.option("--tag", metavar="NAME", help="Name of the image made with --from.")
+def build(source: str | None, tag: str | None) -> int:
+    """Build the images where they are missing; with --from, a cell image of another image.
+
+    IMAGE is Debian- or Alpine-like and has python3 and bash.
+
+    \b
+    Examples:
+      lockgate image build
+      lockgate image build --from node:22-bookworm --tag lockgate/node
+    """
+    from sandbox.bootstrap import ensure_engine
+    from sandbox.images import build_cell_image, ensure_images
+    from sandbox.progress import on_stderr
+
+    with on_stderr() as progress:
+        client = ensure_engine(progress)
+        if source is None:
+            found = ensure_images(client, progress)
+            lines = [f"cell   {found.cell}", f"keeper {found.keeper}"]
+        else:
+            name = tag or f"lockgate/from-{source.replace('/', '-').replace(':', '-')}"
+            ensure_images(client, progress)
+            made = build_cell_image(client, source, name, progress)
+            lines = [f"cell   {made.tag} (python {made.python})"]
+            if made.without:
+                lines.append(f"without {', '.join(made.without)}")
+            lines.append(f"use it with `image: {made.tag}` in {terminal.dirs().settings}")
+    for line in lines:
+        terminal.show(safe_line(line))
+    return 0
+
+
+@image.command("list", short_help="List the images.")
+@JSON
+def list_(**flags: bool) -> int:
+    """List Lockgate's images on the engine.
+
+    \b
+    Examples:
+      lockgate image list
+      lockgate image list --json
+    """
+    from dataclasses import asdict
+
+    from sandbox.endpoints import connect
+    from sandbox.images import list_images
+    from sandbox.show import table
+
+    found = list_images(connect())
+    if flags["as_json"]:
+        terminal.show_json([asdict(one) for one in found])
+    elif found:
+        rows = [
+            (one.tag, one.role, one.made_from, f"{one.size / 1e6:.0f} MB", _age(one.current))
+            for one in found
+        ]
+        terminal.show(table(("image", "role", "from", "size", "state"), rows))
+    else:
+        terminal.show("no image; `lockgate image build` builds them")
+    return 0
+
+
+def _age(current: object) -> str:
+    return "current" if current else "of another version"
+
+
+@click.command(short_help="Say which version this is.")
+@JSON
+def version(**flags: bool) -> int:
+    """Say which version this is, and which code and settings it runs with.
+
+    \b
+    Examples:
+      lockgate version
+      lockgate version --json
+    """
+    code = digest(terminal.dirs())
+    if flags["as_json"]:
+        terminal.show_json({"version": VERSION, "digest": code})
+    else:
+        terminal.show(f"lockgate {VERSION} ({code})")
+    return 0
+
+
+@click.command(short_help="Print a completion script for your shell.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> int:
+    """Print a script that completes commands and options in SHELL.
+
+    \b
+    Examples:
+      lockgate completion bash > ~/.local/share/bash-completion/completions/lockgate
+      lockgate completion fish > ~/.config/fish/completions/lockgate.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    assert kind is not None
+    root = click.get_current_context().find_root().command
+    terminal.show(kind(root, {}, "lockgate", "_LOCKGATE_COMPLETE").source())
+    return 0

@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor process: one per state folder, its own user only, exact about disconnects."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from policy.model import ActionPlan, Params
+from sandbox import server, wire
+from sandbox.client import BlockingClient
+from sandbox.dirs import Dirs
+from sandbox.errors import BadInput, NotEnforced, SandboxError, Stopped, Unavailable
+from sandbox.results import Ending
+from sandbox.server import hold_lock
+from sandbox.start import connect, reach
+from sandbox.version import VERSION, digest
+from sandbox.workspaces import Registry
+from tests.fakes import FakeSupervisor, Served, served, wait_for
+
+
+@pytest.fixture
+def dirs() -> Iterator[Dirs]:
+    with TemporaryDirectory(prefix="lg-") as folder:  # a short path: it holds a socket
+        yield Dirs.under(Path(folder))
+
+
+@pytest.fixture
+def running(dirs: Dirs) -> Iterator[Served]:
+    with served(dirs) as one:
+        yield one
+
+
+def plan(command: str, **params: Any) -> ActionPlan:
+    return ActionPlan(tool="Bash", params=Params(command=command, **params), workspace="/w")
+
+
+def raw(dirs: Dirs) -> socket.socket:
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(20)
+    connection.connect(str(dirs.socket))
+    return connection
+
+
+def test_the_socket_is_closed_to_others(running: Served) -> None:
+    assert stat.S_IMODE(running.dirs.socket.stat().st_mode) == 0o600
+    assert stat.S_IMODE(running.dirs.runtime.stat().st_mode) == 0o700
+
+
+def test_hello_says_version_digest_and_pid(running: Served) -> None:
+    line = connect(running.dirs)
+    assert line is not None
+    assert line.hello == {
+        "event": "hello",
+        "version": VERSION,
+        "digest": digest(running.dirs),
+        "pid": os.getpid(),
+        "busy": 0,
+    }
+    line.close()
+
+
+def test_another_user_is_refused(dirs: Dirs, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "peer_uid", lambda connection: os.geteuid() + 1)
+    with served(dirs), raw(dirs) as connection:
+        assert connection.recv(1) == b""
+
+
+def test_a_socket_of_another_user_is_refused(
+    running: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wire, "peer_uid", lambda connection: os.geteuid() + 1)
+    with pytest.raises(Unavailable, match="is served by another user"):
+        connect(running.dirs)
+
+
+def test_a_stale_socket_is_replaced(dirs: Dirs) -> None:
+    dirs.create()
+    stale = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    stale.bind(str(dirs.socket))
+    stale.close()
+    assert connect(dirs) is None
+    with served(dirs), BlockingClient(dirs) as client:
+        assert client.ping()["pid"] == os.getpid()
+
+
+def test_the_lock_lets_one_server_run(running: Served) -> None:
+    assert hold_lock(running.dirs) is None
+    assert json.loads(running.dirs.lock.read_text()) == {
+        "pid": os.getpid(),
+        "socket": str(running.dirs.socket),
+    }
+
+
+def test_the_lock_is_free_after_a_server(dirs: Dirs) -> None:
+    with served(dirs):
+        pass
+    assert not dirs.socket.exists()
+    lock = hold_lock(dirs)
+    assert lock is not None
+    os.close(lock)
+
+
+def test_a_client_with_another_runtime_folder_finds_the_server(running: Served) -> None:
+    elsewhere = Dirs(running.dirs.state, running.dirs.config, running.dirs.state / "other")
+    with BlockingClient(elsewhere) as client:
+        assert client.ping()["pid"] == os.getpid()
+
+
+def test_a_server_without_work_ends_by_itself(dirs: Dirs) -> None:
+    fake = FakeSupervisor()
+    with served(dirs, fake, idle_seconds=0.1) as one:
+        assert one.ended.wait(20)
+    assert (fake.entered, fake.exited) == (1, 1)
+
+
+def test_a_background_call_keeps_it_alive(dirs: Dirs) -> None:
+    with served(dirs, idle_seconds=0.2) as one:
+        with BlockingClient(dirs) as client:
+            result = client.call(plan("background x"))
+            assert result.ending is Ending.RUNNING
+        assert not one.ended.wait(1)
+        with BlockingClient(dirs) as client:
+            assert client.running() == [{"call": result.id, "command": "background x"}]
+            client.end(result.id)
+        assert one.ended.wait(20)
+
+
+def test_a_disconnect_cancels_the_call(running: Served) -> None:
+    line = reach(running.dirs)
+    line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
+    assert running.fake.started.wait(20)
+    line.close()
+    wait_for(lambda: running.fake.cancelled == ["c1"], "cancelled")
+
+
+def test_a_disconnect_does_not_cut_an_undo_short(running: Served) -> None:
+    line = reach(running.dirs)
+    line.send({"id": 1, "op": "undo", "call": "slow"})
+    assert running.fake.started.wait(20)
+    line.close()
+    running.fake.release.set()
+    wait_for(lambda: "undone slow" in running.fake.done, "undone")
+
+
+def test_cancel_ends_the_call_alone(running: Served) -> None:
+    line = reach(running.dirs)
+    line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
+    assert running.fake.started.wait(20)
+    line.send({"id": 1, "op": "cancel"})
+    assert line.receive() == {"id": 1, "event": "cancelled"}
+    line.send({"id": 2, "op": "ping"})
+    assert line.receive()["event"] == "result"
+    line.close()
+
+
+def test_shutdown_waits_for_nobody_when_forced(dirs: Dirs) -> None:
+    with served(dirs) as one:
+        line = reach(dirs)
+        line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
+        assert one.fake.started.wait(20)
+        with BlockingClient(dirs) as client:
+            assert client.shutdown() is False
+            assert client.shutdown(force=True) is True
+        assert one.ended.wait(20)
+        assert one.fake.cancelled == ["c1"]
+        line.close()
+
+
+def test_another_version_is_replaced_when_idle(running: Served) -> None:
+    assert running.server is not None
+    running.server._digest = "another"
+    line = connect(running.dirs)
+    assert line is not None
+    from sandbox import start
+
+    start._replace(line)
+    assert running.ended.wait(20)
+
+
+def test_another_version_that_is_busy_is_said(running: Served) -> None:
+    line = reach(running.dirs)
+    line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
+    assert running.fake.started.wait(20)
+    assert running.server is not None
+    running.server._digest = "another"
+    with pytest.raises(Unavailable) as caught:
+        reach(running.dirs)
+    assert "is busy with 1 calls; try again when they have ended" in str(caught.value)
+    line.close()
+
+
+BROKEN = {
+    "not JSON": b"hello\n",
+    "not an object": b"[1]\n",
+    "nested without end": b"[" * 100_000 + b"\n",
+    "no id": b'{"op": "ping"}\n',
+    "no op": b'{"id": 1}\n',
+    "not UTF-8": b'{"id": "\xff"}\n',
+}
+
+
+@pytest.mark.parametrize("data", BROKEN.values(), ids=BROKEN)
+def test_what_is_not_as_agreed_ends_the_connection(running: Served, data: bytes) -> None:
+    with raw(running.dirs) as connection:
+        connection.sendall(data)
+        decoder = wire.Decoder()
+        said = []
+        while piece := connection.recv(65536):
+            said += decoder.feed(piece)
+    assert [one["event"] for one in said] == ["hello", "error"]
+    with BlockingClient(running.dirs) as client:
+        client.ping()
+
+
+def test_a_line_without_end_ends_the_connection(running: Served) -> None:
+    with raw(running.dirs) as connection, pytest.raises(ConnectionError):
+        for _ in range(64):
+            connection.sendall(b"x" * 1_000_000)
+    with BlockingClient(running.dirs) as client:
+        client.ping()
+
+
+FAILURES = {
+    "stopped": ("stopped", Stopped, "stopped: a test; `lockgate resume` clears it"),
+    "not enforced": ("broken", NotEnforced, "container differs from its plan: network"),
+    "a defect": ("crash", SandboxError, "the supervisor failed: ValueError: not ours"),
+}
+
+
+@pytest.mark.parametrize("command, kind, message", FAILURES.values(), ids=FAILURES)
+def test_failures_keep_their_kind(
+    running: Served, command: str, kind: type[SandboxError], message: str
+) -> None:
+    with BlockingClient(running.dirs) as client, pytest.raises(SandboxError) as caught:
+        client.call(plan(command))
+    assert (type(caught.value), str(caught.value)) == (kind, message)
+
+
+def test_a_wrong_plan_is_bad_input(running: Served) -> None:
+    with BlockingClient(running.dirs) as client:
+        with pytest.raises(BadInput, match="the plan's `tool`: field required"):
+            client.exchange("call", {"plan": {"workspace": "/w"}})
+        with pytest.raises(BadInput, match="`frob` is no request"):
+            client.exchange("frob", {})
+        with pytest.raises(BadInput, match="`env` is not given as names and texts"):
+            client.exchange("call", {"plan": plan("exit 0").model_dump(), "env": {"A": 1}})
+        with pytest.raises(BadInput, match="`call` is not given as text"):
+            client.exchange("undo", {})
+
+
+def test_the_workspace_is_found_from_where_the_client_stands(
+    running: Served, tmp_path: Path
+) -> None:
+    inside = tmp_path / "project" / "src"
+    inside.mkdir(parents=True)
+    Registry(running.dirs).add(tmp_path / "project", approved=True)
+    bare = {"tool": "Bash", "params": {"command": "exit 0"}}
+    with BlockingClient(running.dirs) as client:
+        client.exchange("call", {"plan": bare, "here": str(inside)})
+        client.exchange(
+            "call", {"plan": {**bare, "workspace": str(tmp_path / "project")}, "here": "/"}
+        )
+        with pytest.raises(BadInput, match="is in no registered workspace"):
+            client.exchange("call", {"plan": bare, "here": "/"})
+        with pytest.raises(BadInput, match="is not a workspace but lies in"):
+            client.exchange("call", {"plan": {**bare, "workspace": str(inside)}, "here": "/"})
+        with pytest.raises(BadInput, match="the folder you are in is gone"):
+            client.exchange("call", {"plan": bare, "here": None})
+    first, second = running.fake.plans
+    assert (first.workspace, first.cwd) == (str(tmp_path / "project"), str(inside))
+    assert (second.workspace, second.cwd) == (str(tmp_path / "project"), None)
+
+
+def test_many_clients_at_once(running: Served) -> None:
+    statuses: list[int | None] = []
+
+    def one(number: int) -> None:
+        with BlockingClient(running.dirs) as client:
+            for _ in range(5):
+                statuses.append(client.call(plan(f"exit {number}")).exit_status)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(s for s in statuses if s is not None) == sorted([*range(8)] * 5)
+
+
+def test_a_message_longer_than_a_line_goes_in_pieces() -> None:
+    message = {"id": 1, "text": "é" * 2_000_000}
+    data = wire.encode(message)
+    assert max(map(len, data.split(b"\n"))) <= wire.LINE_BYTES
+    decoder = wire.Decoder()
+    found = []
+    for at in range(0, len(data), 65_537):
+        found += decoder.feed(data[at : at + 65_537])
+    assert found == [message]
+
+
+def test_a_message_that_is_too_long_is_refused() -> None:
+    with pytest.raises(BadInput, match="the message is longer"):
+        wire.encode({"text": "x" * (wire.MESSAGE_CHARS + 1)})
+
+
+def test_serve_removes_only_its_own_socket(dirs: Dirs) -> None:
+    with served(dirs):
+        dirs.socket.unlink()
+        dirs.socket.write_text("somebody else's")
+    assert dirs.socket.read_text() == "somebody else's"
