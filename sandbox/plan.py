@@ -42,7 +42,7 @@ class Resources:
     """Bytes; swap is not given on top."""
     cpus: float = 2.0
     pids: int = 1024
-    files: int = 65_536
+    files: int = 16_384
     shm: int = 64 * 1024**2
     tmp: int = 1024**3
     home: int = 2 * 1024**3
@@ -135,7 +135,7 @@ def keeper_plan(
         pid=f"container:{cell}",
         # A stock AppArmor profile forbids mounting, which is what a keeper is for.
         security=("no-new-privileges", "apparmor=unconfined"),
-        resources=Resources(memory=1024**3, cpus=1.0, pids=64, files=65_536),
+        resources=Resources(memory=1024**3, cpus=1.0, pids=64, files=16_384),
     )
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call inside the cell: start its command, wait for it, and end every process it left.
+"""One call at a time inside the cell: start its command, wait for it, end every process it left.
 
-A host is forked from the runner ahead of time and serves one call. It adopts orphans, so that any
-descendant, however it detached, stays below it: when waiting says that no child is left, no
-process of the call is left.
+A host is forked from the runner ahead of time. It adopts orphans, so that any descendant, however
+it detached, stays below it: when waiting says that no child is left, no process of the call is
+left, and the host is ready for the next call.
 """
 
 from __future__ import annotations
@@ -68,23 +68,33 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
 
 
 def serve(sock: socket.socket) -> None:
-    """Wait for one call, run it to its end, report it. Never returns."""
+    """Run calls to their end and report them, until one leaves something behind. Never returns."""
     status = FAILED
     try:
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            # A handler, not SIG_IGN: commands must start with the default.
+            signal.signal(number, lambda *_: None)
         process.adopt_orphans()
         process.die_with_parent()
         process.hide()
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        request, fds = receive(sock)
-        if request is not None:
-            status = 0
-            _run(sock, request, fds)
+        signal.signal(signal.SIGUSR1, lambda *_: None)
+        clean = True
+        while clean:
+            request, fds = receive(sock)
+            if request is None:
+                break
+            clean = _run(sock, request, fds)
+        status = 0
+    except BaseException as error:  # the outermost edge of this process: say why, then end
+        os.write(2, f"host: {type(error).__name__}: {error}\n".encode())
     finally:
         os._exit(status)
 
 
-def _run(sock: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
+def _run(sock: socket.socket, request: dict[str, Any], fds: list[int]) -> bool:
+    """Run one call; return whether nothing of it is left."""
     def end(_signal: int, _frame: object) -> None:
         raise _End
 
@@ -92,26 +102,33 @@ def _run(sock: socket.socket, request: dict[str, Any], fds: list[int]) -> None:
     answer: dict[str, Any] = {}
     try:
         try:
-            pid = _start(request, fds)
+            # The Popen object lives until the end: when collected, it would reap the child itself.
+            pid, _child = _start(request, fds)
         except OSError as error:
             answer = _not_started(request, error)
         else:
-            for fd in fds:
-                os.close(fd)
+            _close(fds)
             send(sock, {"event": "started", "pid": pid})
             answer = _wait(pid)
     except _End:
         answer = {"status": 128 + signal.SIGKILL, "signal": signal.SIGKILL, "ended": True}
-    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
-    answer["left"] = sweep()
-    send(sock, {"event": "exit", **answer})
+    signal.signal(signal.SIGUSR1, lambda *_: None)
+    _close(fds)
+    left = sweep()
+    send(sock, {"event": "exit", **answer, "left": left})
+    return left == 0
 
 
-def _start(request: dict[str, Any], fds: list[int]) -> int:
-    """Start the command or file tool; return its pid. Raises OSError."""
+def _close(fds: list[int]) -> None:
+    while fds:
+        os.close(fds.pop())
+
+
+def _start(request: dict[str, Any], fds: list[int]) -> tuple[int, object]:
+    """Start the command or file tool; return its pid and what keeps it. Raises OSError."""
     if "tool" in request:
-        return _fork_tool(request, fds)
-    return subprocess.Popen(
+        return _fork_tool(request, fds), None
+    child = subprocess.Popen(
         request["argv"],
         stdin=fds[0],
         stdout=fds[1],
@@ -119,7 +136,8 @@ def _start(request: dict[str, Any], fds: list[int]) -> int:
         cwd=request["cwd"],
         env=request["env"],
         start_new_session=True,
-    ).pid
+    )
+    return child.pid, child
 
 
 def _fork_tool(request: dict[str, Any], fds: list[int]) -> int:

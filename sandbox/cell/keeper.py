@@ -14,12 +14,15 @@ import os
 import shutil
 import sys
 import time
+from collections.abc import Sequence
 from typing import Any
 
-from . import diffs, landing, masks, mounts, protocol, walk
+from . import diffs, landing, masks, mounts, protocol, vault, walk
 from .placer import Placer
 
 LIVE, HELD, MASKS, LOWER = "/tx/live", "/tx/held", "/mask", "/lower"
+STALE_SECONDS = 600
+"""A layer folder of an unknown cell that is younger may belong to one that starts just now."""
 _FLAGS = mounts.NOSUID | mounts.NODEV
 _OPTIONS = {"redirect_dir": "on", "xino": "off", "index": "off", "metacopy": "off"}
 
@@ -36,6 +39,7 @@ class Space:
         self.path = path
         self.root = f"{LOWER}/{index}"
         self.owner = {int(k): int(v) for k, v in request["owners"].items()}
+        self.back = {inside: real for real, inside in self.owner.items()}
         """Real owner -> owner in the cell; empty where they are the same."""
         self.uid, self.gid = request["uid"], request["gid"]
         self.patterns = masks.Patterns(**request["patterns"])
@@ -79,7 +83,8 @@ class Transaction:
         self.writes = writes
         self.layers: list[str] = []
         self.since: list[int] = []
-        self.changes: list[list[dict[str, Any]]] = []
+        self.walks: list[walk.Walk] = []
+        """What changed, once the transaction is closed."""
 
 
 class Keeper:
@@ -89,6 +94,7 @@ class Keeper:
         self._spaces: list[Space] = []
         self._open: dict[str, Transaction] = {}
         self._cell = ""
+        self._undo_bytes = vault.UNDO_QUOTA
         self._count = 0
         self._ready: list[tuple[str, str, int]] = []
         self._placer: Placer | None = None
@@ -98,6 +104,7 @@ class Keeper:
     def setup(self, request: dict[str, Any]) -> dict[str, Any]:
         """Recover the workspaces, make the masks, enter the cell."""
         self._cell = f"{LIVE}/{request['cell']}"
+        self._undo_bytes = request["undo_bytes"]
         self._clean(set(request["live"]))
         os.makedirs(self._cell, exist_ok=True)
         os.makedirs(HELD, exist_ok=True)
@@ -106,7 +113,12 @@ class Keeper:
             recovered += landing.recover(f"{LOWER}/{index}")
             self._spaces.append(Space(index, path, request))
         self._placer = Placer([space.path for space in self._spaces])
-        return {"hidden": [space.hidden for space in self._spaces], "recovered": recovered}
+        roots = [os.stat(space.root) for space in self._spaces]
+        return {
+            "hidden": [space.hidden for space in self._spaces],
+            "roots": [(info.st_dev, info.st_ino) for info in roots],
+            "recovered": recovered,
+        }
 
     def open(self, request: dict[str, Any]) -> dict[str, Any]:
         """Open a transaction: place a read-only view or a fresh private layer in the cell."""
@@ -129,23 +141,16 @@ class Keeper:
             del self._open[transaction.name]
             return {"changes": []}
         for space, layer, since in zip(self._spaces, transaction.layers, transaction.since):
-            transaction.changes.append(self._walk(space, f"{layer}/upper", since))
-        diff = ""
-        for space, layer, changes in zip(self._spaces, transaction.layers, transaction.changes):
-            if changes:
-                diff += diffs.unified(f"{layer}/upper", space.root, changes)
-        return {"changes": transaction.changes, "diff": diff}
+            transaction.walks.append(self._walk(space, f"{layer}/upper", since))
+        return {
+            "changes": [walked.changes for walked in transaction.walks],
+            "diff": "".join(self._diff(s, w) for s, w in zip(self._spaces, transaction.walks)),
+        }
 
     def land(self, request: dict[str, Any]) -> dict[str, Any]:
         """Apply a closed transaction to the real workspaces."""
         transaction = self._open[request["tx"]]
-        conflicts: list[str] = []
-        for space, layer, changes in zip(self._spaces, transaction.layers, transaction.changes):
-            if not changes:
-                continue
-            conflicts += self._land(space, layer, changes, request["tx"])
-            if conflicts:
-                break
+        conflicts = self._land_all(transaction.walks, request["tx"], force=False)
         if not conflicts:
             self._forget(transaction)
         return {"conflicts": conflicts}
@@ -154,7 +159,7 @@ class Keeper:
         """Keep a closed transaction for a person to look at."""
         transaction = self._open.pop(request["tx"])
         for index, layer in enumerate(transaction.layers):
-            if transaction.changes[index]:
+            if not transaction.walks[index].empty:
                 os.makedirs(f"{HELD}/{transaction.name}", exist_ok=True)
                 os.rename(layer, f"{HELD}/{transaction.name}/{index}")
                 with open(f"{HELD}/{transaction.name}/{index}.since", "w") as file:
@@ -165,26 +170,17 @@ class Keeper:
 
     def land_held(self, request: dict[str, Any]) -> dict[str, Any]:
         """Apply a held transaction. With `force`, files changed meanwhile are overwritten."""
-        conflicts: list[str] = []
-        all_changes = []
-        for space, layer, since in self._held(request["tx"]):
-            changes = self._walk(space, f"{layer}/upper", since)
-            all_changes.append(changes)
-            conflicts += [change["path"] for change in changes if change["conflict"]]
-        if conflicts and not request["force"]:
-            return {"conflicts": conflicts, "changes": all_changes}
-        conflicts = []
-        for (space, layer, _), changes in zip(self._held(request["tx"]), all_changes):
-            conflicts += self._land(space, layer, changes, request["tx"])
+        walks = self._held(request["tx"])
+        conflicts = self._land_all(walks, request["tx"], force=request["force"])
         if not conflicts:
             shutil.rmtree(f"{HELD}/{request['tx']}", ignore_errors=True)
-        return {"conflicts": conflicts, "changes": all_changes}
+        return {"conflicts": conflicts, "changes": [w.changes if w else [] for w in walks]}
 
     def drop(self, request: dict[str, Any]) -> dict[str, Any]:
         """Throw a transaction away, open, closed or held."""
         transaction = self._open.get(request["tx"])
         if transaction is not None:
-            if not transaction.changes:
+            if not transaction.walks:
                 self._detach(len(self._spaces))
             self._forget(transaction)
         shutil.rmtree(f"{HELD}/{request['tx']}", ignore_errors=True)
@@ -194,10 +190,20 @@ class Keeper:
         """Undo a landed call in every workspace that it changed."""
         refused: list[str] = []
         changed: list[list[dict[str, Any]]] = []
-        for space in self._spaces:
-            result = landing.undo(space.root, request["call"], request["as"])
+        known = [self._knows(space, request["call"]) for space in self._spaces]
+        if not any(known):
+            raise Refused(f"before-images of `{request['call']}` are not kept any more")
+        for space, there in zip(self._spaces, known):
+            changed.append([])
+            if not there:
+                continue
+            result = landing.undo(
+                space.root, request["call"], request["as"], quota=self._undo_bytes
+            )
+            if result.state not in ("undone", "conflict"):
+                raise Refused(result.message or result.state)
             refused += result.refused
-            changed.append(result.changes)
+            changed[-1] = list(result.changes)
             space.note([change["path"] for change in result.changes])
         return {"refused": refused, "changes": changed}
 
@@ -211,7 +217,8 @@ class Keeper:
         """Remove the layers of cells that are gone."""
         os.makedirs(LIVE, exist_ok=True)
         for name in os.listdir(LIVE):
-            if name not in live:
+            age = time.time() - os.stat(f"{LIVE}/{name}").st_mtime
+            if name not in live and age > STALE_SECONDS:
                 shutil.rmtree(f"{LIVE}/{name}", ignore_errors=True)
 
     def prepare(self) -> None:
@@ -268,30 +275,60 @@ class Keeper:
         for space in self._spaces[:count]:
             self._placer.remove(space.index)
 
-    def _walk(self, space: Space, upper: str, since: int) -> list[dict[str, Any]]:
-        back = {inside: real for real, inside in space.owner.items()}
-        return walk.walk(upper, space.root, space.hidden, since, back)
+    def _walk(self, space: Space, upper: str, since: int) -> walk.Walk:
+        lower = os.open(space.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            return walk.walk(
+                upper, lower, masks=space.hidden, since=since, owners=space.back
+            )
+        finally:
+            os.close(lower)
 
-    def _land(
-        self, space: Space, layer: str, changes: list[dict[str, Any]], call: str
+    def _diff(self, space: Space, walked: walk.Walk) -> str:
+        return "" if walked.empty else diffs.diff(walked, space.root)
+
+    def _land_all(
+        self, walks: Sequence[walk.Walk | None], call: str, *, force: bool
     ) -> list[str]:
-        """Land one workspace's changes; return the paths that conflict (then nothing landed)."""
-        back = {inside: real for real, inside in space.owner.items()}
-        result = landing.land(space.root, f"{layer}/upper", changes, call, back)
-        space.note([change["path"] for change in changes])
-        return list(result.conflicts)
+        """Land in every workspace or in none; return the paths that conflict."""
+        landed: list[Space] = []
+        for space, walked in zip(self._spaces, walks):
+            if walked is None or walked.empty:
+                continue
+            result = landing.land(
+                space.root, walked.upper, walked, call, force=force, quota=self._undo_bytes
+            )
+            if result.state == "landed":
+                landed.append(space)
+                space.note([change["path"] for change in walked.changes])
+                continue
+            if result.state == "nothing":
+                continue
+            for done in landed:
+                landing.undo(done.root, call, f"{call}-back")
+            if result.state != "conflict":
+                raise Refused(result.message or result.state)
+            return list(result.conflicts)
+        return []
 
-    def _held(self, name: str) -> list[tuple[Space, str, int]]:
+    def _held(self, name: str) -> list[walk.Walk | None]:
+        """Return what a held transaction would change now, per workspace."""
         folder = f"{HELD}/{name}"
         if not os.path.isdir(folder):
             raise Refused(f"no held transaction `{name}`")
-        out = []
+        out: list[walk.Walk | None] = []
         for space in self._spaces:
             layer = f"{folder}/{space.index}"
-            if os.path.isdir(layer):
-                with open(f"{layer}.since") as file:
-                    out.append((space, layer, int(file.read())))
+            if not os.path.isdir(layer):
+                out.append(None)
+                continue
+            with open(f"{layer}.since") as file:
+                out.append(self._walk(space, f"{layer}/upper", int(file.read())))
         return out
+
+    @staticmethod
+    def _knows(space: Space, call: str) -> bool:
+        return any(entry["call"] == call for entry in landing.list_undo(space.root))
 
     def _forget(self, transaction: Transaction) -> None:
         self._open.pop(transaction.name, None)

@@ -22,6 +22,8 @@ from typing import Any
 from . import host, process, protocol, seccomp
 
 CHUNK = 65536
+MOST_IDLE = 4
+"""Hosts that wait for the next call."""
 OOM_COUNTERS = (
     ("/sys/fs/cgroup/memory.events", "oom_kill"),
     ("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill"),
@@ -42,6 +44,16 @@ def oom_kills() -> int:
     return 0
 
 
+def _keep_only(fd: int) -> None:
+    """Close what a fork inherited, but standard error and one descriptor: a host that held other
+    calls' pipes would keep them from ending."""
+    for number in (0, 1):
+        os.close(number)
+        os.open(os.devnull, os.O_RDWR)
+    os.closerange(3, fd)
+    os.closerange(fd + 1, max(int(name) for name in os.listdir("/proc/self/fd")) + 1)
+
+
 class _Host:
     """The runner's end of a forked host."""
 
@@ -49,10 +61,7 @@ class _Host:
         self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
-            self.sock.close()
-            for fd in (0, 1):
-                os.close(fd)
-                os.open(os.devnull, os.O_RDWR)
+            _keep_only(theirs.fileno())
             host.serve(theirs)
         theirs.close()
 
@@ -80,7 +89,7 @@ class Runner:
         self._selector = selectors.DefaultSelector()
         self._decoder = protocol.Decoder()
         self._calls: dict[int, _Call] = {}
-        self._spare: _Host | None = None
+        self._idle: list[_Host] = []
 
     def run(self) -> None:
         """Serve until standard input ends."""
@@ -91,7 +100,7 @@ class Runner:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, lambda *_: sys.exit(0))
         self._watch(wake, selectors.EVENT_READ, lambda: self._on_child(wake))
-        self._spare = _Host()
+        self._idle.append(_Host())
         self._say({"op": "hello", "uid": os.getuid(), "gid": os.getgid()})
         while True:
             for key, _ in self._selector.select():
@@ -130,7 +139,7 @@ class Runner:
     # -- one call
 
     def _start(self, request: dict[str, Any]) -> None:
-        at = self._spare or _Host()
+        at = self._idle.pop() if self._idle else _Host()
         call = _Call(request["call"], at, exclusive=request["exclusive"], oom=oom_kills())
         self._calls[call.number] = call
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
@@ -153,7 +162,6 @@ class Runner:
         self._watch(
             at.sock.fileno(), selectors.EVENT_READ, lambda: self._on_host(call)
         )
-        self._spare = _Host()
 
     def _reader(self, call: _Call, channel: int, fd: int) -> Callable[[], None]:
         def read() -> None:
@@ -179,19 +187,19 @@ class Runner:
             call.main = message["pid"]
         else:
             call.answer = message
-            if message.get("left"):
-                self._kill_all()
-            self._unwatch_host(call)
-            self._finish(call)
-
-    def _unwatch_host(self, call: _Call) -> None:
-        if call.host.sock.fileno() in self._selector.get_map():
             self._selector.unregister(call.host.sock.fileno())
-        call.host.sock.close()
+            if message["left"] or len(self._idle) >= MOST_IDLE:
+                call.host.sock.close()
+            else:
+                self._idle.append(call.host)
+            if message["left"]:
+                self._kill_all()
+            self._finish(call)
 
     def _host_gone(self, call: _Call) -> None:
         """Handle a host that ended without an answer: what it started cannot be told from others'."""
-        self._unwatch_host(call)
+        self._selector.unregister(call.host.sock.fileno())
+        call.host.sock.close()
         if call.answer is None:
             call.answer = {"status": 128 + signal.SIGKILL, "signal": signal.SIGKILL}
             self._kill_all()
@@ -278,10 +286,9 @@ class Runner:
             os.kill(-1, signal.SIGKILL)
         except ProcessLookupError:
             pass
-        spare, self._spare = self._spare, None
-        if spare is not None:
-            spare.sock.close()
-        self._spare = _Host()
+        for one in self._idle:
+            one.sock.close()
+        self._idle = [_Host()]
 
     def _on_child(self, wake: int) -> None:
         os.read(wake, 4096)
@@ -294,9 +301,9 @@ class Runner:
                 gone.add(pid)
         except ChildProcessError:
             pass
-        if self._spare is not None and self._spare.pid in gone:
-            self._spare.sock.close()
-            self._spare = _Host()
+        for one in [one for one in self._idle if one.pid in gone]:
+            self._idle.remove(one)
+            one.sock.close()
 
 
 def main() -> None:
