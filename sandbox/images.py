@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
-import importlib.metadata
 import importlib.util
 import io
 import json
@@ -29,11 +28,12 @@ from sandbox.base import ensure_base, pull, split_tag
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, ImageProblem
 from sandbox.progress import Progress
+from sandbox.version import VERSION
 
 CELL = "lockgate/cell"
 KEEPER = "lockgate/keeper"
 
-LABEL_ROLE = "org.lockgate.role"
+LABEL_IMAGE = "org.lockgate.image"
 """`cell` or `keeper`."""
 LABEL_CODE = "org.lockgate.code"
 """Digest of the code under /cell."""
@@ -120,7 +120,7 @@ def ensure_images(client: docker.DockerClient, progress: Progress) -> Images:
     wanted = _names(code)
     if _both_there(client, wanted):
         return wanted
-    with _build_lock():
+    with _build_lock(progress):
         if _both_there(client, wanted):  # somebody else built them while we waited
             return wanted
         base = ensure_base(client, progress)
@@ -149,7 +149,7 @@ def build_cell_image(
             "could be written outside a transaction: use one that declares none"
         )
     candidate = f"{CELL}:candidate-{os.getpid()}"
-    with _build_lock():
+    with _build_lock(progress):
         progress.step(f"building a cell image from {from_image}")
         try:
             _build(client, "cell", from_image, candidate, _code(), progress, tools="available")
@@ -169,7 +169,7 @@ def check_image(client: docker.DockerClient, tag: str) -> str | None:
         return f"image `{tag}` is missing: run `lockgate image build`"
     except docker.errors.APIError as error:
         return f"image `{tag}` cannot be looked at: {error.explanation or error}"
-    if LABEL_ROLE not in labels:
+    if LABEL_IMAGE not in labels:
         return (
             f"image `{tag}` was not made by Lockgate: "
             f"run `lockgate image build --from {tag} --tag NEW`"
@@ -188,13 +188,13 @@ def list_images(client: docker.DockerClient) -> tuple[ImageInfo, ...]:
     found = [
         ImageInfo(
             tag=tag,
-            role=image.labels.get(LABEL_ROLE, ""),
+            role=image.labels.get(LABEL_IMAGE, ""),
             version=image.labels.get(LABEL_VERSION, ""),
             made_from=image.labels.get(LABEL_FROM, ""),
             size=int(image.attrs.get("Size", 0)),
             current=image.labels.get(LABEL_CODE) == code_digest(),
         )
-        for image in client.images.list(filters={"label": LABEL_ROLE})
+        for image in client.images.list(filters={"label": LABEL_IMAGE})
         for tag in _tags(image)
     ]
     return tuple(sorted(found, key=lambda info: (not info.current, info.role, info.tag)))
@@ -294,10 +294,10 @@ def _build(
     tools: str,
 ) -> None:
     labels = {
-        LABEL_ROLE: role,
+        LABEL_IMAGE: role,
         LABEL_CODE: _digest(code),
         LABEL_FROM: base,
-        LABEL_VERSION: _version(),
+        LABEL_VERSION: VERSION,
     }
     arguments = {"BASE": base, **_proxies()}
     if role == "cell":
@@ -386,24 +386,16 @@ def _digest(files: Files) -> str:
     return digest.hexdigest()
 
 
-def _version() -> str:
-    try:
-        return importlib.metadata.version("lockgate")
-    except importlib.metadata.PackageNotFoundError:
-        return "0"
-
-
 # How the engine is asked
 
 
 def _both_there(client: docker.DockerClient, wanted: Images) -> bool:
     """Whether both exist. Their names hold the digest of what they are made of."""
     try:
-        return all(
-            LABEL_CODE in client.images.get(tag).labels for tag in (wanted.cell, wanted.keeper)
-        )
+        found = [client.images.get(tag).labels for tag in (wanted.cell, wanted.keeper)]
     except docker.errors.ImageNotFound:
         return False
+    return all(LABEL_IMAGE in labels and LABEL_CODE in labels for labels in found)
 
 
 def _source(client: docker.DockerClient, image: str, progress: Progress) -> Image:
@@ -444,8 +436,12 @@ def _reason(error: Exception) -> str:
 
 
 @contextmanager
-def _build_lock() -> Iterator[None]:
+def _build_lock(progress: Progress) -> Iterator[None]:
     path = Dirs.default().create().state / "images.lock"
     with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress.step("waiting for another process that builds images")
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Say what this host enforces and what it does not.
+
+A failed check is one below the floor: calls are refused until it is mended. A warning is a layer
+that is missing or a limit that will be met some day. Nothing is changed on the host; one
+short-lived container proves that the keeper's mounts really work.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+import docker
+import docker.errors
+import psutil
+import requests
+from docker.types import Mount
+
+from sandbox.dirs import Dirs
+from sandbox.endpoints import api_problem, connect
+from sandbox.errors import Unavailable
+from sandbox.images import LABEL_PROBE, Images, check_image, names
+from sandbox.plan import IDMAP_CAPS, KEEPER_CAPS, LABEL_OWNER, LABEL_STATE
+
+KERNEL_FLOOR = (5, 2)
+"""fsopen, fsmount and move_mount, with which the keeper places a workspace."""
+KERNEL_WISHED = (5, 12)
+"""mount_setattr: workspaces that belong to root, and pins, need it."""
+WATCHES_WISHED = 65_536
+INSTANCES_WISHED = 128
+DISK_WISHED = 2 * 1024**3
+"""Bytes free for images, layers and before-images."""
+PROOF_SECONDS = 30
+
+
+class Status(str, Enum):
+    """How a check came out."""
+
+    OK = "ok"
+    WARN = "warn"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One thing that was looked at."""
+
+    name: str
+    status: Status
+    detail: str
+    fix: str = ""
+    """One line that says what to do; empty when there is nothing to do."""
+
+    def as_dict(self) -> dict[str, str]:
+        """Return the check for JSON output."""
+        return {
+            "name": self.name,
+            "status": self.status.value,
+            "detail": self.detail,
+            "fix": self.fix,
+        }
+
+
+def diagnose(client: docker.DockerClient | None, dirs: Dirs | None = None) -> list[Check]:
+    """Return every check of this host, the engine's first. Never raises for what it finds.
+
+    Without a client, one is looked for.
+    """
+    if client is None:
+        try:
+            client = connect()
+        except Unavailable as error:
+            what, _, fix = str(error).partition(": ")
+            return [Check("engine", Status.FAIL, what, fix), *_host_checks(dirs)]
+    try:
+        return [*_engine_checks(client), *_host_checks(dirs)]
+    except (docker.errors.DockerException, requests.RequestException) as error:
+        reason = " ".join(str(error).split())
+        failed = Check("engine", Status.FAIL, f"stopped answering: {reason}", "restart the engine")
+        return [failed, *_host_checks(dirs)]
+
+
+def exit_status(checks: list[Check]) -> int:
+    """Return 1 if the host is below the floor; an empty list is."""
+    return int(not checks or any(check.status is Status.FAIL for check in checks))
+
+
+def main(arguments: list[str]) -> int:
+    """Print all checks, as lines or with `--json`. Returns the exit status."""
+    checks = diagnose(None)
+    if "--json" in arguments:
+        print(json.dumps([check.as_dict() for check in checks], indent=2))
+    else:
+        for check in checks:
+            fix = f" ({check.fix})" if check.fix and check.status is not Status.OK else ""
+            print(f"{check.status.value:4}  {check.name:15} {check.detail}{fix}")
+    return exit_status(checks)
+
+
+# What the engine says
+
+
+def _engine_checks(client: docker.DockerClient) -> Iterator[Check]:
+    version, info, tags = client.version(), client.info(), names()
+    yield engine(version, info)
+    yield place(info, os.uname().release)
+    yield kernel(str(info.get("KernelVersion", "")))
+    yield seccomp(info)
+    yield mandatory_access(info)
+    yield user_namespace(info)
+    yield from limits(info)
+    yield runtimes(info)
+    yield storage(info)
+    problems = _image_checks(client, tags)
+    yield from problems
+    if all(check.status is Status.OK for check in problems):
+        yield from proof(_prove(client, tags))
+    yield leftovers(client.containers.list(all=True, filters={"label": LABEL_STATE}), _lives)
+
+
+def engine(version: Mapping[str, Any], info: Mapping[str, Any]) -> Check:
+    """Check that the engine is new enough and runs Linux containers."""
+    api = str(version.get("ApiVersion", ""))
+    if problem := api_problem(api):
+        return Check("engine", Status.FAIL, problem, "upgrade the engine")
+    if info.get("OSType", "linux") != "linux":
+        fix = "switch the engine to Linux containers"
+        return Check("engine", Status.FAIL, "it runs containers of another system", fix)
+    return Check("engine", Status.OK, f"Docker {version.get('Version', '?')}, API {api}")
+
+
+def place(info: Mapping[str, Any], kernel_here: str) -> Check:
+    """Check whether the engine shares this host's kernel, and so its files."""
+    if info.get("KernelVersion") == kernel_here:
+        return Check("place", Status.OK, "the engine runs on this host")
+    detail = f"the engine runs on another kernel ({info.get('OperatingSystem', 'unknown')})"
+    return Check("place", Status.WARN, detail, "only folders that it shares can be workspaces")
+
+
+def kernel(release: str) -> Check:
+    """Check for the system calls with which a workspace is placed into a cell."""
+    found = tuple(int(part) for part in re.findall(r"\d+", release)[:2])
+    if found < KERNEL_FLOOR:
+        detail = f"Linux {release or 'unknown'} has no fsopen and move_mount"
+        return Check("kernel", Status.FAIL, detail, "boot Linux 5.12 or newer")
+    if found < KERNEL_WISHED:
+        detail = f"Linux {release} has no idmapped mounts: workspaces of root are refused"
+        return Check("kernel", Status.WARN, detail, "boot Linux 5.12 or newer")
+    return Check("kernel", Status.OK, f"Linux {release}")
+
+
+def seccomp(info: Mapping[str, Any]) -> Check:
+    """Check that the engine filters system calls."""
+    options = _options(info)
+    if "seccomp" not in options:
+        fix = "use a kernel and an engine with seccomp"
+        return Check("seccomp", Status.FAIL, "not enforced: system calls are not filtered", fix)
+    if options["seccomp"] == "unconfined":
+        fix = "remove `seccomp-profile` from the engine's settings"
+        return Check("seccomp", Status.FAIL, "not enforced: the default profile is off", fix)
+    return Check("seccomp", Status.OK, f"profile {options['seccomp'] or 'default'}")
+
+
+def mandatory_access(info: Mapping[str, Any]) -> Check:
+    """Check for AppArmor or SELinux: a further layer, not one that a promise rests on."""
+    found = [name for name in ("apparmor", "selinux") if name in _options(info)]
+    if found:
+        return Check("access control", Status.OK, " and ".join(found))
+    return Check("access control", Status.WARN, "not enforced: neither AppArmor nor SELinux")
+
+
+def user_namespace(info: Mapping[str, Any]) -> Check:
+    """Say whose root the root of a container is."""
+    options = _options(info)
+    if "rootless" in options:
+        return Check("user namespace", Status.OK, "rootless: the engine is not root")
+    if "userns" in options:
+        return Check("user namespace", Status.OK, "root in containers is nobody on this host")
+    return Check("user namespace", Status.OK, "none: cells run as a plain user without capability")
+
+
+def limits(info: Mapping[str, Any]) -> Iterator[Check]:
+    """Check which limits of a cell the kernel's control groups hold."""
+    version = f"cgroup v{info.get('CgroupVersion', '?')}, {info.get('CgroupDriver', '?')}"
+    delegate = (
+        "give the engine that controller (cgroup v2 delegation, or the kernel's command line)"
+    )
+    for name, key in (
+        ("memory limit", "MemoryLimit"),
+        ("process limit", "PidsLimit"),
+        ("cpu limit", "CpuCfsQuota"),
+    ):
+        if info.get(key):
+            yield Check(name, Status.OK, version)
+        else:
+            yield Check(name, Status.FAIL, f"not enforced ({version})", delegate)
+    if info.get("SwapLimit"):
+        yield Check("swap limit", Status.OK, version)
+    else:
+        fix = "boot with `swapaccount=1 cgroup_enable=memory`"
+        yield Check("swap limit", Status.FAIL, "not enforced: memory could be swapped out", fix)
+
+
+def runtimes(info: Mapping[str, Any]) -> Check:
+    """Name the runtimes that cells could use."""
+    default = str(info.get("DefaultRuntime", "?"))
+    others = sorted(name for name in info.get("Runtimes") or {} if not name.startswith("io."))
+    detail = f"{default} by default; has {', '.join(others) or 'no other'}"
+    return Check("runtime", Status.OK, detail)
+
+
+def storage(info: Mapping[str, Any]) -> Check:
+    """Check how the engine keeps images: some ways copy whole images for each container."""
+    driver = str(info.get("Driver", "?"))
+    if driver == "vfs":
+        fix = "use a file system on which overlay2 works"
+        return Check("storage", Status.WARN, "vfs: each cell copies its whole image", fix)
+    return Check("storage", Status.OK, driver)
+
+
+def leftovers(containers: list[Any], lives: Callable[[str], bool]) -> Check:
+    """Check for containers whose supervisor is gone."""
+    gone = [one for one in containers if not lives(one.labels.get(LABEL_OWNER, ""))]
+    if gone:
+        detail = f"{len(gone)} containers of supervisors that are gone"
+        return Check(
+            "leftovers", Status.WARN, detail, "run `lockgate stop`, then `lockgate resume`"
+        )
+    return Check("leftovers", Status.OK, f"none; {len(containers)} containers in use")
+
+
+def _image_checks(client: docker.DockerClient, tags: Images) -> list[Check]:
+    out = []
+    for role, tag in (("cell image", tags.cell), ("keeper image", tags.keeper)):
+        if problem := check_image(client, tag):
+            what, _, fix = problem.rpartition(": ")
+            out.append(Check(role, Status.FAIL, what, fix))
+        else:
+            out.append(Check(role, Status.OK, tag))
+    return out
+
+
+def _options(info: Mapping[str, Any]) -> dict[str, str]:
+    """Return the engine's security options as {name: profile}."""
+    out = {}
+    for text in info.get("SecurityOptions") or ():
+        parts = dict(part.split("=", 1) for part in str(text).split(",") if "=" in part)
+        if "name" in parts:
+            out[parts["name"]] = parts.get("profile", "")
+    return out
+
+
+def _lives(owner: str) -> bool:
+    """Whether the process that a container's label names still is that process."""
+    pid, _, created = owner.partition(":")
+    try:
+        return f"{psutil.Process(int(pid)).create_time():.2f}" == created
+    except (psutil.Error, ValueError):
+        return False
+
+
+# What a keeper can really do
+
+_PROOF = """
+import json, os, sys
+sys.path.insert(0, "/")
+from cell import mounts
+out = {"overlay": "", "owners": ""}
+for name in ("lower/old", "upper", "work", "seen", "mapped"):
+    os.makedirs("/tx/" + name)
+with open("/tx/lower/old/file", "w") as file:
+    file.write("as it was")
+options = {"lowerdir": "/tx/lower", "upperdir": "/tx/upper", "workdir": "/tx/work"}
+options.update(redirect_dir="on", xino="off", index="off", metacopy="off")
+try:
+    mount = mounts.overlay(options, mounts.NOSUID | mounts.NODEV)
+    mounts.move(mount, os.open("/tx/seen", os.O_PATH))
+    os.rename("/tx/seen/old", "/tx/seen/new")
+    with open("/tx/seen/new/file", "a") as file:
+        file.write(", changed")
+    with open("/tx/lower/old/file") as file:
+        if file.read() != "as it was":
+            out["overlay"] = "a write went through to the layer below"
+except OSError as error:
+    out["overlay"] = str(error)
+try:
+    tree = mounts.clone(os.open("/tx/lower", os.O_PATH), "")
+    mounts.set_attributes(tree, 0, mounts.owner_map({0: 10000, 10000: 0}))
+    mounts.move(tree, os.open("/tx/mapped", os.O_PATH))
+    if os.stat("/tx/mapped/old/file").st_uid != 10000:
+        out["owners"] = "owners are not mapped"
+except OSError as error:
+    out["owners"] = str(error)
+print(json.dumps(out))
+"""
+
+
+def proof(found: Mapping[str, str]) -> Iterator[Check]:
+    """Turn what a keeper could do into checks; an empty text is a success."""
+    if found["overlay"]:
+        fix = "use a kernel with overlayfs and an engine that may mount"
+        yield Check("overlay", Status.FAIL, f"a keeper cannot mount: {found['overlay']}", fix)
+        return
+    yield Check("overlay", Status.OK, "mounted, written and renamed in a keeper")
+    if found["owners"]:
+        detail = f"no idmapped mounts ({found['owners']}): workspaces of root are refused"
+        yield Check("owner map", Status.WARN, detail, "keep workspaces of a plain user")
+    else:
+        yield Check("owner map", Status.OK, "a workspace of root can be shown as a plain user's")
+
+
+def _prove(client: docker.DockerClient, tags: Images) -> Mapping[str, str]:
+    """Run the keeper's mounts in a container of its image. An engine's refusal is an answer."""
+    try:
+        container = client.containers.create(
+            tags.keeper,
+            ["python3", "-I", "-B", "-c", _PROOF],
+            user="0:0",
+            network_mode="none",
+            read_only=True,
+            cap_drop=["ALL"],
+            cap_add=[*KEEPER_CAPS, *IDMAP_CAPS],
+            security_opt=["no-new-privileges", "apparmor=unconfined"],
+            mounts=[Mount("/tx", None, type="volume")],
+            labels={LABEL_PROBE: "1"},
+        )
+    except docker.errors.APIError as error:
+        return {"overlay": str(error.explanation or error), "owners": ""}
+    try:
+        container.start()
+        container.wait(timeout=PROOF_SECONDS)
+        output = container.logs(stdout=True, stderr=True).decode(errors="replace").strip()
+        found: dict[str, str] = json.loads(output.splitlines()[-1])
+    except (docker.errors.APIError, requests.RequestException) as error:
+        found = {"overlay": " ".join(str(error).split()), "owners": ""}
+    except (ValueError, IndexError):
+        found = {"overlay": output.splitlines()[-1] if output else "no answer", "owners": ""}
+    finally:
+        container.remove(force=True, v=True)
+    return found
+
+
+# What this host says
+
+
+def _host_checks(dirs: Dirs | None) -> Iterator[Check]:
+    found = dirs or Dirs.default()
+    if sys.platform == "linux":
+        yield watching(Path("/proc/sys/fs/inotify"))
+    yield state(found.state)
+    yield disk(found.state)
+
+
+def watching(folder: Path) -> Check:
+    """Check how many directories and trees one user may watch."""
+    values = {}
+    for name in ("max_user_watches", "max_user_instances"):
+        try:
+            values[name] = int((folder / name).read_text(encoding="ascii"))
+        except (OSError, ValueError):
+            return Check("watching", Status.WARN, f"`{folder / name}` cannot be read")
+    detail = f"{values['max_user_watches']} directories, {values['max_user_instances']} watchers"
+    wished = {"max_user_watches": WATCHES_WISHED, "max_user_instances": INSTANCES_WISHED}
+    for name, least in wished.items():
+        if values[name] < least:
+            fix = f"`sudo sysctl fs.inotify.{name}={least}`"
+            return Check("watching", Status.WARN, f"{detail}: little for large workspaces", fix)
+    return Check("watching", Status.OK, detail)
+
+
+def state(folder: Path) -> Check:
+    """Check that the state folder is this user's alone."""
+    try:
+        found = folder.stat()
+    except FileNotFoundError:
+        return Check("state folder", Status.OK, f"`{folder}` will be made")
+    except OSError as error:
+        return Check("state folder", Status.FAIL, f"`{folder}`: {error.strerror}")
+    if found.st_uid != os.geteuid():
+        fix = f"`sudo chown -R {os.geteuid()} {folder}`"
+        detail = f"`{folder}` belongs to uid {found.st_uid}"
+        return Check("state folder", Status.FAIL, detail, fix)
+    if found.st_mode & 0o077:
+        fix = f"`chmod 700 {folder}`"
+        return Check("state folder", Status.FAIL, f"`{folder}` is open to others", fix)
+    return Check("state folder", Status.OK, f"`{folder}`")
+
+
+def disk(folder: Path) -> Check:
+    """Check the room where state, before-images and (usually) layers are kept."""
+    there = next(path for path in (folder, *folder.parents) if path.is_dir())
+    free = shutil.disk_usage(there).free
+    detail = f"{free / 1024**3:.1f} GiB free at `{there}`"
+    if free < DISK_WISHED:
+        return Check("disk", Status.WARN, detail, "make room: landings need it for before-images")
+    return Check("disk", Status.OK, detail)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
