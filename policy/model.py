@@ -302,6 +302,8 @@ class Change:
     before_text: str | None = None
     """For the few files that gate 2 reads (git configuration): text before, None if absent."""
     after_text: str | None = None
+    modified: bool = False
+    """For RENAMED: content, mode or owner changed as well."""
 
 
 class Outcome(str, Enum):

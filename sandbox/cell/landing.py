@@ -50,8 +50,7 @@ class Landing(NamedTuple):
     """What a landing or an undo came to."""
 
     state: str
-    """`landed`, `undone`, `nothing`, `conflict` (nothing changed), `failed` (nothing changed) or
-    `stuck` (partly changed; everything is kept, `message` says where)."""
+    """`landed`, `undone`, `nothing`, or `conflict` (then nothing was changed)."""
     call: str
     conflicts: tuple[str, ...] = ()
     """Paths of the workspace that are not as they were when the changes were listed; for an undo,
@@ -86,7 +85,8 @@ def land(
 
     `changes` is what `walk` gave; a plain list (from JSON) makes the layer be walked again and must
     be what comes out. `force` lands over paths that changed while the call ran, as listed in
-    `changes`; what changed after that is a conflict even so. Raises LandingError.
+    `changes`; what changed after that is a conflict even so. Raises LandingError (a full disk, a
+    name that may not be changed), then nothing was changed unless the message says otherwise.
     """
     checked(call)
     walked = changes if isinstance(changes, Walk) else _walked_again(root, upper, changes, owners)
@@ -349,11 +349,9 @@ def _gave_up(
 ) -> Landing:
     if isinstance(error, Stuck):
         vault.set_aside(name)
-        return Landing(
-            "stuck",
-            call,
-            error.paths,
-            message=f"not everything could be put back; it is kept in `{vault.aside(name)}`",
+        names = ", ".join(f"`{path}`" for path in error.paths)
+        raise LandingError(
+            f"{names} could not be put back as before; all of it is kept in `{vault.aside(name)}`"
         )
     if keep:
         vault.finish(name, name)
@@ -368,7 +366,7 @@ def _refused(error: Exception, call: str) -> Landing:
     assert isinstance(error, OSError)
     full = error.errno in (errno.ENOSPC, errno.EDQUOT)
     reason = "the disk is full" if full else str(error)
-    return Landing("failed", call, message=f"nothing was changed: {reason}")
+    raise LandingError(f"nothing was changed: {reason}")
 
 
 def _finish_all(vault: Vault, fault: Fault | None) -> list[Landing]:

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gate 2: say of a transaction's changes whether they land, wait for a person, or are thrown away.
+
+Pure: no I/O, no clock; same changes, same answer. It looks at what changed, never at how, so that
+no trick of spelling, linking or renaming matters. The strictest reason decides for the whole
+transaction; a further change can only tighten the answer.
+
+INVARIANT (P3, judge): a change of a governance path, of what it was renamed from, or of a link in
+place of a folder that holds one, discards the transaction.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Sequence
+
+from policy import gitconfig
+from policy.model import (
+    Access,
+    Change,
+    Decision,
+    FileType,
+    Judgement,
+    Kind,
+    Outcome,
+    PathReason,
+)
+from policy.protected import PathPolicy, normal
+
+SHOWN = 3
+"""Paths that a message names for each reason."""
+_STRICTNESS = (Outcome.DISCARD, Outcome.HOLD, Outcome.LAND)
+_CONFIG_NAMES = frozenset(("config", "config.worktree", "gitconfig", ".gitconfig", ".gitmodules"))
+_REPOSITORY = frozenset(("head", "config"))
+_REPOSITORY_FOLDERS = frozenset((".git", "objects", "refs"))
+
+
+def judge(
+    decision: Decision,
+    changes: Sequence[Change],
+    paths: PathPolicy,
+    *,
+    workspace: str | None = None,
+) -> Judgement:
+    """Judge a whole transaction.
+
+    `workspace` is the absolute path at which the call saw the workspace; links to it stay inside.
+    """
+    reasons: list[PathReason] = []
+    advice: dict[str, str] = {}
+    named = _Named(decision.named_deletions)
+    for change in changes:
+        reasons += _governance(change, paths, advice)
+        if decision.rights.workspace is not Access.WRITE:
+            reasons.append(
+                PathReason(
+                    change.path, Outcome.DISCARD, "no-right-to-write", "the call may only read"
+                )
+            )
+        reasons += _obeyed(change, paths)
+        reasons += _git_settings(change, paths)
+        reasons += _deletion(change, named)
+        reasons += _link(change, paths, workspace)
+        reasons += _plain(change)
+    reasons += _limits(decision, changes, paths)
+    if not reasons:
+        return Judgement(Outcome.LAND)
+    reasons.sort(key=lambda reason: _STRICTNESS.index(reason.outcome))  # stable
+    return Judgement(reasons[0].outcome, tuple(reasons), _message(reasons, advice))
+
+
+def _ends(change: Change) -> tuple[str, ...]:
+    """Return the paths that a change touches: where it is, and where it was."""
+    return (change.path,) if change.source is None else (change.path, change.source)
+
+
+def _is_link(change: Change) -> bool:
+    return change.type is FileType.SYMLINK and change.kind is not Kind.DELETED
+
+
+def _governance(change: Change, paths: PathPolicy, advice: dict[str, str]) -> Iterator[PathReason]:
+    for path in _ends(change):
+        rule = paths.governance_of(path)
+        if rule is None and _is_link(change) and path == change.path:
+            rule = paths.governance_below(path)
+        if rule is not None:
+            reason = f"it is protected by {rule.name}"
+            advice.setdefault(rule.id, rule.allowed_path)
+            yield PathReason(path, Outcome.DISCARD, rule.id, reason)
+
+
+def _obeyed(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
+    if change.type is FileType.DIRECTORY:
+        return  # what it holds is listed by itself
+    for path in _ends(change):
+        rule = paths.obeyed_of(path)
+        if rule is None and _is_link(change) and path == change.path:
+            rule = paths.obeyed_below(path)
+        if rule is not None:
+            yield PathReason(path, Outcome.HOLD, rule.id, rule.because)
+            return
+    if _is_link(change) and _in_git(change.path):
+        yield PathReason(
+            change.path, Outcome.HOLD, "git-links", "git keeps no links in its own folder"
+        )
+
+
+def _in_git(path: str) -> bool:
+    return ".git" in normal(path).split("/")[:-1]
+
+
+def _git_settings(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
+    name = normal(change.path).rpartition("/")[2]
+    if change.type is not FileType.FILE or name not in _CONFIG_NAMES:
+        return
+    if change.kind in (Kind.DELETED, Kind.META):
+        return
+    if change.after_text is None:
+        moved_in = _in_git(change.path) and not _in_git(change.source or "")
+        if change.kind is not Kind.RENAMED or change.modified or moved_in:
+            yield PathReason(
+                change.path, Outcome.HOLD, "git-settings", "its settings are too long to be read"
+            )
+        return
+    patterns = paths.git_keys
+    if name == ".gitmodules":
+        patterns += paths.gitmodules_keys
+    keys = gitconfig.added(change.before_text, change.after_text, patterns)
+    if keys:
+        said = ", ".join(f"`{_shown(key)}`" for key in keys[:SHOWN])
+        yield PathReason(
+            change.path, Outcome.HOLD, "git-settings", f"git on the host would obey {said}"
+        )
+
+
+class _Named:
+    """The deletions that a plan names itself."""
+
+    def __init__(self, named: Sequence[str]) -> None:
+        plain = {_tidy(name) for name in named}
+        self._all = bool(plain & {"**", "", "**/*"})
+        self._plain = {name for name in plain if not re.search(r"[*?\[]", name)}
+        self._globs = [
+            re.compile(_glob(name) + r"(?:/.*)?", re.DOTALL) for name in plain - self._plain
+        ]
+
+    def covers(self, path: str) -> bool:
+        """Whether a path, or a folder that it lies in, is named."""
+        if self._all:
+            return True
+        parts = path.split("/")
+        if any("/".join(parts[: n + 1]) in self._plain for n in range(len(parts))):
+            return True
+        return any(glob.fullmatch(path) for glob in self._globs)
+
+
+def _tidy(name: str) -> str:
+    return "/".join(part for part in name.split("/") if part not in ("", "."))
+
+
+def _glob(pattern: str) -> str:
+    """Return a regular expression in which `*` stays within one component and `**` does not."""
+    pieces = []
+    for part in pattern.split("/"):
+        inner = fnmatch.translate(part)[4:-3]  # without the (?s: ) and \Z around it
+        pieces.append(".*" if part == "**" else inner.replace(".*", "[^/]*"))
+    return "/".join(pieces)
+
+
+def _deletion(change: Change, named: _Named) -> Iterator[PathReason]:
+    if change.kind is Kind.DELETED:
+        gone = change.path
+    elif change.kind is Kind.RENAMED and change.source is not None:
+        gone = change.source
+    else:
+        return
+    if named.covers(gone):
+        return
+    parts = normal(gone).split("/")
+    if ".git" in parts:
+        if _is_repository(parts, change.type):
+            yield PathReason(gone, Outcome.HOLD, "repository", "the repository itself goes away")
+        if parts[-1] != ".git" or change.type is FileType.DIRECTORY:
+            return  # locks, objects, refs: git's own business
+    if change.type is not FileType.DIRECTORY and not change.ignored:
+        verb = "moved away" if change.kind is Kind.RENAMED else "deleted"
+        yield PathReason(
+            gone, Outcome.HOLD, "deletion", f"it existed before and is {verb} without being named"
+        )
+
+
+def _is_repository(parts: Sequence[str], kind: FileType) -> bool:
+    inside = parts[parts.index(".git") + 1 :]
+    if kind is FileType.DIRECTORY:
+        return not inside or (len(inside) == 1 and inside[0] in _REPOSITORY_FOLDERS)
+    return len(inside) == 1 and inside[0] in _REPOSITORY
+
+
+def _link(change: Change, paths: PathPolicy, workspace: str | None) -> Iterator[PathReason]:
+    if not _is_link(change) or change.kind is Kind.META:
+        return
+    target = change.target or ""
+    moved = change.kind is Kind.RENAMED and not change.modified and change.source is not None
+    if moved and (target[:1] == "/" or leaves(change.source or "", target, workspace)):
+        return  # it pointed there before
+    if leaves(change.path, target, workspace) and not paths.allows_link(change.path, target):
+        yield PathReason(
+            change.path, Outcome.HOLD, "link-leaves", f"it is a link to `{_shown(target)}`, outside"
+        )
+
+
+def leaves(path: str, target: str, workspace: str | None) -> bool:
+    """Whether a link at `path` may lead out of the workspace.
+
+    Lexical, on the safe side: `..` after a name counts as leaving, since the name may be a link.
+    """
+    if target.startswith("/"):
+        if workspace is None:
+            return True
+        root = [part for part in workspace.split("/") if part]
+        parts = [part for part in target.split("/") if part not in ("", ".")]
+        return ".." in parts or parts[: len(root)] != root
+    depth = path.count("/")
+    named = False
+    for part in target.split("/"):
+        if part in ("", "."):
+            continue
+        if part != "..":
+            named = True
+        elif named:
+            return True
+        else:
+            depth -= 1
+            if depth < 0:
+                return True
+    return False
+
+
+def _plain(change: Change) -> Iterator[PathReason]:
+    if change.kind is not Kind.DELETED:
+        if change.type is FileType.SPECIAL:
+            yield PathReason(
+                change.path, Outcome.HOLD, "special", "device nodes, sockets and FIFOs never land"
+            )
+        elif change.type is FileType.FILE and change.mode & 0o6000:
+            yield PathReason(
+                change.path, Outcome.HOLD, "set-id", "set-user-id and set-group-id bits never land"
+            )
+    if change.hidden:
+        yield PathReason(
+            change.path, Outcome.HOLD, "hidden", "it is hidden from calls, as a secret"
+        )
+    if change.conflict:
+        yield PathReason(
+            change.path, Outcome.HOLD, "conflict", "the real file changed while the call ran"
+        )
+
+
+def _limits(
+    decision: Decision, changes: Sequence[Change], paths: PathPolicy
+) -> Iterator[PathReason]:
+    limits = decision.rights.limits
+    most_files = min(limits.changed_files, paths.limits.changed_files)
+    most_bytes = min(limits.changed_bytes, paths.limits.changed_bytes)
+    if len(changes) > most_files:
+        reason = f"{len(changes)} paths changed, {most_files} is the limit"
+        yield PathReason(changes[0].path, Outcome.HOLD, "limit", reason)
+    written = sum(change.size for change in changes if change.kind is not Kind.DELETED)
+    if written > most_bytes:
+        reason = f"{written} bytes changed, {most_bytes} is the limit"
+        yield PathReason(changes[0].path, Outcome.HOLD, "limit", reason)
+
+
+def _message(reasons: Sequence[PathReason], advice: dict[str, str]) -> str:
+    outcome = reasons[0].outcome
+    groups: dict[tuple[str, str], list[str]] = {}
+    for reason in reasons:
+        if reason.outcome is outcome:
+            groups.setdefault((reason.rule, reason.reason), []).append(reason.path)
+    said = [
+        f"{_several(list(dict.fromkeys(found)))}: {why} ({rule})"
+        for (rule, why), found in groups.items()
+    ]
+    more = f"; and {len(said) - SHOWN} more reasons" if len(said) > SHOWN else ""
+    text = "; ".join(said[:SHOWN]) + more
+    if outcome is Outcome.HOLD:
+        return f"held, nothing landed yet: {text}; a person can land or discard it"
+    ways = [advice.get(rule, "use a call that may write") for rule, _ in groups]
+    return f"discarded, nothing landed: {text}; instead, {'; or '.join(dict.fromkeys(ways))}"
+
+
+def _several(found: Sequence[str]) -> str:
+    names = ", ".join(f"`{_shown(path)}`" for path in found[:SHOWN])
+    return names + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
+
+
+def _shown(text: str) -> str:
+    """Return agent-made text on one line, with nothing in it that a terminal would obey."""
+    safe = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() and c != "`" else ascii(c)[1:-1] for c in safe)

@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which paths are protected, obeyed by the host, or secret, and how names are compared.
+
+Pure: patterns come from `defaults/paths.yaml` or a user's file; no file system is looked at.
+
+INVARIANT (P3, normal): two names that any common file system could take for the same one are
+compared as equal: case, Unicode form, invisible characters, trailing dots and spaces and NTFS
+stream suffixes do not count. A governance pattern counts at any depth.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+
+from pydantic import ConfigDict, model_validator
+
+from policy import load
+from policy.model import Frozen
+
+_IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
+)
+_STREAM = re.compile(r":[^:]*:\$[a-z0-9_]+$|:\$[a-z0-9_]+$")
+
+
+@lru_cache(maxsize=65_536)
+def _component(name: str) -> str:
+    if not name.isascii():
+        name = unicodedata.normalize("NFC", _IGNORABLE.sub("", name))
+        name = unicodedata.normalize("NFC", name.casefold())
+    folded = _STREAM.sub("", name.lower()).rstrip(". ")
+    return folded or name
+
+
+def normal(path: str) -> str:
+    """Return a relative path in the form in which paths are compared."""
+    return "/".join(_component(part) for part in path.split("/") if part)
+
+
+def _alternatives(pattern: str) -> Iterable[str]:
+    """Expand `{a,b}` (not nested)."""
+    found = re.search(r"\{([^{}]*)\}", pattern)
+    if found is None:
+        yield pattern
+        return
+    for choice in found[1].split(","):
+        yield from _alternatives(pattern[: found.start()] + choice + pattern[found.end() :])
+
+
+def _glob(component: str) -> str:
+    text = unicodedata.normalize("NFC", component).casefold()
+    return re.escape(text).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+
+
+def expression(pattern: str) -> str:
+    """Return the regular expression for one pattern without `{}`; it matches normalised paths."""
+    anchored = pattern.startswith("/")
+    parts = [part for part in pattern.split("/") if part]
+    tail = "(?:/.*)?" if len(parts) > 1 and parts[-1] == "**" else ""
+    if tail:
+        parts.pop()
+    text = "" if anchored else "(?:.*/)?"
+    for position, part in enumerate(parts):
+        last = position == len(parts) - 1
+        if part == "**":
+            text += ".*" if last else "(?:.*/)?"
+        else:
+            text += _glob(part) + ("" if last else "/")
+    return text + tail
+
+
+def expressions(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Return the regular expressions for patterns, one per alternative."""
+    return tuple(expression(one) for pattern in patterns for one in _alternatives(pattern))
+
+
+def compiled(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Return one regular expression, for `fullmatch` on normalised paths; none matches nothing."""
+    return re.compile("|".join(f"(?:{e})" for e in expressions(patterns)) or r"(?!)", re.DOTALL)
+
+
+def _folders(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Return patterns for the folders above what patterns name, as far as they are literal."""
+    found = []
+    for pattern in (one for several in patterns for one in _alternatives(several)):
+        parts = pattern.split("/")
+        for count in range(1, len(parts)):
+            head = "/".join(parts[:count])
+            if head and "*" not in head and "?" not in head:
+                found.append(head)
+    return tuple(dict.fromkeys(found))
+
+
+class _Rule(Frozen):
+    # Fields of the seed's rules may be added by users' files without meaning to gate 2.
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
+
+    id: str
+    paths: tuple[str, ...]
+    match: tuple[str, ...] = ()
+    miss: tuple[str, ...] = ()
+
+    @cached_property
+    def _matcher(self) -> re.Pattern[str]:
+        return compiled(self.paths)
+
+    @cached_property
+    def _above(self) -> re.Pattern[str]:
+        return compiled(_folders(self.paths))
+
+    def covers(self, path: str) -> bool:
+        """Whether the rule names a path (already `normal`)."""
+        return self._matcher.fullmatch(path) is not None
+
+    def lies_in(self, path: str) -> bool:
+        """Whether the rule names something that lies in the folder `path` (already `normal`)."""
+        return self._above.fullmatch(path) is not None
+
+    @model_validator(mode="after")
+    def _examples(self) -> _Rule:
+        _check(self.id, self.covers, self.match, self.miss)
+        return self
+
+
+def _check(name: str, covers: object, match: Iterable[str], miss: Iterable[str]) -> None:
+    assert callable(covers)
+    for path in match:
+        if not covers(normal(path)):
+            raise ValueError(f"rule `{name}` does not match its example `{path}`")
+    for path in miss:
+        if covers(normal(path)):
+            raise ValueError(f"rule `{name}` matches `{path}`, which it says it does not")
+
+
+class GovernanceRule(_Rule):
+    """Files that no call changes; names the way that is allowed (policy-check.md)."""
+
+    name: str
+    check_id: str | None = None
+    denied_path: str = ""
+    allowed_path: str
+
+
+class ObeyedRule(_Rule):
+    """Files that something on the host executes or obeys: a person looks at changes first."""
+
+    because: str
+    exceptions: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _except(cls, data: dict[str, object]) -> dict[str, object]:
+        # `except` reads well in YAML and is a keyword here
+        return {("exceptions" if k == "except" else k): v for k, v in data.items()}
+
+    @cached_property
+    def _excepted(self) -> re.Pattern[str]:
+        return compiled(self.exceptions)
+
+    def covers(self, path: str) -> bool:
+        """Whether the rule names a path (already `normal`) and no exception does."""
+        return super().covers(path) and self._excepted.fullmatch(path) is None
+
+
+class SecretPaths(Frozen):
+    """Files that a cell must not see, and those that look alike and may be seen."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
+
+    hide: tuple[str, ...]
+    show: tuple[str, ...] = ()
+    match: tuple[str, ...] = ()
+    miss: tuple[str, ...] = ()
+
+    @cached_property
+    def _hide(self) -> re.Pattern[str]:
+        return compiled(self.hide)
+
+    @cached_property
+    def _show(self) -> re.Pattern[str]:
+        return compiled(self.show)
+
+    def covers(self, path: str) -> bool:
+        """Whether a path (already `normal`) is hidden."""
+        return self._hide.fullmatch(path) is not None and self._show.fullmatch(path) is None
+
+    @model_validator(mode="after")
+    def _examples(self) -> SecretPaths:
+        _check("secrets", self.covers, self.match, self.miss)
+        return self
+
+
+class AllowedLink(Frozen):
+    """A link that may leave the workspace."""
+
+    path: str
+    target: str
+
+
+class PathLimits(Frozen):
+    """Bounds of one landing, whatever rights the call had."""
+
+    changed_files: int
+    changed_bytes: int
+
+
+class PathPolicy(Frozen):
+    """All that gate 2 knows of paths."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
+
+    governance: tuple[GovernanceRule, ...]
+    obeyed: tuple[ObeyedRule, ...]
+    git_keys: tuple[str, ...]
+    gitmodules_keys: tuple[str, ...]
+    secrets: SecretPaths
+    links: tuple[AllowedLink, ...] = ()
+    limits: PathLimits
+
+    @classmethod
+    def default(cls) -> PathPolicy:
+        """Return the policy that ships with Lockgate."""
+        return load.default(cls, "paths.yaml")
+
+    def governance_of(self, path: str) -> GovernanceRule | None:
+        """Return the rule by which a path is a governance file."""
+        name = normal(path)
+        if not self._any_governance.fullmatch(name):
+            return None
+        return next(rule for rule in self.governance if rule.covers(name))
+
+    def governance_below(self, path: str) -> GovernanceRule | None:
+        """Return the rule that names something in the folder `path`, if that were a link."""
+        name = normal(path)
+        return next((rule for rule in self.governance if rule.lies_in(name)), None)
+
+    def obeyed_of(self, path: str) -> ObeyedRule | None:
+        """Return the rule by which something on the host executes or obeys a file."""
+        name = normal(path)
+        if not self._any_obeyed.fullmatch(name):
+            return None
+        return next((rule for rule in self.obeyed if rule.covers(name)), None)
+
+    def obeyed_below(self, path: str) -> ObeyedRule | None:
+        """Return the rule that names something in the folder `path`, if that were a link."""
+        name = normal(path)
+        return next((rule for rule in self.obeyed if rule.lies_in(name)), None)
+
+    def is_secret(self, path: str) -> bool:
+        """Whether a cell must not see a path."""
+        return self.secrets.covers(normal(path))
+
+    def allows_link(self, path: str, target: str) -> bool:
+        """Whether a link at `path` may point at `target` outside the workspace."""
+        return any(
+            matcher.fullmatch(normal(path)) and aim.fullmatch(target.lstrip("/"))
+            for matcher, aim in self._links
+            if target.startswith("/")
+        )
+
+    def mask_expressions(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return regular expressions (hide, show) for whole NFC, case-folded relative paths."""
+        return expressions(self.secrets.hide), expressions(self.secrets.show)
+
+    def pin_expressions(self) -> tuple[str, ...]:
+        """Return regular expressions for what is made read-only in a cell where it exists."""
+        return tuple(e for rule in self.governance for e in expressions(rule.paths))
+
+    @cached_property
+    def _any_governance(self) -> re.Pattern[str]:
+        return compiled(pattern for rule in self.governance for pattern in rule.paths)
+
+    @cached_property
+    def _any_obeyed(self) -> re.Pattern[str]:
+        return compiled(pattern for rule in self.obeyed for pattern in rule.paths)
+
+    @cached_property
+    def _links(self) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:
+        return tuple(
+            (
+                compiled([link.path]),
+                compiled(["/" + one.lstrip("/") for one in _alternatives(link.target)]),
+            )
+            for link in self.links
+        )
