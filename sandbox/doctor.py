@@ -294,7 +294,7 @@ except OSError as error:
     out["overlay"] = str(error)
 try:
     tree = mounts.clone(os.open("/tx/lower", os.O_PATH), "")
-    mounts.set_attributes(tree, 0, mounts.owner_map({0: 10000, 10000: 0}))
+    mounts.set_attributes(tree, 0, mounts.owner_map({0: 10000}))
     mounts.move(tree, os.open("/tx/mapped", os.O_PATH))
     if os.stat("/tx/mapped/old/file").st_uid != 10000:
         out["owners"] = "owners are not mapped"

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures that many tests share. Where tests must run, a missing engine fails them."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import uuid
+from collections.abc import Iterator
+from typing import NoReturn
+
+import docker
+import docker.errors
+import pytest
+
+from sandbox.endpoints import connect
+from sandbox.errors import Unavailable
+from sandbox.images import Images, ensure_images
+from sandbox.plan import LABEL_TEST
+from sandbox.progress import Silent
+
+MUST_RUN = os.environ.get("LOCKGATE_TESTS_MUST_RUN") == "1"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what needs an engine, so that `-m "not docker"` leaves it out."""
+    for item in items:
+        if "docker_client" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.docker)
+
+
+def cannot_run(reason: str) -> NoReturn:
+    """Skip a test that this host cannot run, or fail it where it must run."""
+    if MUST_RUN:
+        pytest.fail(f"must run here, but cannot: {reason}")
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def run_id() -> str:
+    """Return the value of the label LABEL_TEST on everything that this test run makes."""
+    return uuid.uuid4().hex[:12]
+
+
+@pytest.fixture(scope="session")
+def docker_client(run_id: str) -> Iterator[docker.DockerClient]:
+    """Return a client of the engine that runs; at the end, what carries the run's label goes."""
+    try:
+        client = connect()
+    except Unavailable as error:
+        cannot_run(str(error))
+    yield client
+    made = f"{LABEL_TEST}={run_id}"
+    for container in client.containers.list(all=True, filters={"label": made}):
+        with contextlib.suppress(docker.errors.APIError):
+            container.remove(force=True, v=True)
+    for volume in client.volumes.list(filters={"label": made}):
+        with contextlib.suppress(docker.errors.APIError):
+            volume.remove(force=True)
+
+
+@pytest.fixture(scope="session")
+def images(docker_client: docker.DockerClient) -> Images:
+    """Return this version's images, built if they are missing."""
+    return ensure_images(docker_client, Silent())
