@@ -48,7 +48,7 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class CellSpec:
-    """What a cell is made of. Plans are made by the caller, since the keeper's needs the cell's id."""
+    """What a cell is made of. The keeper's plan needs the cell's id, so it is made later."""
 
     name: str
     agent: str

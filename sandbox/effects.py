@@ -64,9 +64,7 @@ def weigh(
         judgements, key=lambda one: _ORDER.index(one.outcome), default=Judgement(Outcome.LAND)
     )
     reasons = tuple(reason for one in judgements for reason in one.reasons)
-    return Effects(
-        Judgement(strictest.outcome, reasons, strictest.message), tuple(views), total
-    )
+    return Effects(Judgement(strictest.outcome, reasons, strictest.message), tuple(views), total)
 
 
 def changes_of(items: Sequence[Mapping[str, Any]], root: str) -> list[Change]:

@@ -22,7 +22,7 @@ class Engine:
     """A container engine, and the containers of one state folder in it."""
 
     def __init__(self, client: docker.DockerClient, state: str) -> None:
-        self._api = client.api
+        self._api: Any = client.api
         self.state = state
         """Value of the label that marks every container of this state folder."""
 
@@ -59,7 +59,7 @@ class Engine:
         if missing:
             self.remove(identity)
             raise NotEnforced(
-                f"container `{plan.name}` differs from its plan: {', '.join(missing)}; it was removed"
+                f"container `{plan.name}` differs from its plan, removed: {', '.join(missing)}"
             )
         return identity
 

@@ -53,7 +53,7 @@ class Held:
                 "workspace": workspaces[0],
                 "also": list(workspaces[1:]),
                 "landed": True,
-                "changes": [view.model_dump(mode="json", exclude_none=True) for view in views[:200]],
+                "changes": [v.model_dump(mode="json", exclude_none=True) for v in views[:200]],
             }
         )
         return UndoResult(id=new_id, undone=entry["id"], changes=views)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 AGENT_ID = 10_000
-"""Owner of a cell's processes where the workspace belongs to root (seen through an idmapped mount)."""
+"""Owner of a cell's processes where root owns the workspace (seen through an idmapped mount)."""
 HOME = "/home/agent"
 START = "import sys; sys.path.insert(0, '/'); from cell.{0} import main; main()"
 KEEPER_CAPS = (
@@ -88,7 +88,7 @@ def cell_plan(
     tmpfs = {
         "/tmp": f"{private},size={resources.tmp},mode=1777",  # noqa: S108 - a mount of the cell
         HOME: f"{private},size={resources.home},mode=0700,uid={uid},gid={gid}",
-        **{path: "ro,nosuid,nodev,noexec,size=4k,mode=0555" for path in workspaces},
+        **dict.fromkeys(workspaces, "ro,nosuid,nodev,noexec,size=4k,mode=0555"),
     }
     return ContainerPlan(
         name=name,
@@ -264,7 +264,8 @@ def _same(key: str, wanted: Any, found: Any) -> bool:
         return bool(found) and found.get("Type") == wanted["Type"]
     if wanted in ("", [], {}):
         return not found
-    return bool(found == wanted)
+    equal: bool = found == wanted
+    return equal
 
 
 def _by_target(mounts: Any) -> list[tuple[Any, ...]]:

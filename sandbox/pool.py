@@ -94,14 +94,13 @@ class CellPool:
 
     def sweep(self) -> int:
         """Remove containers of supervisors that are gone. Blocking. Returns how many."""
-        gone = [
-            one for one in self._engine.containers() if not _lives(one["Labels"].get(LABEL_OWNER, ""))
-        ]
+        found = self._engine.containers()
+        gone = [one for one in found if not _lives(one["Labels"].get(LABEL_OWNER, ""))]
         for one in gone:
             self._engine.remove(one["Id"])
         return len(gone)
 
-    def list(self) -> list[Cell]:
+    def living(self) -> list[Cell]:
         """Return the living cells."""
         return [cell for cell in (*self._cells.values(), *self._extra) if cell.alive]
 
@@ -220,7 +219,7 @@ def _owner(workspaces: Sequence[str]) -> tuple[int, int, dict[int, int]]:
     owners = set()
     for path in workspaces:
         try:
-            info = os.stat(path, follow_symlinks=False)
+            info = Path(path).lstat()
         except OSError as error:
             raise BadInput(f"workspace `{path}`: {error.strerror}") from None
         owners.add((info.st_uid, info.st_gid))
@@ -232,8 +231,6 @@ def _owner(workspaces: Sequence[str]) -> tuple[int, int, dict[int, int]]:
     uid, gid = sorted(owners)[0]
     if uid == 0:
         return AGENT_ID, AGENT_ID, {0: AGENT_ID}
-    if uid == AGENT_ID:
-        return uid, gid or uid, {}
     return uid, gid or uid, {}
 
 
@@ -258,5 +255,3 @@ def _home_files() -> dict[str, str]:
         if value and value.isprintable() and '"' not in value and "\\" not in value:
             lines.append(f'\t{key} = "{value}"')
     return {".gitconfig": "\n".join(lines) + "\n"} if len(lines) > 1 else {}
-
-

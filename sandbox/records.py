@@ -56,7 +56,7 @@ class Recorder:
         }
         return self._soon(lambda: self._checked(record))
 
-    async def answered(self, call: str, approved: bool, by: str, reason: str) -> None:  # noqa: FBT001
+    async def answered(self, call: str, approved: bool, by: str, reason: str) -> None:
         """Record a person's answer, on disk when this returns."""
         await self.event(
             {
@@ -106,7 +106,8 @@ class Recorder:
         """Keep a call's diff in its folder."""
         if diff:
             data = diff.encode("utf-8", "backslashreplace")
-            self._soon(lambda: self._guarded(lambda: self.store.keep_output(call, "diff.patch", data)))
+            write = lambda: self.store.keep_output(call, "diff.patch", data)  # noqa: E731
+            self._soon(lambda: self._guarded(write))
 
     async def flush(self) -> None:
         """Wait until all is written."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record: an append-only, hash-chained audit log, and a folder of output per call.
 
-Several supervisors may append to one log; a file lock orders them. INVARIANT (P1): `decided` returns
-only when its line is on disk.
+Several supervisors may append to one log; a file lock orders them. INVARIANT (P1): a durable
+`append` returns only when its line is on disk.
 """
 
 from __future__ import annotations
@@ -22,6 +22,12 @@ from sandbox.config import Dirs
 from sandbox.errors import BadInput, Unavailable
 
 _BLOCK = 1 << 16
+_FIELDS = (
+    *("ts", "agent", "tool", "params", "workspace", "also", "cwd", "intent"),
+    *("verdict", "tier", "rules", "message", "layers", "approved_by"),
+    *("ending", "judgement", "landed", "changes", "exit_status", "outcome", "ms"),
+)
+"""What readers get of a call; where several records give a field, the newest counts."""
 
 
 class Store:
@@ -201,13 +207,9 @@ def _hash(text: bytes) -> str:
 
 def _shape(entry: dict[str, Any], undone_by: str | None) -> dict[str, Any]:
     """Return one call under the names that readers use; what is not known is None."""
-    names = (
-        "ts agent tool params workspace cwd verdict tier rules message layers ending judgement "
-        "landed changes exit_status ms intent approved_by outcome also"
-    ).split()
     return {
         "id": entry["call"],
-        **{name: entry.get(name) for name in names},
+        **{name: entry.get(name) for name in _FIELDS},
         "undone_by": undone_by,
     }
 

@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from policy.engine import Policy, decide
+
 from policy.model import (
     Access,
     ActionPlan,
@@ -62,12 +63,12 @@ class Approver(Protocol):
     async def __call__(self, call_id: str, plan: ActionPlan, decision: Decision) -> Answer: ...
 
 
-async def nobody(_call_id: str, _plan: ActionPlan, _decision: Decision) -> Answer:
+async def nobody(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
     """Answer no: there is nobody to ask."""
     return Answer(approved=False, reason="nobody to ask")
 
 
-async def yes(_call_id: str, _plan: ActionPlan, _decision: Decision) -> Answer:
+async def yes(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
     """Answer yes: a person said so beforehand, about exactly this call (a replay's `approve`)."""
     return Answer(approved=True, by="replay")
 
@@ -203,9 +204,7 @@ class Supervisor:
         call.output.finish()
         return result
 
-    async def _settle(
-        self, transaction: Transaction, effects: Effects
-    ) -> tuple[Effects, bool]:
+    async def _settle(self, transaction: Transaction, effects: Effects) -> tuple[Effects, bool]:
         """Land, hold or (by leaving it) throw away. Returns the effects as they turned out."""
         self._latch.check()
         match effects.judgement.outcome:
@@ -309,10 +308,7 @@ class Supervisor:
         if effects is not None and effects.judgement.message:
             notes.append(effects.judgement.message)
         if effects is not None and effects.judgement.outcome is Outcome.HOLD:
-            notes.append(
-                f"a person looks with `lockgate show {call.id}`, then `lockgate land {call.id}` "
-                f"or `lockgate discard {call.id}`"
-            )
+            notes.append(f"see `lockgate show {call.id}`")
         return CallResult(
             id=call.id,
             tool=call.plan.tool,
@@ -372,7 +368,7 @@ class Supervisor:
     # -- afterwards
 
     async def undo(self, call_id: str) -> UndoResult:
-        """Undo a landed call. Raises BadInput naming the paths where a later change would be lost."""
+        """Undo a landed call. Raises BadInput with the paths where a later change would be lost."""
         self._latch.check()
         return await (await self._held()).undo(call_id, new_id())
 
@@ -424,7 +420,7 @@ class Supervisor:
                 "busy": cell.busy,
                 "hidden": [path for paths in cell.hidden for path in paths],
             }
-            for cell in (self._pool.list() if self._pool else ())
+            for cell in (self._pool.living() if self._pool else ())
         ]
 
     @contextlib.contextmanager

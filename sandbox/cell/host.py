@@ -9,6 +9,7 @@ left, and the host is ready for the next call.
 from __future__ import annotations
 
 import array
+import contextlib
 import json
 import os
 import signal
@@ -95,6 +96,7 @@ def serve(sock: socket.socket) -> None:
 
 def _run(sock: socket.socket, request: dict[str, Any], fds: list[int]) -> bool:
     """Run one call; return whether nothing of it is left."""
+
     def end(_signal: int, _frame: object) -> None:
         raise _End
 
@@ -193,10 +195,8 @@ def sweep() -> int:
             return 0
         left = process.descendants(me)
         for pid in left:
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
         if time.monotonic() > deadline:
             return max(1, len(left))
         time.sleep(0.0005)

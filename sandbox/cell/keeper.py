@@ -143,7 +143,7 @@ class Keeper:
         for space, layer, since in zip(self._spaces, transaction.layers, transaction.since):
             transaction.walks.append(self._walk(space, f"{layer}/upper", since))
         return {
-            "changes": [walked.changes for walked in transaction.walks],
+            "changes": [list(walked) for walked in transaction.walks],
             "diff": "".join(self._diff(s, w) for s, w in zip(self._spaces, transaction.walks)),
         }
 
@@ -174,7 +174,7 @@ class Keeper:
         conflicts = self._land_all(walks, request["tx"], force=request["force"])
         if not conflicts:
             shutil.rmtree(f"{HELD}/{request['tx']}", ignore_errors=True)
-        return {"conflicts": conflicts, "changes": [w.changes if w else [] for w in walks]}
+        return {"conflicts": conflicts, "changes": [list(w or ()) for w in walks]}
 
     def drop(self, request: dict[str, Any]) -> dict[str, Any]:
         """Throw a transaction away, open, closed or held."""
@@ -276,20 +276,12 @@ class Keeper:
             self._placer.remove(space.index)
 
     def _walk(self, space: Space, upper: str, since: int) -> walk.Walk:
-        lower = os.open(space.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            return walk.walk(
-                upper, lower, masks=space.hidden, since=since, owners=space.back
-            )
-        finally:
-            os.close(lower)
+        return walk.walk(upper, space.root, space.hidden, since, space.back)
 
     def _diff(self, space: Space, walked: walk.Walk) -> str:
         return "" if walked.empty else diffs.diff(walked, space.root)
 
-    def _land_all(
-        self, walks: Sequence[walk.Walk | None], call: str, *, force: bool
-    ) -> list[str]:
+    def _land_all(self, walks: Sequence[walk.Walk | None], call: str, *, force: bool) -> list[str]:
         """Land in every workspace or in none; return the paths that conflict."""
         landed: list[Space] = []
         for space, walked in zip(self._spaces, walks):
@@ -300,7 +292,7 @@ class Keeper:
             )
             if result.state == "landed":
                 landed.append(space)
-                space.note([change["path"] for change in walked.changes])
+                space.note([change["path"] for change in walked])
                 continue
             if result.state == "nothing":
                 continue
@@ -362,7 +354,8 @@ def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
             raise Refused(f"unknown request `{request['op']}`")
         answer = getattr(keeper, request["op"])(request)
     except OSError as error:
-        return {**head, "error": f"{error.strerror or error}: {error.filename}", "errno": error.errno}
+        text = f"{error.strerror or error}: {error.filename}"
+        return {**head, "error": text, "errno": error.errno}
     except (Refused, masks.TooLarge, landing.LandingError) as error:
         return {**head, "error": str(error)}
     except KeyError as error:

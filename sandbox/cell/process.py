@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process attributes that the standard library does not reach: prctl, and who descends from whom."""
+"""Process attributes beyond the standard library: prctl, and who descends from whom."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def hide() -> None:
-    """Make this process non-dumpable: no process of the same user can trace it or open its files."""
+    """Make this process non-dumpable: nobody of the same user can trace it or open its files."""
     _prctl(_DUMPABLE, 0)
 
 

@@ -10,6 +10,7 @@ are not inherited, and a second seccomp filter covers everything it starts.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import selectors
@@ -159,9 +160,7 @@ class Runner:
             fcntl.fcntl(read_end, fcntl.F_SETPIPE_SZ, 1 << 18)
             call.open.add(read_end)
             self._watch(read_end, selectors.EVENT_READ, self._reader(call, channel, read_end))
-        self._watch(
-            at.sock.fileno(), selectors.EVENT_READ, lambda: self._on_host(call)
-        )
+        self._watch(at.sock.fileno(), selectors.EVENT_READ, lambda: self._on_host(call))
 
     def _reader(self, call: _Call, channel: int, fd: int) -> Callable[[], None]:
         def read() -> None:
@@ -197,7 +196,7 @@ class Runner:
             self._finish(call)
 
     def _host_gone(self, call: _Call) -> None:
-        """Handle a host that ended without an answer: what it started cannot be told from others'."""
+        """Handle a host that ended without an answer: nobody knows what it started."""
         self._selector.unregister(call.host.sock.fileno())
         call.host.sock.close()
         if call.answer is None:
@@ -211,9 +210,7 @@ class Runner:
         del self._calls[call.number]
         self._close_stdin(call)
         answer = {k: v for k, v in call.answer.items() if k != "event"}
-        self._say(
-            {"op": "exit", "call": call.number, "oom": oom_kills() > call.oom, **answer}
-        )
+        self._say({"op": "exit", "call": call.number, "oom": oom_kills() > call.oom, **answer})
 
     # -- stdin
 
@@ -273,19 +270,15 @@ class Runner:
     def _signal(self, number: int, what: int) -> None:
         call = self._calls.get(number)
         if call is not None and call.main is not None:
-            try:
+            with contextlib.suppress(OSError):
                 os.killpg(call.main, what)
-            except OSError:
-                pass
 
     def _kill_all(self) -> None:
         """Kill every process of this user in the cell but the runner, in one step of the kernel."""
         if os.getpid() != 1:  # outside a container of its own this would reach foreign processes
             sys.exit(host.FAILED)
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         for one in self._idle:
             one.sock.close()
         self._idle = [_Host()]

@@ -96,9 +96,7 @@ def program(machine: str) -> bytes:
     if machine not in _ABI:
         raise OSError(f"no seccomp table for `{machine}`")
     arch, socket_number, table = _ABI[machine]
-    refused = sorted(
-        number for name, number in {**_COMMON, **table}.items() if name not in _KEPT
-    )
+    refused = sorted(number for name, number in {**_COMMON, **table}.items() if name not in _KEPT)
     deny = _op(_RET, _RET_ERRNO | _EPERM)
     out = [_op(_LD_W_ABS, _ARCH), _op(_JEQ, arch, 1, 0), deny, _op(_LD_W_ABS, _NR)]
     if machine == "x86_64":

@@ -35,7 +35,7 @@ def main(tool: str, params: dict[str, Any]) -> int:
     except ToolError as error:
         return _complain(str(error))
     except UnicodeError as error:
-        return _complain(f"not valid UTF-8: {error.reason}")
+        return _complain(f"not valid UTF-8: {error}")
     except OSError as error:
         return _complain(f"{error.strerror}: {error.filename or params.get('file_path', '')}")
     except KeyError as error:
@@ -77,13 +77,14 @@ def _read(params: dict[str, Any]) -> str:
     first = max(1, params.get("offset") or 1)
     count = params.get("limit") or READ_LINES
     part = lines[first - 1 : first - 1 + count]
-    out = [
-        f"{number:6d}\t{line[:LINE_CHARACTERS]}" + (" [line cut]" if len(line) > LINE_CHARACTERS else "")
-        for number, line in enumerate(part, first)
-    ]
+    out = [f"{number:6d}\t{_short(line)}" for number, line in enumerate(part, first)]
     if first - 1 + count < len(lines):
         out.append(f"[lines {first} to {first + len(part) - 1} of {len(lines)}]")
     return "\n".join(out) + ("\n" if out else "")
+
+
+def _short(line: str) -> str:
+    return line if len(line) <= LINE_CHARACTERS else line[:LINE_CHARACTERS] + " [line cut]"
 
 
 def _put(path: str, text: str) -> None:
@@ -209,7 +210,9 @@ def _grep(params: dict[str, Any]) -> str:
     for key in ("glob", "type"):
         if params.get(key):
             argv.append(f"--{key}={params[key]}")
-    argv += ["--sort=path", "-e", params["pattern"], "--", params.get("path") or "."]
+    argv += ["--sort=path", "-e", params["pattern"]]
+    if params.get("path"):
+        argv += ["--", params["path"]]
     try:
         done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
     except FileNotFoundError:
