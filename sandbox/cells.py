@@ -130,15 +130,27 @@ class Cell:
 
     async def ask(self, request: dict[str, Any] | None = None, *, op: str) -> dict[str, Any]:
         """Send the keeper a request and return its answer. Raises SandboxError."""
+        answer = await self._send(request or {}, op)
+        if "error" in answer:
+            raise SandboxError(f"the keeper could not {op}: {answer['error']}")
+        return answer
+
+    def tell(self, request: dict[str, Any], *, op: str) -> None:
+        """Send the keeper a request whose answer nobody waits for; if it fails, the cell ends."""
+
+        def look(future: asyncio.Future[dict[str, Any]]) -> None:
+            if not future.cancelled() and future.exception() is None and "error" in future.result():
+                self._fail(f"the keeper could not {op}: {future.result()['error']}")
+
+        self._send(request, op).add_done_callback(look)
+
+    def _send(self, request: dict[str, Any], op: str) -> asyncio.Future[dict[str, Any]]:
         self._check()
         number = next(self._numbers)
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._asked[number] = future
-        self._keeper.send({**(request or {}), "op": op, "n": number})
-        answer = await future
-        if "error" in answer:
-            raise SandboxError(f"the keeper could not {op}: {answer['error']}")
-        return answer
+        self._keeper.send({**request, "op": op, "n": number})
+        return future
 
     # -- runner
 

@@ -257,15 +257,14 @@ def _same(key: str, wanted: Any, found: Any) -> bool:
         return sorted(found or ()) == sorted(wanted)
     if key == "Ulimits":
         plain = [{k: u.get(k) for k in ("Name", "Soft", "Hard")} for u in found or ()]
-        return sorted(plain, key=lambda u: str(u["Name"])) == wanted
+        return bool(sorted(plain, key=lambda u: str(u["Name"])) == wanted)
     if key == "Mounts":
         return _by_target(found or ()) == _by_target(wanted)
     if key == "LogConfig":
         return bool(found) and found.get("Type") == wanted["Type"]
     if wanted in ("", [], {}):
         return not found
-    equal: bool = found == wanted
-    return equal
+    return bool(found == wanted)
 
 
 def _by_target(mounts: Any) -> list[tuple[Any, ...]]:

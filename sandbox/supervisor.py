@@ -34,13 +34,13 @@ from sandbox.config import Dirs, Settings, load_settings
 from sandbox.effects import Effects, weigh
 from sandbox.errors import BadInput, SandboxError
 from sandbox.held import Held
+from sandbox.known import KnownWorkspaces
 from sandbox.output import Output
 from sandbox.pool import CellPool
 from sandbox.records import Recorder
 from sandbox.results import CallResult, ChangeView, Ending, StopReport, UndoResult
 from sandbox.stop import Latch
 from sandbox.transactions import Transaction
-from sandbox.workspaces import Registry
 
 OnOutput = Callable[[str, bytes], None]
 Stdin = AsyncIterator[bytes] | bytes | None
@@ -110,8 +110,7 @@ class Supervisor:
         self._settings = settings or load_settings(self._dirs)
         self._policy = policy or Policy.default()
         self._paths = PathPolicy.default()
-        self._fixed = tuple(workspaces) if workspaces is not None else None
-        self._registry = Registry(self._dirs)
+        self._known = KnownWorkspaces(self._dirs, workspaces)
         self._latch = Latch(self._dirs)
         self._record = Recorder(self._dirs)
         self._pool: CellPool | None = None
@@ -251,7 +250,7 @@ class Supervisor:
         call_id: str | None,
     ) -> _Call:
         workspaces = self._workspaces(plan)
-        context = Context(self._known(), home=self._registry.home)
+        context = Context(self._known.all(), home=self._known.home)
         decision = decide(plan, context, self._policy)
         limits = decision.rights.limits.meet(self._settings.limits)
         decision = decision.model_copy(
@@ -265,19 +264,11 @@ class Supervisor:
             name, plan, decision, output, time.perf_counter(), _pieces(stdin), env, workspaces
         )
 
-    def _known(self) -> tuple[Workspace, ...]:
-        return self._fixed if self._fixed is not None else tuple(self._registry.list())
-
     def _workspaces(self, plan: ActionPlan) -> tuple[str, ...]:
-        known = {workspace.path for workspace in self._known()}
-        wanted = (plan.workspace, *plan.also)
+        wanted = tuple(dict.fromkeys((plan.workspace, *plan.also)))
         for path in wanted:
-            if path not in known:
-                raise BadInput(
-                    f"`{path}` is not a registered workspace; `lockgate workspace add` registers it"
-                )
-            self._registry.check(path)
-        return tuple(dict.fromkeys(wanted))
+            self._known.check(path)
+        return wanted
 
     async def _refuse(self, call: _Call, ending: Ending, message: str) -> CallResult:
         result = CallResult(

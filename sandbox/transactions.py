@@ -85,7 +85,9 @@ class Transaction:
             return
         self.cell.readers -= 1
         if self.cell.readers == 0 and self.cell.alive:
-            await self.cell.ask({"tx": self.cell.reading}, op="close")
+            # Not waited for: the keeper does what it is asked in order, so the next call opens
+            # after this; if it fails, the cell ends.
+            self.cell.tell({"tx": self.cell.reading}, op="close")
 
     async def close(self) -> tuple[list[list[dict[str, Any]]], str]:
         """Detach the layer; return its changes per workspace, and their diff as text."""

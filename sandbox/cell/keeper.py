@@ -15,7 +15,7 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from . import diffs, landing, masks, mounts, protocol, vault, walk
 from .placer import Placer
@@ -75,6 +75,15 @@ class Space:
         return landing.stamp(self.root)
 
 
+class Prepared(NamedTuple):
+    """A detached mount that waits for a call."""
+
+    layer: str
+    """Its private layer's folder; empty for a read-only one."""
+    mask: str
+    mount: int
+
+
 class Transaction:
     """The layers of one call, one per workspace."""
 
@@ -96,7 +105,7 @@ class Keeper:
         self._cell = ""
         self._undo_bytes = vault.UNDO_QUOTA
         self._count = 0
-        self._ready: list[tuple[str, str, int]] = []
+        self._ready: dict[tuple[int, str], Prepared] = {}
         self._placer: Placer | None = None
 
     # -- requests (each returns the answer's fields)
@@ -223,15 +232,21 @@ class Keeper:
 
     def prepare(self) -> None:
         """Make the next private layers ahead of time. Called while nothing is asked."""
-        if self._ready or not self._spaces:
-            return
-        try:
-            self._ready = [self._layer(space) for space in self._spaces]
-        except OSError:
-            self._ready = []
+        for space in self._spaces:
+            for access in ("read", "write"):
+                key = (space.index, access)
+                if key not in self._ready:
+                    try:
+                        self._ready[key] = self._make(space, access)
+                    except OSError:  # said when a transaction opens
+                        return
 
-    def _layer(self, space: Space) -> tuple[str, str, int]:
-        """Return (folder, mask it was made with, mount) of a new private layer."""
+    def _make(self, space: Space, access: str) -> Prepared:
+        """Return a new detached mount over a workspace, with a private layer if it may write."""
+        lower = f"{space.mask}:{space.lower}"
+        if access == "read":
+            options = {"lowerdir": lower, **_OPTIONS}
+            return Prepared("", space.mask, mounts.overlay(options, _FLAGS | mounts.RDONLY))
         self._count += 1
         layer = f"{self._cell}/{self._count}.{space.index}"
         upper, work = f"{layer}/upper", f"{layer}/work"
@@ -241,34 +256,31 @@ class Keeper:
         info = os.stat(space.root)
         os.chown(upper, space.uid, space.gid)
         os.chmod(upper, info.st_mode & 0o7777)
-        lower = f"{space.mask}:{space.lower}"
         options = {"lowerdir": lower, "upperdir": upper, "workdir": work, **_OPTIONS}
-        return layer, space.mask, mounts.overlay(options, _FLAGS)
+        return Prepared(layer, space.mask, mounts.overlay(options, _FLAGS))
 
     def _place(self, space: Space, transaction: Transaction) -> None:
         assert self._placer is not None
-        if not transaction.writes:
-            options = {"lowerdir": f"{space.mask}:{space.lower}", **_OPTIONS}
-            mount = mounts.overlay(options, _FLAGS | mounts.RDONLY)
-            layer = ""
-        else:
+        access = "write" if transaction.writes else "read"
+        if transaction.writes:
             transaction.since.append(space.stamp())
-            if self._ready and self._ready[0][1] == space.mask:
-                layer, _, mount = self._ready.pop(0)
-            else:
-                self._discard_ready()
-                layer, _, mount = self._layer(space)
+        ready = self._ready.pop((space.index, access), None)
+        if ready is not None and ready.mask != space.mask:
+            self._throw(ready)
+            ready = None
+        if ready is None:
+            ready = self._make(space, access)
         try:
-            self._placer.place(space.index, mount, space.pinned if transaction.writes else [])
+            self._placer.place(space.index, ready.mount, space.pinned if transaction.writes else [])
         finally:
-            os.close(mount)
-        transaction.layers.append(layer)
+            os.close(ready.mount)
+        transaction.layers.append(ready.layer)
 
-    def _discard_ready(self) -> None:
-        for layer, _, mount in self._ready:
-            os.close(mount)
-            shutil.rmtree(layer, ignore_errors=True)
-        self._ready = []
+    @staticmethod
+    def _throw(ready: Prepared) -> None:
+        os.close(ready.mount)
+        if ready.layer:
+            shutil.rmtree(ready.layer, ignore_errors=True)
 
     def _detach(self, count: int) -> None:
         assert self._placer is not None
