@@ -257,12 +257,10 @@ def _walked_again(
     changes: Sequence[Mapping[str, Any]],
     owners: Mapping[int, int] | None,
 ) -> Walk:
-    walked = walk(upper, root, (), None, owners)
+    walked = walk(upper, root, owners=owners)
     wanted = sorted((c["path"], c["kind"]) for c in changes)
-    if sorted((c["path"], c["kind"]) for c in walked) != wanted:
+    if sorted((c["path"], c["kind"]) for c in walked.changes) != wanted:
         raise LandingError("the workspace changed since the changes were judged; look again")
-    for change in walked:
-        change["conflict"] = False
     return walked
 
 

@@ -14,8 +14,16 @@ from typing import Any, NamedTuple
 from .layer import Node
 
 Change = dict[str, Any]
+"""The fields of `policy.model.Change`, defaults left out except `conflict`; fit for JSON."""
 Attributes = list[Any]
 """Mode, uid, gid, mtime in nanoseconds or None, extended attributes in base64 or None."""
+
+_TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}
+
+
+def type_name(mode: int) -> str:
+    """Return the value of `policy.model.FileType` for a mode."""
+    return _TYPES.get(stat.S_IFMT(mode), "special")
 
 
 def landed_mode(status: os.stat_result) -> int:
@@ -33,7 +41,6 @@ class Take(NamedTuple):
     identity: list[int]
     inner: dict[str, list[int]] | None
     """Identities of what a deleted directory holds; None for a moved one: it keeps all it holds."""
-    size: int
     moved: bool
 
 
@@ -52,7 +59,6 @@ class Swap(NamedTuple):
     path: str
     node: Node
     identity: list[int]
-    size: int
 
 
 class Meta(NamedTuple):
@@ -64,13 +70,13 @@ class Meta(NamedTuple):
     after: Attributes
 
 
-class Walk(list[Change]):
-    """What a transaction changed (a list of dicts, fit for JSON), and the steps that land it."""
+class Walk:
+    """What a transaction changed, and the steps that land it."""
 
     def __init__(self, upper: str, owners: Mapping[int, int]) -> None:
-        super().__init__()
         self.upper = upper
         self.owners = owners
+        self.changes: list[Change] = []
         self.takes: list[Take] = []
         self.puts: list[Put] = []
         self.swaps: list[Swap] = []
@@ -81,9 +87,9 @@ class Walk(list[Change]):
     @property
     def conflicts(self) -> list[str]:
         """Paths that changed in the real workspace while the call ran."""
-        return [change["path"] for change in self if change["conflict"]]
+        return [change["path"] for change in self.changes if change["conflict"]]
 
     @property
     def empty(self) -> bool:
-        """Whether there is nothing at all to land."""
+        """Whether there is nothing at all to land (not even an mtime)."""
         return not (self.takes or self.puts or self.swaps or self.metas)

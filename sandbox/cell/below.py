@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real workspace as a walk looks at it, beside the layer: is it there, is it the same?
+
+Runs in the keeper: standard library only, Python 3.9. Reads only, follows no link.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import stat
+from collections.abc import Mapping
+
+from . import fs
+from .layer import LayerError, Node, join
+from .steps import Attributes, landed_mode
+
+MAX_TEXT = 64 * 1024
+"""Bytes of a git configuration file that are passed on for gate 2 to read."""
+CONFIG_NAMES = ("config", "config.worktree", "gitconfig", ".gitconfig", ".gitmodules")
+"""Names under which git keeps settings, in lower case (`config` of a bare repository, too)."""
+
+
+class Below:
+    """The workspace under a layer. Close it after use."""
+
+    def __init__(self, root: int, masks: frozenset[str], since: int | None) -> None:
+        self.root = root
+        self.inodes: set[int] = set()
+        """Of every file that was looked at."""
+        self._device = os.fstat(root).st_dev
+        self._masks = masks
+        self._since = since
+        self._open: tuple[str, int] | None = None
+
+    def close(self) -> None:
+        """Close what is kept open."""
+        if self._open is not None:
+            os.close(self._open[1])
+            self._open = None
+
+    def status(self, path: str) -> os.stat_result | None:
+        """Return the status of a path, None where absent."""
+        if not path:
+            return os.fstat(self.root)
+        directory, _, name = path.rpartition("/")
+        try:
+            if self._open is None or self._open[0] != directory:
+                descriptor = fs.open_beneath(self.root, directory)
+                self.close()
+                self._open = (directory, descriptor)
+            status = os.stat(name, dir_fd=self._open[1], follow_symlinks=False)
+        except OSError as error:
+            if error.errno in fs.ABSENT:
+                return None
+            raise LayerError(f"`{path}` cannot be looked at: {error.strerror}") from None
+        if not stat.S_ISDIR(status.st_mode):
+            self.inodes.add(status.st_ino)
+        return status
+
+    def listing(self, path: str) -> list[tuple[str, os.stat_result]]:
+        """Return name and status of what a directory holds, in order of names."""
+        descriptor = fs.open_beneath(self.root, path)
+        try:
+            with os.scandir(descriptor) as entries:
+                found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
+        finally:
+            os.close(descriptor)
+        self.inodes.update(s.st_ino for _, s in found if not stat.S_ISDIR(s.st_mode))
+        return sorted(found, key=lambda item: item[0])
+
+    def foreign(self, status: os.stat_result) -> bool:
+        """Whether another file system is mounted there: it is never ours to change."""
+        return status.st_dev != self._device
+
+    def later(self, status: os.stat_result) -> bool:
+        """Whether an object changed after the transaction opened."""
+        return self._since is not None and status.st_ctime_ns > self._since
+
+    def touched(self, status: os.stat_result) -> bool:
+        """Whether changing the object now would overrule somebody else."""
+        directory = stat.S_ISDIR(status.st_mode)  # what happened in it shows in what it holds
+        return self.foreign(status) or (not directory and self.later(status))
+
+    def hidden(self, path: str) -> bool:
+        """Whether a mask hides the path, or a folder that it lies in, from the cell."""
+        if not self._masks:
+            return False
+        parts = path.split("/")
+        return any("/".join(parts[: n + 1]) in self._masks for n in range(len(parts)))
+
+    def same(self, node: Node, path: str, status: os.stat_result) -> bool:
+        """Whether a file or link of the layer equals one of the workspace (same type)."""
+        if stat.S_ISLNK(status.st_mode):
+            return os.readlink(node.real) == fs.readlink(self.root, path)
+        if node.status.st_size != status.st_size:
+            return False
+        upper = os.open(node.real, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            lower = fs.open_beneath(self.root, path, os.O_RDONLY | os.O_NONBLOCK)
+            try:
+                return fs.same_content(upper, lower)
+            finally:
+                os.close(lower)
+        finally:
+            os.close(upper)
+
+    def settings(
+        self, node: Node, path: str, status: os.stat_result, owners: Mapping[int, int]
+    ) -> tuple[Attributes, Attributes, bool]:
+        """Return mode, owner, mtime, attributes before and after; whether more than mtime differs.
+
+        Set-id bits that are new do not land, but count as a difference; old ones stay.
+        """
+        new_status = node.status
+        after: Attributes = [
+            landed_mode(new_status),
+            owners.get(new_status.st_uid, new_status.st_uid),
+            owners.get(new_status.st_gid, new_status.st_gid),
+            new_status.st_mtime_ns,
+            None,
+        ]
+        before: Attributes = [
+            stat.S_IMODE(status.st_mode),
+            status.st_uid,
+            status.st_gid,
+            status.st_mtime_ns,
+            None,
+        ]
+        if not stat.S_ISLNK(status.st_mode):
+            after[4], before[4] = encoded(fs.attributes(node.real)), self._attributes(path)
+        if stat.S_ISDIR(status.st_mode):
+            after[3] = before[3] = None  # a directory's mtime follows what happens in it
+        mode = stat.S_IMODE(new_status.st_mode)
+        if mode == before[0]:
+            after[0] = mode
+        listed = mode != before[0] or before[1:3] != after[1:3] or before[4] != after[4]
+        return before, after, listed
+
+    def _attributes(self, path: str) -> dict[str, str]:
+        descriptor = fs.open_beneath(self.root, path, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            return encoded(fs.attributes(descriptor))
+        finally:
+            os.close(descriptor)
+
+    def texts(self, node: Node, path: str, low: str | None) -> dict[str, str]:
+        """Return what gate 2 reads of a git configuration file; nothing for other files."""
+        if path.rpartition("/")[2].lower() not in CONFIG_NAMES:
+            return {}
+        texts = {}
+        if stat.S_ISREG(node.status.st_mode) and node.status.st_size <= MAX_TEXT:
+            with open(node.real, "rb") as file:
+                texts["after_text"] = file.read().decode("utf-8", "surrogateescape")
+        status = None if low is None else self.status(low)
+        if low is not None and status is not None and stat.S_ISREG(status.st_mode):
+            descriptor = fs.open_beneath(self.root, low, os.O_RDONLY | os.O_NONBLOCK)
+            with open(descriptor, "rb") as file:
+                content = file.read(MAX_TEXT + 1)
+            if len(content) <= MAX_TEXT:
+                texts["before_text"] = content.decode("utf-8", "surrogateescape")
+        return texts
+
+
+def encoded(attributes: Mapping[str, bytes]) -> dict[str, str]:
+    """Return extended attributes in a form fit for JSON."""
+    return {name: base64.b64encode(value).decode() for name, value in attributes.items()}
+
+
+def tree(
+    below: Below, path: str, skipped: set[str], prefix: str = "", depth: int = 0
+) -> list[tuple[str, os.stat_result]]:
+    """Return all that a directory holds, parents first, by path relative to it.
+
+    Leaves out the directories in `skipped` (full paths), and does not enter other file systems.
+    """
+    if depth > MAX_LOWER_DEPTH:
+        raise LayerError(f"`{path}` is nested too deep")
+    found = []
+    for name, status in below.listing(path):
+        held = join(path, name)
+        if held in skipped:
+            continue
+        found.append((prefix + name, status))
+        if stat.S_ISDIR(status.st_mode) and not below.foreign(status):
+            found += tree(below, held, skipped, prefix + name + "/", depth + 1)
+    return found
+
+
+MAX_LOWER_DEPTH = 800
+"""Directories within directories of the workspace that are deleted or moved in one call."""
