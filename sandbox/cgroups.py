@@ -29,6 +29,15 @@ def controllers(table: str) -> tuple[str, ...]:
     return tuple(row[0] for row in rows if len(row) == 4 and row[3] == "1")
 
 
+def can_limit() -> bool:
+    """Whether what is mounted offers the needed controllers, in either version."""
+    unified = ROOT / "cgroup.controllers"
+    if unified.is_file():
+        offered = unified.read_text(encoding="ascii").split()
+        return all(name in offered for name in NEEDED)
+    return all((ROOT / name / "cgroup.procs").is_file() for name in NEEDED)
+
+
 def ensure(progress: Progress) -> None:
     """Mount control groups if none are. Needs root. Raises Unavailable."""
     if mounted(Path("/proc/mounts").read_text(encoding="utf-8")):
@@ -37,8 +46,7 @@ def ensure(progress: Progress) -> None:
         raise Unavailable(f"`{ROOT}` does not exist: the kernel has no control groups")
     progress.note("mounting control groups")
     _mount("cgroup2", ROOT, progress)
-    offered = (ROOT / "cgroup.controllers").read_text(encoding="ascii").split()
-    if all(name in offered for name in NEEDED):
+    if can_limit():
         return
     # The kernel gives its controllers to version 1, one hierarchy each.
     apt.run(["umount", str(ROOT)], progress)

@@ -118,7 +118,10 @@ def chosen(environ: Mapping[str, str]) -> Endpoint | None:
     name = environ.get("DOCKER_CONTEXT") or get_current_context_name()
     if name == "default":
         return None
-    context = ContextAPI.get_context(name)
+    try:
+        context = ContextAPI.get_context(name)
+    except (docker.errors.ContextException, KeyError, OSError, ValueError) as error:
+        raise Unavailable(f"docker context `{name}` cannot be read: {error!r}") from None
     if context is None or not context.Host:
         raise Unavailable(f"docker context `{name}` does not exist: see `docker context ls`")
     return Endpoint(context.Host, f"docker context `{name}`", context.TLSConfig or None)
