@@ -29,11 +29,13 @@ class BlockingSupervisor:
         policy: Policy | None = None,
         workspaces: Sequence[Workspace] | None = None,
         settings: Settings | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
         self._arguments: dict[str, Any] = {
             "policy": policy,
             "workspaces": workspaces,
             "settings": settings,
+            "labels": labels,
         }
         self._dirs = dirs
         self._loop = asyncio.new_event_loop()

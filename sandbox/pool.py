@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,21 +60,27 @@ class CellPool:
     """Gives out cells. Every container in it carries this supervisor's labels."""
 
     def __init__(
-        self, engine: Engine, images: Images, dirs: Dirs, settings: Settings, paths: PathPolicy
+        self,
+        engine: Engine,
+        images: Images,
+        settings: Settings,
+        paths: PathPolicy,
+        labels: Mapping[str, str],
     ) -> None:
         self._engine = engine
         self._images = images
-        self._dirs = dirs
         self._settings = settings
         self._paths = paths
         self._cells: dict[Key, Cell] = {}
         self._starting: dict[Key, asyncio.Lock] = {}
         self._extra: set[Cell] = set()
         self._home = _home_files()
-        self._test = os.environ.get("LOCKGATE_TEST_RUN")
+        self._labels = dict(labels)
 
     @classmethod
-    def connect(cls, dirs: Dirs, settings: Settings, paths: PathPolicy) -> CellPool:
+    def connect(
+        cls, dirs: Dirs, settings: Settings, paths: PathPolicy, labels: Mapping[str, str]
+    ) -> CellPool:
         """Reach the engine, check the images, sweep leftovers. Blocking. Raises SandboxError."""
         client = connect()
         wanted = names()
@@ -83,7 +89,7 @@ class CellPool:
             if problem := check_image(client, tag):
                 raise ImageProblem(problem)
         engine = Engine(client, state_label(dirs))
-        pool = cls(engine, Images(cell=cell, keeper=wanted.keeper), dirs, settings, paths)
+        pool = cls(engine, Images(cell=cell, keeper=wanted.keeper), settings, paths, labels)
         pool.sweep()
         return pool
 
@@ -154,9 +160,12 @@ class CellPool:
         name = f"lockgate-{secrets.token_hex(5)}"
         uid, gid, owners = _owner(workspaces)
         state = self._engine.state
-        labels = {LABEL_STATE: state, LABEL_OWNER: owner_label(), LABEL_CELL: name}
-        if self._test:
-            labels["org.lockgate.test"] = self._test
+        labels = {
+            **self._labels,
+            LABEL_STATE: state,
+            LABEL_OWNER: owner_label(),
+            LABEL_CELL: name,
+        }
         images = [self._engine.image_id(tag) for tag in (self._images.cell, self._images.keeper)]
         cell = cell_plan(
             name=name,

@@ -105,7 +105,10 @@ class Supervisor:
         policy: Policy | None = None,
         workspaces: Sequence[Workspace] | None = None,
         settings: Settings | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> None:
+        """Reach for nothing yet; `labels` are put on every container in addition to its own."""
+        self._labels = dict(labels or {})
         self._dirs = (dirs or Dirs.default()).create()
         self._settings = settings or load_settings(self._dirs)
         self._policy = policy or Policy.default()
@@ -434,7 +437,7 @@ class Supervisor:
         async with self._connecting:
             if self._pool is None:
                 self._pool = await asyncio.to_thread(
-                    CellPool.connect, self._dirs, self._settings, self._paths
+                    CellPool.connect, self._dirs, self._settings, self._paths, self._labels
                 )
         return self._pool
 
