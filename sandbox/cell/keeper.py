@@ -288,7 +288,7 @@ class Keeper:
             self._placer.remove(space.index)
 
     def _walk(self, space: Space, upper: str, since: int) -> walk.Walk:
-        return walk.walk(upper, space.root, space.hidden, since, space.back)
+        return walk.walk(upper, space.root, masks=space.hidden, since=since, owners=space.back)
 
     def _diff(self, space: Space, walked: walk.Walk) -> str:
         return "" if walked.empty else diffs.diff(walked, space.root)
