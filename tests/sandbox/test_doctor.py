@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is said about a host: what is enforced, what is not, and what is below the floor."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import docker
+import pytest
+
+from sandbox import doctor
+from sandbox.dirs import Dirs
+from sandbox.doctor import Check, Status, diagnose, exit_status
+from sandbox.images import Images
+from sandbox.plan import LABEL_OWNER
+
+GOOD: Mapping[str, Any] = {
+    "CgroupDriver": "systemd",
+    "CgroupVersion": "2",
+    "CpuCfsQuota": True,
+    "DefaultRuntime": "runc",
+    "Driver": "overlay2",
+    "KernelVersion": "6.1.0-28-amd64",
+    "MemoryLimit": True,
+    "OperatingSystem": "Debian GNU/Linux 12 (bookworm)",
+    "OSType": "linux",
+    "PidsLimit": True,
+    "Runtimes": {"io.containerd.runc.v2": {}, "runc": {}, "runsc": {}},
+    "SecurityOptions": ["name=apparmor", "name=seccomp,profile=builtin", "name=cgroupns"],
+    "SwapLimit": True,
+}
+VERSION = {"ApiVersion": "1.47", "Version": "27.3.1"}
+
+
+def statuses(info: Mapping[str, Any]) -> dict[str, str]:
+    """Return what is not fine about an engine's own words, as {check: detail}."""
+    checks = [
+        doctor.engine(VERSION, info),
+        doctor.place(info, "6.1.0-28-amd64"),
+        doctor.kernel(str(info["KernelVersion"])),
+        doctor.seccomp(info),
+        doctor.mandatory_access(info),
+        doctor.user_namespace(info),
+        *doctor.limits(info),
+        doctor.runtimes(info),
+        doctor.storage(info),
+    ]
+    return {
+        f"{check.status.value} {check.name}": check.detail
+        for check in checks
+        if check.status is not Status.OK
+    }
+
+
+def test_a_good_engine_has_nothing_to_mend() -> None:
+    assert statuses(GOOD) == {}
+
+
+LACKS = {
+    "no seccomp": (
+        {"SecurityOptions": ["name=apparmor"]},
+        {"fail seccomp": "not enforced: system calls are not filtered"},
+    ),
+    "seccomp switched off": (
+        {"SecurityOptions": ["name=apparmor", "name=seccomp,profile=unconfined"]},
+        {"fail seccomp": "not enforced: the default profile is off"},
+    ),
+    "no AppArmor": (
+        {"SecurityOptions": ["name=seccomp,profile=default"]},
+        {"warn access control": "not enforced: neither AppArmor nor SELinux"},
+    ),
+    "no memory limit": (
+        {"MemoryLimit": False},
+        {"fail memory limit": "not enforced (cgroup v2, systemd)"},
+    ),
+    "no process limit": (
+        {"PidsLimit": False},
+        {"fail process limit": "not enforced (cgroup v2, systemd)"},
+    ),
+    "no cpu limit": (
+        {"CpuCfsQuota": False},
+        {"fail cpu limit": "not enforced (cgroup v2, systemd)"},
+    ),
+    "no swap accounting": (
+        {"SwapLimit": False},
+        {"fail swap limit": "not enforced: memory could be swapped out"},
+    ),
+    "an old kernel": (
+        {"KernelVersion": "4.19.0-27-amd64"},
+        {
+            "fail kernel": "Linux 4.19.0-27-amd64 has no fsopen and move_mount",
+            "warn place": "the engine runs on another kernel (Debian GNU/Linux 12 (bookworm))",
+        },
+    ),
+    "a kernel without idmapped mounts": (
+        {"KernelVersion": "5.10.0-33-amd64"},
+        {
+            "warn kernel": (
+                "Linux 5.10.0-33-amd64 has no idmapped mounts: workspaces of root are refused"
+            ),
+            "warn place": "the engine runs on another kernel (Debian GNU/Linux 12 (bookworm))",
+        },
+    ),
+    "a virtual machine": (
+        {"KernelVersion": "6.10.14-linuxkit", "OperatingSystem": "Docker Desktop"},
+        {"warn place": "the engine runs on another kernel (Docker Desktop)"},
+    ),
+    "whole copies of images": (
+        {"Driver": "vfs"},
+        {"warn storage": "vfs: each cell copies its whole image"},
+    ),
+    "windows containers": (
+        {"OSType": "windows"},
+        {"fail engine": "it runs containers of another system"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "said"), LACKS.values(), ids=LACKS)
+def test_what_is_not_enforced_is_said(change: Mapping[str, Any], said: dict[str, str]) -> None:
+    assert statuses({**GOOD, **change}) == said
+
+
+def test_every_failure_says_what_to_do() -> None:
+    nothing: Mapping[str, Any] = {"KernelVersion": "", "OSType": "linux"}
+    checks = [doctor.kernel(""), doctor.seccomp(nothing), *doctor.limits(nothing)]
+    assert [check.status for check in checks] == [Status.FAIL] * 6
+    assert all(check.fix for check in checks)
+
+
+def test_whose_root_it_is_is_said() -> None:
+    rootless = {"SecurityOptions": ["name=seccomp,profile=builtin", "name=rootless"]}
+    assert doctor.user_namespace(rootless).detail == "rootless: the engine is not root"
+    assert "without capability" in doctor.user_namespace(GOOD).detail
+
+
+def test_other_runtimes_are_named() -> None:
+    assert doctor.runtimes(GOOD).detail == "runc by default; has runc, runsc"
+
+
+PROOFS = {
+    "all works": ({"overlay": "", "owners": ""}, ["ok overlay", "ok owner map"]),
+    "no overlay": ({"overlay": "not permitted", "owners": ""}, ["fail overlay"]),
+    "no owner map": ({"overlay": "", "owners": "not here"}, ["ok overlay", "warn owner map"]),
+}
+
+
+@pytest.mark.parametrize(("found", "said"), PROOFS.values(), ids=PROOFS)
+def test_what_a_keeper_can_do_decides(found: Mapping[str, str], said: list[str]) -> None:
+    assert [f"{check.status.value} {check.name}" for check in doctor.proof(found)] == said
+
+
+class Container:
+    """A container as the engine lists it."""
+
+    def __init__(self, owner: str) -> None:
+        self.labels = {LABEL_OWNER: owner}
+
+
+def test_containers_whose_supervisor_is_gone_are_counted() -> None:
+    found = [Container("1:0"), Container("gone"), Container("gone")]
+    check = doctor.leftovers(found, lambda owner: owner != "gone")
+    assert (check.status, check.detail) == (
+        Status.WARN,
+        "2 containers of supervisors that are gone",
+    )
+    assert doctor.leftovers([], lambda _: True).status is Status.OK
+
+
+def test_a_folder_open_to_others_is_below_the_floor(tmp_path: Path) -> None:
+    tmp_path.chmod(0o755)
+    assert doctor.state(tmp_path) == Check(
+        "state folder",
+        Status.FAIL,
+        f"`{tmp_path}` is open to others",
+        f"`chmod 700 {tmp_path}`",
+    )
+    tmp_path.chmod(0o700)
+    assert doctor.state(tmp_path).status is Status.OK
+    assert doctor.state(tmp_path / "later").detail == f"`{tmp_path}/later` will be made"
+
+
+WATCHES = {
+    "enough": (("192536", "128"), Status.OK, ""),
+    "few directories": (
+        ("8192", "128"),
+        Status.WARN,
+        "`sudo sysctl fs.inotify.max_user_watches=65536`",
+    ),
+    "few watchers": (
+        ("192536", "16"),
+        Status.WARN,
+        "`sudo sysctl fs.inotify.max_user_instances=128`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("values", "status", "fix"), WATCHES.values(), ids=WATCHES)
+def test_limits_of_watching(
+    tmp_path: Path, values: tuple[str, str], status: Status, fix: str
+) -> None:
+    for name, value in zip(("max_user_watches", "max_user_instances"), values, strict=True):
+        (tmp_path / name).write_text(value)
+    check = doctor.watching(tmp_path)
+    assert (check.status, check.fix) == (status, fix)
+
+
+def test_a_warning_is_above_the_floor_and_nothing_is_below() -> None:
+    ok, warn, fail = (Check("x", status, "") for status in Status)
+    assert exit_status([ok, warn]) == 0
+    assert exit_status([ok, fail]) == 1
+    assert exit_status([]) == 1
+
+
+def test_no_engine_is_one_failed_check_with_its_remedy(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "sandbox.doctor"],
+        env={
+            **os.environ,
+            "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
+            "XDG_STATE_HOME": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    first, *others = done.stdout.splitlines()
+    assert first == (
+        f"fail  engine          DOCKER_HOST names `unix://{tmp_path}/none.sock`, "
+        "which does not exist (start that engine or choose another)"
+    )
+    assert len(others) == 3
+    assert done.returncode == 1
+
+
+def test_a_real_engine_is_above_the_floor(
+    docker_client: docker.DockerClient, images: Images, tmp_path: Path
+) -> None:
+    checks = diagnose(docker_client, Dirs.under(tmp_path))
+    assert [check for check in checks if check.status is Status.FAIL] == []
+    found = {check.name: check.status for check in checks}
+    assert found["overlay"] is Status.OK
