@@ -152,7 +152,7 @@ class Keeper:
         for space, layer, since in zip(self._spaces, transaction.layers, transaction.since):
             transaction.walks.append(self._walk(space, f"{layer}/upper", since))
         return {
-            "changes": [list(walked) for walked in transaction.walks],
+            "changes": [walked.changes for walked in transaction.walks],
             "diff": "".join(self._diff(s, w) for s, w in zip(self._spaces, transaction.walks)),
         }
 
@@ -183,7 +183,7 @@ class Keeper:
         conflicts = self._land_all(walks, request["tx"], force=request["force"])
         if not conflicts:
             shutil.rmtree(f"{HELD}/{request['tx']}", ignore_errors=True)
-        return {"conflicts": conflicts, "changes": [list(w or ()) for w in walks]}
+        return {"conflicts": conflicts, "changes": [w.changes if w else [] for w in walks]}
 
     def drop(self, request: dict[str, Any]) -> dict[str, Any]:
         """Throw a transaction away, open, closed or held."""
@@ -304,7 +304,7 @@ class Keeper:
             )
             if result.state == "landed":
                 landed.append(space)
-                space.note([change["path"] for change in walked])
+                space.note([change["path"] for change in walked.changes])
                 continue
             if result.state == "nothing":
                 continue
