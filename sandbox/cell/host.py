@@ -14,16 +14,15 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import time
 from typing import Any
 
-from . import process, protocol, tools
+from . import process, protocol
+from .start import FAILED, ended, not_started, start
 
 SWEEP_SECONDS = 3.0
 INLINE = 100_000
 """Bytes of a message that still fit into one datagram."""
-NOT_FOUND, NOT_EXECUTABLE, FAILED = 127, 126, 125
 
 
 class _End(Exception):
@@ -68,6 +67,28 @@ def receive(sock: socket.socket) -> tuple[dict[str, Any] | None, list[int]]:
     return json.loads(data), list(fds)
 
 
+class Host:
+    """The runner's end of a forked host."""
+
+    def __init__(self) -> None:
+        self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.pid = os.fork()
+        if self.pid == 0:
+            _keep_only(theirs.fileno())
+            serve(theirs)
+        theirs.close()
+
+
+def _keep_only(fd: int) -> None:
+    """Close what a fork inherited, but standard error and one descriptor: a host that held other
+    calls' pipes would keep them from ending."""
+    for number in (0, 1):
+        os.close(number)
+        os.open(os.devnull, os.O_RDWR)
+    os.closerange(3, fd)
+    os.closerange(fd + 1, max(int(name) for name in os.listdir("/proc/self/fd")) + 1)
+
+
 def serve(sock: socket.socket) -> None:
     """Run calls to their end and report them, until one leaves something behind. Never returns."""
     status = FAILED
@@ -104,10 +125,9 @@ def _run(sock: socket.socket, request: dict[str, Any], fds: list[int]) -> bool:
     answer: dict[str, Any] = {}
     try:
         try:
-            # The Popen object lives until the end: when collected, it would reap the child itself.
-            pid, _child = _start(request, fds)
+            pid, _child = start(request, tuple(fds))
         except OSError as error:
-            answer = _not_started(request, error)
+            answer = not_started(request, error)
         else:
             _close(fds)
             send(sock, {"event": "started", "pid": pid})
@@ -126,61 +146,13 @@ def _close(fds: list[int]) -> None:
         os.close(fds.pop())
 
 
-def _start(request: dict[str, Any], fds: list[int]) -> tuple[int, object]:
-    """Start the command or file tool; return its pid and what keeps it. Raises OSError."""
-    if "tool" in request:
-        return _fork_tool(request, fds), None
-    child = subprocess.Popen(
-        request["argv"],
-        stdin=fds[0],
-        stdout=fds[1],
-        stderr=fds[2],
-        cwd=request["cwd"],
-        env=request["env"],
-        start_new_session=True,
-    )
-    return child.pid, child
-
-
-def _fork_tool(request: dict[str, Any], fds: list[int]) -> int:
-    pid = os.fork()
-    if pid:
-        return pid
-    status = FAILED
-    try:
-        os.setsid()
-        for number, fd in enumerate(fds):
-            os.dup2(fd, number)
-        os.closerange(3, 256)
-        os.chdir(request["cwd"])
-        os.environ.clear()
-        os.environ.update(request["env"])
-        status = tools.main(request["tool"], request["params"])
-    except OSError as error:
-        os.write(2, f"{error.strerror}: {error.filename}\n".encode("utf-8", "backslashreplace"))
-    finally:
-        os._exit(status)
-
-
-def _not_started(request: dict[str, Any], error: OSError) -> dict[str, Any]:
-    name = (request.get("argv") or [request.get("tool")])[0]
-    if error.filename == request["cwd"]:
-        return {"status": FAILED, "error": f"directory `{request['cwd']}`: {error.strerror}"}
-    if isinstance(error, FileNotFoundError):
-        return {"status": NOT_FOUND, "error": f"`{name}`: command not found"}
-    return {"status": NOT_EXECUTABLE, "error": f"`{name}`: {error.strerror}"}
-
-
 def _wait(main: int) -> dict[str, Any]:
     """Reap until the main process has ended; orphans are reaped on the way."""
     while True:
         pid, status = os.waitpid(-1, 0)
         if pid != main:
             continue
-        if os.WIFSIGNALED(status):
-            number = os.WTERMSIG(status)
-            return {"status": 128 + number, "signal": number}
-        return {"status": os.WEXITSTATUS(status), "signal": None}
+        return ended(status)
 
 
 def sweep() -> int:

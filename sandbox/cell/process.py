@@ -32,6 +32,16 @@ def die_with_parent() -> None:
     _prctl(_PDEATHSIG, signal.SIGKILL)
 
 
+def children() -> set[int]:
+    """Return the pids of this process's own children, zombies among them."""
+    me = os.getpid()
+    try:
+        with open(f"/proc/{me}/task/{me}/children", "rb") as file:
+            return {int(word) for word in file.read().split()}
+    except OSError:  # a kernel without CONFIG_PROC_CHILDREN
+        return {pid for pid, parent in parents().items() if parent == me}
+
+
 def parents() -> dict[int, int]:
     """Return {pid: parent pid} of every process that is seen here."""
     out: dict[int, int] = {}
@@ -47,15 +57,17 @@ def parents() -> dict[int, int]:
     return out
 
 
-def descendants(root: int) -> list[int]:
-    """Return the pids that descend from `root`, in no particular order."""
-    children: dict[int, list[int]] = {}
+def descendants(root: int, but: frozenset[int] | set[int] = frozenset()) -> list[int]:
+    """Return the pids that descend from `root`, without the trees of `but`, in no order."""
+    below: dict[int, list[int]] = {}
     for pid, parent in parents().items():
-        children.setdefault(parent, []).append(pid)
+        below.setdefault(parent, []).append(pid)
     found: list[int] = []
     waiting = [root]
     while waiting:
-        for pid in children.get(waiting.pop(), ()):
+        for pid in below.get(waiting.pop(), ()):
+            if pid in but:
+                continue
             found.append(pid)
             waiting.append(pid)
     return found

@@ -4,6 +4,9 @@
 Speaks frames (see protocol) on its standard input and output. When its input ends, the supervisor
 is gone: the runner ends, and with it the container and everything in it.
 
+One call at a time is a child of the runner itself; calls beside it run below hosts (see host),
+which adopt their orphans. So what descends from the runner, but from no host, is of that one call.
+
 INVARIANT (P2, P5): commands run with no way to this process: it is non-dumpable, its descriptors
 are not inherited, and a second seccomp filter covers everything it starts.
 """
@@ -15,72 +18,20 @@ import fcntl
 import os
 import selectors
 import signal
-import socket
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
 from . import host, process, protocol, seccomp
+from .calls import Call, oom_kills
+from .start import FAILED, ended, not_started, start
 
 CHUNK = 65536
 MOST_IDLE = 4
 """Hosts that wait for the next call."""
-OOM_COUNTERS = (
-    ("/sys/fs/cgroup/memory.events", "oom_kill"),
-    ("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill"),
-)
-
-
-def oom_kills() -> int:
-    """Return how many processes of this container the kernel has killed for want of memory."""
-    for path, key in OOM_COUNTERS:
-        try:
-            with open(path, encoding="ascii") as file:
-                for line in file:
-                    words = line.split()
-                    if len(words) == 2 and words[0] == key:
-                        return int(words[1])
-        except OSError:
-            continue
-    return 0
-
-
-def _keep_only(fd: int) -> None:
-    """Close what a fork inherited, but standard error and one descriptor: a host that held other
-    calls' pipes would keep them from ending."""
-    for number in (0, 1):
-        os.close(number)
-        os.open(os.devnull, os.O_RDWR)
-    os.closerange(3, fd)
-    os.closerange(fd + 1, max(int(name) for name in os.listdir("/proc/self/fd")) + 1)
-
-
-class _Host:
-    """The runner's end of a forked host."""
-
-    def __init__(self) -> None:
-        self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self.pid = os.fork()
-        if self.pid == 0:
-            _keep_only(theirs.fileno())
-            host.serve(theirs)
-        theirs.close()
-
-
-class _Call:
-    """One running call."""
-
-    def __init__(self, number: int, at: _Host, *, exclusive: bool, oom: int) -> None:
-        self.number = number
-        self.host = at
-        self.exclusive = exclusive
-        self.oom = oom
-        self.main: int | None = None
-        self.answer: dict[str, Any] | None = None
-        self.open: set[int] = set()
-        self.stdin: int | None = None
-        self.pending = bytearray()
-        self.stdin_ended = False
+SWEEP_SECONDS = 3.0
+"""After this, everything in the cell is killed to be rid of what one call left."""
 
 
 class Runner:
@@ -89,8 +40,9 @@ class Runner:
     def __init__(self) -> None:
         self._selector = selectors.DefaultSelector()
         self._decoder = protocol.Decoder()
-        self._calls: dict[int, _Call] = {}
-        self._idle: list[_Host] = []
+        self._calls: dict[int, Call] = {}
+        self._direct: Call | None = None
+        self._idle: list[host.Host] = []
 
     def run(self) -> None:
         """Serve until standard input ends."""
@@ -98,15 +50,16 @@ class Runner:
         wake, notify = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(notify, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
-        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: sys.exit(0))
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # the kernel drops what PID 1 does not handle
         self._watch(wake, selectors.EVENT_READ, lambda: self._on_child(wake))
-        self._idle.append(_Host())
         self._say({"op": "hello", "uid": os.getuid(), "gid": os.getgid()})
         while True:
-            for key, _ in self._selector.select():
+            sweeping = self._direct is not None and self._direct.swept_until is not None
+            for key, _ in self._selector.select(0.02 if sweeping else None):
                 if key.fd in self._selector.get_map():
                     key.data()
+            if sweeping:
+                self._sweep()
 
     # -- plumbing
 
@@ -137,11 +90,10 @@ class Runner:
             with open(os.path.join(os.environ["HOME"], name), "w", encoding="utf-8") as file:
                 file.write(text)
 
-    # -- one call
+    # -- starting
 
     def _start(self, request: dict[str, Any]) -> None:
-        at = self._idle.pop() if self._idle else _Host()
-        call = _Call(request["call"], at, exclusive=request["exclusive"], oom=oom_kills())
+        call = Call(request["call"], exclusive=request["exclusive"])
         self._calls[call.number] = call
         pipes = [os.pipe2(os.O_CLOEXEC) for _ in range(2)]
         if request.get("stdin"):
@@ -151,18 +103,39 @@ class Runner:
             stdin_read = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
         passed = (stdin_read, pipes[0][1], pipes[1][1])
         try:
-            host.send(at.sock, request, passed)
-        except OSError as error:
-            call.answer = {"status": host.FAILED, "error": f"call cannot start: {error.strerror}"}
-        for fd in passed:
-            os.close(fd)
+            if self._direct is None:
+                self._start_here(call, request, passed)
+            else:
+                self._start_in_host(call, request, passed)
+        finally:
+            for fd in passed:
+                os.close(fd)
         for channel, (read_end, _) in zip((protocol.STDOUT, protocol.STDERR), pipes):
             fcntl.fcntl(read_end, fcntl.F_SETPIPE_SZ, 1 << 18)
             call.open.add(read_end)
             self._watch(read_end, selectors.EVENT_READ, self._reader(call, channel, read_end))
-        self._watch(at.sock.fileno(), selectors.EVENT_READ, lambda: self._on_host(call))
 
-    def _reader(self, call: _Call, channel: int, fd: int) -> Callable[[], None]:
+    def _start_here(self, call: Call, request: dict[str, Any], passed: tuple[int, ...]) -> None:
+        try:
+            call.main, call.child = start(request, passed)
+        except OSError as error:
+            call.answer = not_started(request, error)
+            return
+        self._direct = call
+
+    def _start_in_host(self, call: Call, request: dict[str, Any], passed: tuple[int, ...]) -> None:
+        call.host = self._idle.pop() if self._idle else host.Host()
+        try:
+            host.send(call.host.sock, request, passed)
+        except OSError as error:
+            call.answer = {"status": FAILED, "error": f"call cannot start: {error.strerror}"}
+            call.host.sock.close()
+            return
+        self._watch(call.host.sock.fileno(), selectors.EVENT_READ, lambda: self._on_host(call))
+
+    # -- output and end
+
+    def _reader(self, call: Call, channel: int, fd: int) -> Callable[[], None]:
         def read() -> None:
             data = os.read(fd, CHUNK)
             if data:
@@ -175,42 +148,78 @@ class Runner:
 
         return read
 
-    def _on_host(self, call: _Call) -> None:
+    def _finish(self, call: Call) -> None:
+        if call.answer is None or call.open or call is self._direct:
+            return
+        if self._calls.pop(call.number, None) is None:
+            return
+        self._close_stdin(call)
+        answer = {k: v for k, v in call.answer.items() if k != "event"}
+        self._say({"op": "exit", "call": call.number, "oom": oom_kills() > call.oom, **answer})
+
+    def _on_child(self, wake: int) -> None:
+        os.read(wake, 4096)
+        gone: dict[int, int] = {}
+        with contextlib.suppress(ChildProcessError):
+            while True:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+                if pid == 0:
+                    break
+                gone[pid] = status
+        for one in [one for one in self._idle if one.pid in gone]:
+            self._idle.remove(one)
+            one.sock.close()
+        call = self._direct
+        if call is None:
+            return
+        if call.answer is None and call.main in gone:
+            call.answer = ended(gone[call.main])
+            call.swept_until = time.monotonic() + SWEEP_SECONDS
+        if call.answer is not None:
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """End what the direct call left behind; when nothing is left, it can be reported."""
+        call = self._direct
+        if call is None or call.swept_until is None:
+            return
+        hosts = {one.pid for one in self._idle}
+        hosts |= {other.host.pid for other in self._calls.values() if other.host is not None}
+        left = process.children() - hosts
+        if not left:
+            self._direct = None
+            call.swept_until = None
+            self._finish(call)
+        elif call.exclusive or time.monotonic() > call.swept_until:
+            self._kill_all()
+        else:
+            below = process.descendants(os.getpid(), but=hosts)
+            for pid in below:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+
+    # -- calls in hosts
+
+    def _on_host(self, call: Call) -> None:
+        assert call.host is not None
         try:
             message, _ = host.receive(call.host.sock)
         except OSError:
             message = None
-        if message is None:
-            self._host_gone(call)
-        elif message["event"] == "started":
+        if message is not None and message["event"] == "started":
             call.main = message["pid"]
-        else:
-            call.answer = message
-            self._selector.unregister(call.host.sock.fileno())
-            if message["left"] or len(self._idle) >= MOST_IDLE:
-                call.host.sock.close()
-            else:
-                self._idle.append(call.host)
-            if message["left"]:
-                self._kill_all()
-            self._finish(call)
-
-    def _host_gone(self, call: _Call) -> None:
-        """Handle a host that ended without an answer: nobody knows what it started."""
+            return
         self._selector.unregister(call.host.sock.fileno())
-        call.host.sock.close()
-        if call.answer is None:
-            call.answer = {"status": 128 + signal.SIGKILL, "signal": signal.SIGKILL}
+        left = message is None or message["left"]
+        if left or len(self._idle) >= MOST_IDLE:
+            call.host.sock.close()
+        else:
+            self._idle.append(call.host)
+        call.host = None
+        call.answer = message or {"status": 128 + signal.SIGKILL, "signal": signal.SIGKILL}
+        if left:  # nobody can tell any more what belongs to which call
             self._kill_all()
         self._finish(call)
-
-    def _finish(self, call: _Call) -> None:
-        if call.answer is None or call.open or call.number not in self._calls:
-            return
-        del self._calls[call.number]
-        self._close_stdin(call)
-        answer = {k: v for k, v in call.answer.items() if k != "event"}
-        self._say({"op": "exit", "call": call.number, "oom": oom_kills() > call.oom, **answer})
 
     # -- stdin
 
@@ -222,23 +231,13 @@ class Runner:
         call.stdin_ended = call.stdin_ended or not data
         self._drain_stdin(call)
 
-    def _drain_stdin(self, call: _Call) -> None:
+    def _drain_stdin(self, call: Call) -> None:
         fd = call.stdin
         if fd is None:
             return
         watched = fd in self._selector.get_map()
-        before = len(call.pending)
-        blocked = False
-        try:
-            while call.pending:
-                del call.pending[: os.write(fd, call.pending)]
-        except BlockingIOError:
-            blocked = True
-        except BrokenPipeError:
-            call.pending.clear()
-            call.stdin_ended = True
-        if before > len(call.pending):
-            taken = before - len(call.pending)
+        blocked, taken = call.drain(fd)
+        if taken:
             self._say({"op": "taken", "call": call.number, "bytes": taken})
         if blocked:
             if not watched:
@@ -249,7 +248,7 @@ class Runner:
         if call.stdin_ended:
             self._close_stdin(call)
 
-    def _close_stdin(self, call: _Call) -> None:
+    def _close_stdin(self, call: Call) -> None:
         if call.stdin is not None:
             if call.stdin in self._selector.get_map():
                 self._selector.unregister(call.stdin)
@@ -264,39 +263,26 @@ class Runner:
             return
         if call.exclusive:
             self._kill_all()
-        else:
+        elif call.host is not None:
             os.kill(call.host.pid, signal.SIGUSR1)
+        elif call.main is not None and call.answer is None:
+            os.kill(call.main, signal.SIGKILL)
 
     def _signal(self, number: int, what: int) -> None:
         call = self._calls.get(number)
-        if call is not None and call.main is not None:
+        if call is not None and call.main is not None and call.answer is None:
             with contextlib.suppress(OSError):
                 os.killpg(call.main, what)
 
     def _kill_all(self) -> None:
         """Kill every process of this user in the cell but the runner, in one step of the kernel."""
         if os.getpid() != 1:  # outside a container of its own this would reach foreign processes
-            sys.exit(host.FAILED)
+            sys.exit(FAILED)
         with contextlib.suppress(ProcessLookupError):
             os.kill(-1, signal.SIGKILL)
         for one in self._idle:
             one.sock.close()
-        self._idle = [_Host()]
-
-    def _on_child(self, wake: int) -> None:
-        os.read(wake, 4096)
-        gone: set[int] = set()
-        try:
-            while True:
-                pid, _ = os.waitpid(-1, os.WNOHANG)
-                if pid == 0:
-                    break
-                gone.add(pid)
-        except ChildProcessError:
-            pass
-        for one in [one for one in self._idle if one.pid in gone]:
-            self._idle.remove(one)
-            one.sock.close()
+        self._idle.clear()
 
 
 def main() -> None:

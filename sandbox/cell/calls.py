@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the runner knows of one running call."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from .host import Host
+
+OOM_COUNTERS = (
+    ("/sys/fs/cgroup/memory.events", "oom_kill"),
+    ("/sys/fs/cgroup/memory/memory.oom_control", "oom_kill"),
+)
+
+
+def oom_kills() -> int:
+    """Return how many processes of this container the kernel has killed for want of memory."""
+    for path, key in OOM_COUNTERS:
+        try:
+            with open(path, encoding="ascii") as file:
+                for line in file:
+                    words = line.split()
+                    if len(words) == 2 and words[0] == key:
+                        return int(words[1])
+        except OSError:
+            continue
+    return 0
+
+
+class Call:
+    """One running call: its processes' root, its pipes, its end."""
+
+    def __init__(self, number: int, *, exclusive: bool) -> None:
+        self.number = number
+        self.exclusive = exclusive
+        self.oom = oom_kills()
+        self.host: Host | None = None
+        """Where it runs; None when it is the runner's own child."""
+        self.main: int | None = None
+        self.child: object = None
+        """Keeps the process from being reaped by somebody else."""
+        self.answer: dict[str, Any] | None = None
+        self.swept_until: float | None = None
+        """While what it left is being ended: when patience ends (monotonic seconds)."""
+        self.open: set[int] = set()
+        """Output pipes that have not ended."""
+        self.stdin: int | None = None
+        self.pending = bytearray()
+        self.stdin_ended = False
+
+    def drain(self, fd: int) -> tuple[bool, int]:
+        """Write what is pending for standard input; return (blocked, bytes taken)."""
+        before = len(self.pending)
+        try:
+            while self.pending:
+                del self.pending[: os.write(fd, self.pending)]
+        except BlockingIOError:
+            return True, before - len(self.pending)
+        except BrokenPipeError:
+            self.pending.clear()
+            self.stdin_ended = True
+        return False, before - len(self.pending)
