@@ -1,0 +1,382 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builtins that change what a shell knows: variables, places, functions, descriptors, texts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tree_sitter import Node
+
+from policy.facts import How
+from policy.marks import HOLE, NUM, exact, shown, unknown
+from policy.model import Tier
+from policy.paths import absolute
+from policy.printf import echo, formatted
+from policy.redirects import open_for_reading
+from policy.shell_state import MOST_PLACES, Call, Value
+from policy.shell_words import source
+
+if TYPE_CHECKING:
+    from policy.shell import Shell
+
+Builtin = Callable[["Shell", Call], str]
+_SUBSCRIPT = re.compile(r"[\w]+\[")
+
+
+def subscript(shell: Shell, operand: str) -> None:
+    """Run what an array subscript hides where the shell evaluates it a second time."""
+    if _SUBSCRIPT.match(operand) and ("$" in operand or "`" in operand):
+        shell.words.evaluated(operand)
+
+
+def _right(shell: Shell, node: Node) -> Value:
+    value = node.child_by_field_name("value")
+    if value is None:
+        return ""
+    if value.type != "array":
+        return shell.words.text(value)
+    items: list[str] = []
+    for child in value.named_children:
+        items += shell.words.fields(child)
+    keyed = [re.fullmatch(r"\[([^\]]*)\]=(.*)", one, re.DOTALL) for one in items]
+    if items and all(keyed):
+        return {found[1]: found[2] for found in keyed if found}
+    return items
+
+
+def assignment(shell: Shell, node: Node) -> tuple[str, str]:
+    """Return the name and value of an assignment that stands before a command."""
+    name = node.child_by_field_name("name")
+    value = _right(shell, node)
+    return (source(name) if name is not None else "", value if isinstance(value, str) else HOLE)
+
+
+def assign(shell: Shell, node: Node) -> None:
+    """Carry out an assignment."""
+    name = node.child_by_field_name("name")
+    if name is None:
+        shell.words.visit(node)
+        return
+    value = _right(shell, node)
+    adds = any(one.type == "+=" for one in node.children)
+    if name.type == "subscript":
+        base = name.child_by_field_name("name")
+        index = name.child_by_field_name("index")
+        key = shell.words.text(index) if index is not None else "0"
+        subscript(shell, source(name))
+        text = value if isinstance(value, str) else HOLE
+        set_item(shell, source(base) if base is not None else "", key, text)
+        return
+    give(shell, source(name), value, adds=adds)
+
+
+def give(shell: Shell, name: str, value: Value, *, adds: bool = False) -> None:
+    """Set a variable and record what setting it does."""
+    if adds:
+        shell.state.append(name, value)
+    else:
+        shell.state.set(name, value)
+    shell.catalog.environment(shell, name, value if isinstance(value, str) else " ".join(value))
+
+
+def set_item(shell: Shell, name: str, key: str, value: str) -> None:
+    """Set an element of an array; two arrays of the shell redefine commands."""
+    if name == "BASH_CMDS" or name == "BASH_ALIASES":
+        shell.state.aliases[key] = value
+    shell.state.set_item(name, key, value)
+
+
+def _cd(shell: Shell, call: Call) -> str:
+    words = [one for one in call.args if not re.fullmatch(r"-[LPe@]+|--", one)]
+    state = shell.state
+    target = words[0] if words else state.home
+    if target == "-":
+        target = str(state.get("OLDPWD") or HOLE)
+    state.values["OLDPWD"] = state.place
+    places = [absolute(target, place) for place in state.places]
+    search = state.get("CDPATH")
+    if isinstance(search, str) and not target.startswith(("/", ".")):
+        places = [
+            absolute(f"{one}/{target}", state.place) for one in search.split(":") if one
+        ] + places
+    state.places = tuple(dict.fromkeys(shell.resolve(one) for one in places))[-MOST_PLACES:]
+    for place in state.places:
+        shell.touch(How.EXIST, place, program="cd")
+    return ""
+
+
+def _popd(shell: Shell, call: Call) -> str:
+    old = shell.state.get("OLDPWD")
+    if isinstance(old, str):
+        shell.state.places = tuple(dict.fromkeys((*shell.state.places, old)))[-MOST_PLACES:]
+    return ""
+
+
+def _declare(shell: Shell, call: Call) -> str:
+    for word in call.args:
+        if word.startswith(("-", "+")):
+            continue
+        name, equals, value = word.partition("=")
+        subscript(shell, word)
+        if equals:
+            give(shell, name.removesuffix("+"), value)
+        elif unknown(word):
+            shell.find(Tier.DANGER, "opaque", "it sets variables whose names cannot be known")
+        elif call.name in ("local", "declare", "typeset") and shell.state.get(name) is None:
+            shell.state.set(name, "")
+    if call.name == "export" and "-f" in call.args:
+        return ""
+    if set(call.args) & {"-p", "-x"} or not call.args:
+        return HOLE
+    return ""
+
+
+def _unset(shell: Shell, call: Call) -> str:
+    for word in call.args:
+        subscript(shell, word)
+        shell.state.values.pop(word, None)
+        shell.state.functions.pop(word, None)
+        if word == "HISTFILE":
+            shell.find(Tier.DANGER, "security", "it switches the shell's history off")
+    return ""
+
+
+def _set(shell: Shell, call: Call) -> str:
+    words = list(call.args)
+    while words and re.match(r"[-+]", words[0]):
+        word = words.pop(0)
+        if word in ("--", "-"):
+            shell.state.args = words
+            return ""
+        if word in ("-o", "+o") and words:
+            option = words.pop(0)
+            if option == "history" and word == "+o":
+                shell.find(Tier.DANGER, "security", "it switches the shell's history off")
+    if words:
+        shell.state.args = words
+    return ""
+
+
+def _shift(shell: Shell, call: Call) -> str:
+    count = int(call.args[0]) if call.args and call.args[0].isdigit() else 1
+    if shell.state.args is not None:
+        shell.state.args = shell.state.args[min(count, 1000) :]
+    return ""
+
+
+def _read(shell: Shell, call: Call) -> str:
+    names: list[str] = []
+    array = ""
+    words = list(call.args)
+    while words:
+        word = words.pop(0)
+        if re.fullmatch(r"-[a-zA-Z]*[dinNptu]", word) and words:
+            value = words.pop(0)
+            if word.endswith("u"):
+                call = Call(call.words, shell.state.streams.get(value, HOLE), call.env)
+        elif re.fullmatch(r"-[a-zA-Z]*a", word) and words:
+            array = words.pop(0)
+        elif not word.startswith("-"):
+            names.append(word)
+    text = (call.stdin if call.stdin is not None else HOLE).split("\n", 1)[0]
+    parts = text.split()
+    if array:
+        shell.state.set(array, parts)
+        return ""
+    for at, name in enumerate(names or ["REPLY"]):
+        subscript(shell, name)
+        last = at == len(names) - 1 or not names
+        value = " ".join(parts[at:]) if last else (parts[at] if at < len(parts) else "")
+        if unknown(text) and not value:
+            value = next((one for one in text if unknown(one)), HOLE)
+        give(shell, name, value)
+    return ""
+
+
+def _mapfile(shell: Shell, call: Call) -> str:
+    words = [one for one in call.args if not one.startswith("-")]
+    name = words[-1] if words else "MAPFILE"
+    text = call.stdin if call.stdin is not None else HOLE
+    keep = "" if any(one.startswith("-") and "t" in one for one in call.args) else "\n"
+    shell.state.set(name, [one + keep for one in text.split("\n") if one][:256])
+    return ""
+
+
+def _printf(shell: Shell, call: Call) -> str:
+    words = list(call.args)
+    name = ""
+    if words and words[0].startswith("-v"):
+        name = words.pop(0)[2:] or (words.pop(0) if words else "")
+    if words and words[0] == "--":
+        words.pop(0)
+    text = formatted(words[0], words[1:]) if words else ""
+    if name:
+        subscript(shell, name)
+        found = re.fullmatch(r"(\w+)\[(.*)\]", name)
+        if found:
+            set_item(shell, found[1], found[2], text)
+        else:
+            give(shell, name, text)
+        return ""
+    return text
+
+
+def _echo(shell: Shell, call: Call) -> str:
+    return echo(call.args)
+
+
+def _eval(shell: Shell, call: Call) -> str:
+    words = call.args[1:] if call.args[:1] == ("--",) else call.args
+    return shell.run_text(" ".join(words), call.stdin)
+
+
+def _source(shell: Shell, call: Call) -> str:
+    words = call.args[1:] if call.args[:1] == ("--",) else call.args
+    if not words:
+        return ""
+    path = words[0]
+    if path in ("/dev/stdin", "/dev/fd/0", "-"):
+        return shell.run_text(call.stdin if call.stdin is not None else HOLE)
+    content = shell.files.content.get(shell.resolve(path))
+    shell.touch(How.RUN, path, program="source")
+    if content is None:
+        kind = "a path that cannot be known" if unknown(path) else f"`{shown(path)}`"
+        shell.find(
+            Tier.DANGER, "script", f"it runs the shell text of {kind}; only its name is known"
+        )
+        return HOLE
+    open_for_reading(shell, path)
+    kept = shell.state.args
+    if len(words) > 1:
+        shell.state.args = list(words[1:])
+    out = shell.run_text(content, call.stdin)
+    shell.state.args = kept
+    return out
+
+
+def _trap(shell: Shell, call: Call) -> str:
+    words = [one for one in call.args if one not in ("--", "-p", "-l")]
+    if len(words) >= 2 and words[0] not in ("-", ""):
+        shell.aside(lambda: shell.run_text(words[0]))
+    return ""
+
+
+def _alias(shell: Shell, call: Call) -> str:
+    for word in call.args:
+        name, equals, value = word.partition("=")
+        if equals:
+            shell.state.aliases[name] = value
+            shell.find(
+                Tier.DANGER, "redefinition", f"it gives the name `{shown(name)}` another meaning"
+            )
+    return ""
+
+
+def _hash(shell: Shell, call: Call) -> str:
+    words = list(call.args)
+    if words[:1] == ["-p"] and len(words) >= 3:
+        for name in words[2:]:
+            shell.state.aliases[name] = words[1]
+            shell.find(
+                Tier.DANGER, "redefinition", f"it gives the name `{shown(name)}` another meaning"
+            )
+    return ""
+
+
+def _enable(shell: Shell, call: Call) -> str:
+    if "-f" in call.args:
+        shell.find(Tier.DANGER, "redefinition", "it loads a builtin from a file")
+    return ""
+
+
+def _test(shell: Shell, call: Call) -> str:
+    words = [one for one in call.args if one != "]"]
+    for at, word in enumerate(words):
+        following = words[at + 1] if at + 1 < len(words) else ""
+        if word in ("-v",):
+            subscript(shell, following)
+        elif word in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge"):
+            for one in (words[at - 1] if at else "", following):
+                subscript(shell, one)
+        elif re.fullmatch(r"-[a-hkprsuwxGLNOS]", word) and following:
+            shell.touch(How.EXIST, following)
+    return ""
+
+
+def _let(shell: Shell, call: Call) -> str:
+    for word in call.args:
+        shell.words.evaluated(word)
+        name, equals, value = word.partition("=")
+        if equals and name.isidentifier():
+            shell.state.set(name, shell.words.number(value))
+    return ""
+
+
+def _pwd(shell: Shell, call: Call) -> str:
+    return shell.state.place + "\n"
+
+
+def _type(shell: Shell, call: Call) -> str:
+    names = [one for one in call.args if not one.startswith("-")]
+    return "".join(f"/usr/bin/{one}\n" for one in names if exact(one))
+
+
+def _jobs(shell: Shell, call: Call) -> str:
+    return NUM if call.name in ("jobs", "times") else ""
+
+
+def _exec(shell: Shell, call: Call) -> str:
+    words = list(call.args)
+    while words and words[0].startswith("-"):
+        option = words.pop(0)
+        if option == "-a" or (option.endswith("a") and len(option) > 1 and option[1] != "-"):
+            words = words[1:]
+        if option == "--":
+            break
+    return shell.call(call.only(tuple(words))) if words else ""
+
+
+def _command(shell: Shell, call: Call) -> str:
+    words = list(call.args)
+    while words and re.fullmatch(r"-[pvV]+|--", words[0]):
+        option = words.pop(0)
+        if "v" in option.lower():
+            return _type(shell, Call(("type", *words)))
+    return shell.call(call.only(tuple(words))) if words else ""
+
+
+def _umask(shell: Shell, call: Call) -> str:
+    mode = next((one for one in call.args if not one.startswith("-")), "")
+    if mode and (
+        mode in ("0", "00", "000", "0000") or unknown(mode) or "o=" in mode or "o+w" in mode
+    ):
+        shell.find(Tier.DANGER, "permissions", "new files become writable for everybody")
+    return NUM
+
+
+def _history(shell: Shell, call: Call) -> str:
+    if any(re.match(r"-[a-z]*[cdw]", one) for one in call.args):
+        shell.find(Tier.FORBIDDEN, "security", "it clears the shell's history")
+    return HOLE
+
+
+BUILTINS: dict[str, Builtin] = {
+    "cd": _cd, "pushd": _cd, "popd": _popd,
+    "export": _declare, "declare": _declare, "typeset": _declare, "local": _declare, "readonly": _declare,
+    "unset": _unset, "set": _set, "shift": _shift, "getopts": _let,
+    "read": _read, "mapfile": _mapfile, "readarray": _mapfile,
+    "printf": _printf, "echo": _echo, "eval": _eval, "source": _source, ".": _source,
+    "trap": _trap, "alias": _alias, "hash": _hash, "enable": _enable,
+    "test": _test, "[": _test, "let": _let, "pwd": _pwd, "type": _type,
+    "jobs": _jobs, "times": _jobs, "exec": _exec, "command": _command, "builtin": _command,
+    "umask": _umask, "history": _history, "fc": _history,
+}  # fmt: skip
+QUIET = frozenset(
+    (":", "true", "false", "return", "exit", "break", "continue", "wait", "shopt", "ulimit", "unalias",
+     "bg", "fg", "disown", "dirs", "complete", "compgen", "compopt", "suspend", "logout", "help", "caller")
+)  # fmt: skip
+"""Builtins that change nothing which matters here."""
+
+__all__ = ["BUILTINS", "QUIET", "assign", "assignment", "give", "subscript"]

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The shape of the catalog: what each program reads, writes, deletes, runs and talks to, as data."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Literal
+
+from pydantic import Field
+
+from policy.model import Frozen, Tier
+
+
+class Use(str, Enum):
+    """What a program does with an operand or with the value of an option."""
+
+    TEXT = "text"
+    READ = "read"
+    SEARCH = "search"
+    LIST = "list"
+    EXIST = "exist"
+    RUN = "run"
+    """A file of code that is executed."""
+    WRITE = "write"
+    META = "meta"
+    DELETE = "delete"
+    TREE = "tree"
+    MOVE = "move"
+    SHELL = "shell"
+    """A text that a shell runs."""
+    PROGRAM = "program"
+    """A command line without shell syntax."""
+    URL = "url"
+
+
+class Alarm(Frozen):
+    """An option that makes a call more dangerous than its program."""
+
+    tier: Tier = Tier.DANGER
+    rule: str = "option"
+    because: str
+
+
+class Entry(Frozen):
+    """What a program, or one of its verbs, does."""
+
+    tier: Tier
+    rule: str = "program"
+    because: str
+    operands: tuple[Use, ...] = ()
+    """Uses by position; the last one counts for all that follow."""
+    last: Use | None = None
+    """The use of the last operand where there are at least two (a destination)."""
+    values: tuple[str, ...] = ()
+    """Options whose value is of no interest."""
+    uses: dict[str, Use] = Field(default_factory=dict)
+    """Options whose value is used."""
+    alarms: dict[str, Alarm] = Field(default_factory=dict)
+    in_place: tuple[str, ...] = ()
+    """Options that make the program write its operands."""
+    wraps: int | None = None
+    """Operands from this position on are a command."""
+    writes: bool = False
+    """It may write files that the call does not name."""
+    network: bool = False
+    prints: Literal["unknown", "nothing", "input", "names", "number"] = "unknown"
+    verbs: dict[str, Entry] = Field(default_factory=dict)
+    """Subcommands; a key may name several, separated by blanks."""
+
+
+class Programs(Entry):
+    """One entry of the catalog."""
+
+    programs: tuple[str, ...] = Field(min_length=1)
+    handler: str = ""
+    """The reader in `policy.programs` that knows this program's own language."""
+    match: tuple[str, ...] = Field(min_length=1)
+    miss: tuple[str, ...] = ()
+
+
+class Variable(Frozen):
+    """What setting an environment variable does."""
+
+    names: tuple[str, ...] = Field(min_length=1)
+    tier: Tier
+    rule: str = "environment"
+    because: str
+    value: Literal["text", "shell", "prompt", "command", "file", "options"] = "text"
+    harmless: tuple[str, ...] = ()
+    match: tuple[str, ...] = Field(min_length=1)
+    miss: tuple[str, ...] = ()
+
+
+class Pattern(Frozen):
+    """A text pattern, for payloads in other languages and for text that cannot be read."""
+
+    id: str
+    where: tuple[str, ...] = Field(min_length=1)
+    """Languages that the pattern belongs to; `opaque` is unreadable shell text."""
+    pattern: str
+    tier: Tier
+    because: str
+    network: bool = False
+    match: tuple[str, ...] = Field(min_length=1)
+    miss: tuple[str, ...] = ()
+
+
+class ConfigKey(Frozen):
+    """What a git configuration key does."""
+
+    keys: tuple[str, ...] = Field(min_length=1)
+    tier: Tier
+    because: str
+    value: Literal["text", "shell", "alias"] = "text"
+    harmless: tuple[str, ...] = ()
+
+
+class CodeCall(Frozen):
+    """A call in a programming language, found in a literal program."""
+
+    where: tuple[str, ...] = Field(min_length=1)
+    """Languages."""
+    call: str
+    """An expression for the name, up to its arguments."""
+    args: tuple[Use, ...] = ()
+    tier: Tier = Tier.CAUTION
+    rule: str = "code"
+    because: str
+    network: bool = False
+    opaque: bool = False
+    """What it does is made at run time."""
+
+
+class CatalogFile(Frozen):
+    """One file of `policy/catalog`."""
+
+    programs: tuple[Programs, ...] = ()
+    variables: tuple[Variable, ...] = ()
+    patterns: tuple[Pattern, ...] = ()
+    git_keys: tuple[ConfigKey, ...] = ()
+    calls: tuple[CodeCall, ...] = ()

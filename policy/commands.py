@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look simple commands up in the catalog and record what they do.
+
+A program that the catalog does not know is an arbitrary program. Programs with a language of their
+own (find, git, interpreters, ...) have readers in `policy.programs`; all others are data alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from importlib import resources
+
+from policy import load
+from policy.builtins import BUILTINS, QUIET
+from policy.catalog_model import (
+    CatalogFile,
+    CodeCall,
+    ConfigKey,
+    Entry,
+    Pattern,
+    Programs,
+    Use,
+    Variable,
+)
+from policy.facts import How
+from policy.marks import HOLE, NAME, NET, NUM, PROGRAM, globbed, known_part, pattern, shown, unknown
+from policy.model import Tier
+from policy.options import Parsed, parse
+from policy.paths import absolute
+from policy.redirects import store
+from policy.shell import Shell
+from policy.shell_state import Call
+
+_BIN = re.compile(
+    r"(?:/(?:usr/(?:local/)?)?s?bin|/opt/homebrew/bin|/usr/lib/(?:git-core|jvm/[^/]+/bin))/([^/]+)"
+)
+_TOOLS = re.compile(r".*/(?:node_modules/\.bin|\.?venv/bin|env/bin|\.tox/[^/]+/bin)/([^/]+)")
+_VERSION = re.compile(r"(?<=[a-z])-?\d+(?:\.\d+)*$")
+_HOW = {
+    Use.READ: How.READ,
+    Use.SEARCH: How.SEARCH,
+    Use.LIST: How.LIST,
+    Use.EXIST: How.EXIST,
+    Use.RUN: How.RUN,
+    Use.WRITE: How.WRITE,
+    Use.META: How.META,
+    Use.DELETE: How.DELETE,
+    Use.TREE: How.TREE,
+    Use.MOVE: How.MOVE,
+}
+
+
+class Catalog:
+    """Knows programs; built once from `policy/catalog/*.yaml`."""
+
+    def __init__(self, files: Sequence[CatalogFile]) -> None:
+        self.entries: dict[str, Programs] = {}
+        self.exact: dict[str, Variable] = {}
+        self.globbed: list[tuple[str, Variable]] = []
+        self.patterns: dict[str, list[tuple[re.Pattern[str], Pattern]]] = {}
+        self.git_keys: list[tuple[str, ConfigKey]] = []
+        self.calls: dict[str, list[tuple[re.Pattern[str], CodeCall]]] = {}
+        for file in files:
+            for entry in file.programs:
+                for name in entry.programs:
+                    self.entries[name] = entry
+            for variable in file.variables:
+                for name in variable.names:
+                    if "*" in name:
+                        self.globbed.append((name, variable))
+                    else:
+                        self.exact[name] = variable
+            for one in file.patterns:
+                compiled = re.compile(one.pattern, re.IGNORECASE | re.DOTALL)
+                for language in one.where:
+                    self.patterns.setdefault(language, []).append((compiled, one))
+            for rule in file.calls:
+                matcher = re.compile(rule.call)
+                for language in rule.where:
+                    self.calls.setdefault(language, []).append((matcher, rule))
+            self.git_keys += [(key, one) for one in file.git_keys for key in one.keys]
+
+    def run(self, shell: Shell, call: Call) -> str:
+        """Record what one command does and return what it prints."""
+        name = call.name
+        if unknown(name) or globbed(name):
+            return self._unclear(shell, call)
+        if "/" in name:
+            return self._by_path(shell, call)
+        for folder in shell.state.search:
+            if (
+                content := shell.files.content.get(absolute(f"{folder}/{name}", shell.state.place))
+            ) is not None:
+                return self.content(shell, content, call)
+        if (builtin := BUILTINS.get(name)) is not None:
+            shell.facts.programs[name] = None
+            if (
+                name in ("echo", "printf", "pwd", "test", "[")
+                or call.plain
+                or name in ("exec", "eval")
+            ):
+                return builtin(shell, call)
+            return builtin(shell, call)
+        if name in QUIET:
+            shell.facts.programs[name] = None
+            return ""
+        return self.known(shell, call)
+
+    def known(self, shell: Shell, call: Call) -> str:
+        """Record what a program of this name does."""
+        from policy.programs import READERS
+
+        entry = self.lookup(call.name)
+        if entry is None:
+            shell.facts.programs[call.name] = None
+            shell.facts.writes = True
+            shell.find(
+                Tier.DANGER,
+                "unknown-program",
+                f"`{call.name}` is not a program that the policy knows",
+            )
+            return NET if call.stdin is not None and NET in call.stdin else HOLE
+        shell.facts.programs[
+            entry.programs[0] if call.name not in entry.programs else call.name
+        ] = None
+        if entry.handler:
+            return READERS[entry.handler](self, shell, call, entry)
+        return self.by_data(shell, call, entry)
+
+    def lookup(self, name: str) -> Programs | None:
+        """Return the entry of a program, whatever version its name carries."""
+        plain = name.removesuffix(".exe")
+        return self.entries.get(plain) or self.entries.get(_VERSION.sub("", plain))
+
+    def _unclear(self, shell: Shell, call: Call) -> str:
+        name = call.name
+        if NET in name:
+            shell.find(
+                Tier.FORBIDDEN, "remote-script", "it runs a command that came from the network"
+            )
+            return HOLE
+        if name.count("\n") == 0 and " " in known_part(name):
+            self.scan(shell, " ".join(call.words))
+        shell.facts.writes = True
+        shell.find(Tier.DANGER, "opaque", f"the program `{shown(name)}` cannot be known")
+        known = known_part(name).rsplit("/", 1)[-1]
+        if globbed(known):
+            wanted = pattern(known)
+            found = [one for one in self.entries if wanted.fullmatch(one)][:8]
+            for one in found:
+                self.known(shell, Call((one, *call.args), call.stdin, call.env, plain=False))
+        elif known and known in self.entries:
+            self.known(shell, Call((known, *call.args), call.stdin, call.env, plain=False))
+        if known == "" and call.args and self.lookup(call.args[0]) is not None:
+            shell.call(Call(call.args, call.stdin, call.env))
+        elif known == "":
+            self.scan(shell, " ".join(known_part(one) for one in call.args))
+        return HOLE
+
+    def _by_path(self, shell: Shell, call: Call) -> str:
+        path = shell.resolve(call.name)
+        content = shell.files.content.get(path)
+        if content is not None:
+            return self.content(shell, content, call)
+        found = _BIN.fullmatch(path) or _TOOLS.fullmatch(path)
+        if found is not None:
+            inner = Call((found[1], *call.args), call.stdin, call.env, plain=False)
+            if found[1] in BUILTINS or found[1] in QUIET:
+                return self.run(shell, inner)
+            return self.known(shell, inner)
+        base = path.rsplit("/", 1)[-1]
+        if base.startswith(("ld-linux", "ld-musl")) or re.fullmatch(
+            r"ld-[\d.]+\.so|ld\.so.*", base
+        ):
+            return self.known(shell, Call(("ld.so", *call.args), call.stdin, call.env, plain=False))
+        self.script(shell, call.name)
+        return NET if call.stdin is not None and NET in call.stdin else HOLE
+
+    def script(self, shell: Shell, path: str) -> None:
+        """Record that a file is run whose text is not known here."""
+        shell.facts.writes = True
+        shell.touch(How.RUN, path)
+        full = shell.resolve(path)
+        if any(full.startswith(one + "/") for one in shell.files.foreign):
+            shell.find(Tier.FORBIDDEN, "remote-script", f"it runs the downloaded file `{path}`")
+        else:
+            shell.find(Tier.DANGER, "script", f"it runs the file `{path}`, whose text is not known")
+
+    def content(self, shell: Shell, content: str, call: Call) -> str:
+        """Run a file whose content the text itself wrote."""
+        if content.startswith(PROGRAM):
+            return shell.call(Call((content[1:], *call.args), call.stdin, call.env, plain=False))
+        first, _, _ = content.partition("\n")
+        if first.startswith("#!"):
+            words = first[2:].split()
+            if words:
+                program = [one for one in words if "=" not in one and one != "-S"]
+                return shell.call(Call((*program, "-", *call.args), content, call.env, plain=False))
+        return shell.call(Call(("sh", "-s", *call.args), content, call.env, plain=False))
+
+    # Data
+
+    def by_data(self, shell: Shell, call: Call, entry: Entry) -> str:
+        """Record what an entry says of a call."""
+        valued = _valued(entry)
+        parsed = parse(
+            call.args,
+            valued,
+            tuple(entry.alarms) + entry.in_place,
+            in_order=entry.wraps is not None,
+        )
+        if entry.verbs:
+            chosen = verb(entry, parsed.operands)
+            if chosen is not None:
+                name, inner = chosen
+                rest = call.args[call.args.index(parsed.operands[0]) + 1 :]
+                self._options(shell, parsed, entry, call)
+                return self.by_data(
+                    shell, Call((f"{call.name} {name}", *rest), call.stdin, call.env), inner
+                )
+        return self.apply(shell, call, entry, parsed)
+
+    def apply(self, shell: Shell, call: Call, entry: Entry, parsed: Parsed) -> str:
+        """Record what an entry says of a call whose arguments are already split."""
+        if entry.tier is not Tier.SAFE:
+            shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+        shell.facts.writes |= entry.writes
+        shell.facts.network |= entry.network
+        self._options(shell, parsed, entry, call)
+        self._operands(shell, parsed, entry, call)
+        if entry.wraps is not None and len(parsed.operands) > entry.wraps:
+            return shell.call(call.only(tuple(parsed.operands[entry.wraps :])))
+        return output(entry, call)
+
+    def _options(self, shell: Shell, parsed: Parsed, entry: Entry, call: Call) -> None:
+        for flag, values in parsed.flags.items():
+            if (alarm := entry.alarms.get(flag)) is not None:
+                shell.find(alarm.tier, alarm.rule, f"`{call.name} {flag}`: {alarm.because}")
+            if (use := entry.uses.get(flag)) is not None:
+                for value in values:
+                    self.use(shell, use, value, call)
+
+    def _operands(self, shell: Shell, parsed: Parsed, entry: Entry, call: Call) -> None:
+        uses = entry.operands
+        if not uses:
+            return
+        operands = parsed.operands[: entry.wraps] if entry.wraps is not None else parsed.operands
+        writes = bool(entry.in_place) and parsed.has(*entry.in_place)
+        for at, value in enumerate(operands):
+            use = uses[min(at, len(uses) - 1)]
+            if entry.last is not None and at == len(operands) - 1 and at > 0:
+                use = entry.last
+            self.use(shell, use, value, call)
+            if writes and use in (Use.READ, Use.SEARCH):
+                self.use(shell, Use.WRITE, value, call)
+
+    def use(self, shell: Shell, use: Use, value: str, call: Call) -> None:
+        """Record one use of a value."""
+        if use is Use.TEXT or not value:
+            return
+        if use is Use.SHELL:
+            shell.aside(lambda: shell.run_text(value))
+        elif use is Use.PROGRAM:
+            shell.aside(lambda: shell.call(Call(tuple(value.split()), plain=False)))
+        elif use is Use.URL:
+            shell.facts.network = True
+        elif value not in ("-", "/dev/null", "/dev/stdin", "/dev/stdout", "/dev/stderr"):
+            if use is Use.WRITE and shell.feed(value, HOLE):
+                return
+            shell.touch(_HOW[use], value, program=call.name)
+            if use is Use.WRITE:
+                store(shell, value, HOLE)
+
+    # Environment and unreadable text
+
+    def environment(self, shell: Shell, name: str, value: str) -> None:
+        """Record what setting a variable does to the programs that follow."""
+        found = self.exact.get(name) or next(
+            (one for wanted, one in self.globbed if fnmatchcase(name, wanted)), None
+        )
+        if name == "PATH":
+            self._search(shell, value)
+        if found is None or value in found.harmless:
+            return
+        shell.find(found.tier, found.rule, f"`{name}`: {found.because}")
+        if found.value == "shell":
+            shell.aside(lambda: shell.run_text(value))
+        elif found.value == "prompt":
+            shell.aside(lambda: shell.words.evaluated(value))
+        elif found.value == "file":
+            content = shell.files.content.get(shell.resolve(value))
+            if content is not None:
+                shell.aside(lambda: shell.run_text(content))
+            else:
+                shell.touch(How.RUN, value)
+        elif found.value == "options":
+            self.scan(shell, value.replace("\\ ", " "))
+        elif found.value == "command":
+            self.scan(shell, value)
+
+    def _search(self, shell: Shell, value: str) -> None:
+        folders = value.split(":")
+        odd = []
+        for folder in folders:
+            full = absolute(folder, shell.state.place) if folder else shell.state.place
+            if not _TRUSTED_FOLDER.search(full) or unknown(folder):
+                odd.append(full)
+        shell.state.search = tuple(odd)
+        if odd:
+            shell.find(Tier.DANGER, "environment", "`PATH`: names of programs get another meaning")
+
+    def scan(self, shell: Shell, text: str) -> None:
+        """Record what can be seen in a text that cannot be read with certainty."""
+        plain = re.sub(
+            r"""\\\n|['"\\]""", "", shown(text).replace("${IFS}", " ").replace("$IFS", " ")
+        )
+        for wanted, one in self.patterns.get("opaque", ()):
+            if wanted.search(plain):
+                shell.find(one.tier, one.id, one.because)
+
+
+_TRUSTED_FOLDER = re.compile(
+    r"^/(?:usr/(?:local/)?)?s?bin$|^/opt/[\w/.-]*bin$|/(?:node_modules/\.bin|\.?venv/bin)$"
+    r"|^/(?:home/[^/]+|root)/\.(?:local|cargo|nvm|pyenv|rbenv|bun|deno)/[\w/.-]*(?:bin|shims)$|^/snap/bin$"
+    r"|^/usr/local/(?:go|cuda)/bin$"
+)
+
+
+@lru_cache(maxsize=512)
+def _valued_of(values: tuple[str, ...], uses: tuple[str, ...]) -> frozenset[str]:
+    return frozenset((*values, *uses))
+
+
+def _valued(entry: Entry) -> frozenset[str]:
+    return _valued_of(entry.values, tuple(entry.uses))
+
+
+def verb(entry: Entry, operands: Sequence[str]) -> tuple[str, Entry] | None:
+    """Return the verb of a call and what it does, or None."""
+    if not operands:
+        return None
+    for names, inner in entry.verbs.items():
+        if operands[0] in names.split():
+            return operands[0], inner
+    return None
+
+
+def output(entry: Entry, call: Call) -> str:
+    """Return what a program prints, as far as the catalog knows."""
+    foreign = entry.network or (call.stdin is not None and NET in call.stdin)
+    if foreign:
+        return NET
+    match entry.prints:
+        case "nothing":
+            return ""
+        case "names":
+            return NAME + "\n"
+        case "number":
+            return NUM + "\n"
+        case "input":
+            return call.stdin if call.stdin is not None else HOLE
+        case _:
+            return HOLE
+
+
+@lru_cache(maxsize=1)
+def default() -> Catalog:
+    """Return the catalog that comes with the package."""
+    folder = resources.files("policy").joinpath("catalog")
+    names = sorted(one.name for one in folder.iterdir() if one.name.endswith(".yaml"))
+    return Catalog(
+        [
+            load.build(
+                CatalogFile, load.parse(folder.joinpath(name).read_text("utf-8"), name), name
+            )
+            for name in names
+        ]
+    )

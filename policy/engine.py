@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gate 1: decide whether a call may run, and with which rights. Pure.
+
+INVARIANT (P7, never looser): the strictest answer of all layers wins, so that order does not
+matter and another rule can only tighten.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from policy import commands, load, rules, tiers, tools
+from policy.commands import Catalog
+from policy.facts import DELETES, WRITES, Facts, How
+from policy.marks import NAME, clean, shown, unknown
+from policy.model import (
+    Access,
+    ActionPlan,
+    Context,
+    Decision,
+    LayerAnswer,
+    Rights,
+    Tier,
+    Verdict,
+    strictest,
+)
+from policy.paths import below
+from policy.places import Places
+from policy.rules import CommandRule, PolicyFile, Rule, Tools
+
+_LAYERS = ("tier", "workspace", "rules")
+_UNNAMED = frozenset(("git-worktree", "patch"))
+_SAYS = {
+    Verdict.ALLOW: "allowed",
+    Verdict.REPORT: "allowed and reported",
+    Verdict.ASK: "a person must approve",
+    Verdict.DENY: "denied",
+}
+_MOST_TEXT = 400
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Everything that gate 1 decides by; built once."""
+
+    catalog: Catalog
+    places: Places
+    rules: tuple[Rule, ...]
+    tools: Tools
+    commands: tuple[CommandRule, ...] = ()
+
+    @staticmethod
+    @lru_cache(maxsize=1)
+    def default() -> Policy:
+        """Return the policy that comes with the package."""
+        file = load.default(PolicyFile, "policy.yaml")
+        places = load.default(Places, "places.yaml")
+        return Policy(commands.default(), places, file.rules, file.tools, file.commands)
+
+    def tightened(self, file: PolicyFile) -> Policy:
+        """Return the policy with more rules; nothing that it refuses becomes allowed."""
+        return replace(
+            self, rules=(*self.rules, *file.rules), commands=(*self.commands, *file.commands)
+        )
+
+
+def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
+    """Return gate 1's answer for a plan."""
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    shell = plan.tool in policy.tools.shell
+    said = tiers.answers(facts)
+    placed = [policy.places.judge(one, context) for one in facts.touches]
+    said += [one for one in placed if one is not None]
+    checked = rules.check(plan, facts, policy.rules, shell=shell)
+    said += [*checked.answers, *rules.commanded(facts, policy.commands)]
+    if plan.tool in policy.tools.web:
+        said.append(_web(plan))
+    verdict = strictest(one.verdict for one in said)
+    tier = tiers.tier(said)
+    layers = _ordered(said, verdict)
+    return Decision(
+        verdict=verdict,
+        tier=tier,
+        rights=_rights(facts, tier, verdict),
+        layers=layers,
+        matched_rules=checked.matched_rules,
+        enforcement=checked.enforcement,
+        message=_message(verdict, layers),
+        named_deletions=named_deletions(facts, context, plan),
+    )
+
+
+def _web(plan: ActionPlan) -> LayerAnswer:
+    return LayerAnswer(
+        layer="tier",
+        verdict=Verdict.ALLOW,
+        reason=f"`{clean(plan.tool)}` reads public pages; the cell itself gets no network right",
+        rule="web",
+    )
+
+
+def _ordered(said: list[LayerAnswer], verdict: Verdict) -> tuple[LayerAnswer, ...]:
+    order = list(Verdict)
+    unique = dict.fromkeys(said)
+    strict = sorted(
+        unique, key=lambda one: (-order.index(one.verdict), -_LAYERS.index(one.layer), one.reason)
+    )
+    return tuple(strict[:64])
+
+
+def _rights(facts: Facts, tier: Tier, verdict: Verdict) -> Rights:
+    """Return the rights; whatever is not plainly a reader may write, and gate 2 judges that."""
+    if verdict is Verdict.DENY:
+        return Rights()
+    writes = facts.writes or any(one.how in WRITES for one in facts.touches)
+    if writes or tier is not Tier.SAFE:
+        return Rights(workspace=Access.WRITE)
+    return Rights(workspace=Access.READ)
+
+
+def _message(verdict: Verdict, layers: tuple[LayerAnswer, ...]) -> str:
+    first = layers[0]
+    text = first.reason
+    if not text.startswith("Blocked"):
+        text = f"{_SAYS[verdict]}: {text} (rule `{first.rule}`)"
+        advice = _ADVICE.get(first.rule, "") if verdict in (Verdict.ASK, Verdict.DENY) else ""
+        text += f"; instead: {advice}" if advice else ""
+    else:
+        text += f" (rule `{first.rule}`)"
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_TEXT else line[: _MOST_TEXT - 1] + "…"
+
+
+_ADVICE = {
+    "recursive-delete": "name the single files that should go, and a person is asked",
+    "remote-script": "download the file, let a person look at it, then run it as a call of its own",
+    "privilege": "do it without another user's rights",
+    "secrets": "ask a person for the one value that is needed",
+    "world-writable": "give the narrowest mode, such as `chmod u+x`",
+    "git-push": "commit locally if that is enough",
+    "opaque": "write the command out plainly",
+    "unknown-program": "use a program of the catalog, or let a person approve this one",
+    "outside": "work inside the workspace",
+    "self-approval": "wait for the person",
+    "drop": "let a person run it",
+    "delete-all": "name the rows with WHERE",
+}
+
+
+def named_deletions(facts: Facts, context: Context, plan: ActionPlan) -> tuple[str, ...]:
+    """Return the paths, relative to the plan's workspace, that the call itself says it deletes."""
+    named: dict[str, None] = {}
+    for touch in facts.touches:
+        if touch.how not in DELETES:
+            continue
+        root = plan.workspace
+        if not below(touch.path, root):
+            if unknown(touch.path[:1]):
+                named["**"] = None
+            continue
+        relative = touch.path[len(root) :].strip("/")
+        if (
+            not relative
+            or (unknown(relative) and relative.split("/")[0][:1] == NAME)
+            or unknown(relative)
+        ):
+            named["**"] = None
+            continue
+        path = shown(relative)
+        named[path] = None
+        if touch.how in (How.TREE, How.MOVE):
+            named[f"{path}/**"] = None
+    if any(one.rule in _UNNAMED for one in facts.findings):
+        named["**"] = None
+    return tuple(named)

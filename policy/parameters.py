@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Parameter expansion: what `${...}` gives for partly known values."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from policy.marks import BREAK, HOLE, NUM, activate, pattern, unknown
+from policy.shell_state import as_text
+
+if TYPE_CHECKING:
+    from policy.shell_words import Words
+
+_FORM = re.compile(
+    r"(?P<bang>!)?(?P<length>#(?=[\w@*!?$-]))?(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])"
+    r"(?:\[(?P<key>[^\]]*(?:\][^\]]*)*?)\])?(?P<rest>.*)",
+    re.DOTALL,
+)
+_ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
+
+
+def expand(words: Words, body: str, *, quoted: bool) -> str:
+    """Return the value of `${body}`."""
+    found = _FORM.fullmatch(body)
+    if found is None:
+        words.evaluated(body)
+        return HOLE
+    name, key, rest = found["name"], found["key"], found["rest"]
+    if found["bang"]:
+        return _indirect(words, name, key, rest, quoted=quoted)
+    value = _look(words, name, key, quoted=quoted)
+    if found["length"]:
+        return _length(words, name, key, value)
+    return _apply(words, name, value, rest, quoted=quoted)
+
+
+def _look(words: Words, name: str, key: str | None, *, quoted: bool) -> str | None:
+    if key is not None:
+        inner = words.evaluated(key)
+        if inner in ("@", "*"):
+            items = words.items(name)
+            if items is None:
+                return None
+            return (BREAK if inner == "@" or not quoted else " ").join(items)
+        value = words.look(name)
+        if isinstance(value, dict):
+            return value.get(inner, "") if not unknown(inner) else HOLE
+        items = words.items(name)
+        if items is None:
+            return None
+        number = words.number(inner)
+        if not re.fullmatch(r"-?\d+", number):
+            return HOLE
+        at = int(number)
+        return items[at] if -len(items) <= at < len(items) else ""
+    if name in ("@", "*") or name.isdigit() or not (name[0].isalpha() or name[0] == "_"):
+        given = words.positional()
+        if name.isdigit() and name != "0" and given is not None and int(name) > len(given):
+            return None
+        return words.parameter(name, quoted=quoted)
+    found = words.look(name)
+    return None if found is None else as_text(found)
+
+
+def _indirect(words: Words, name: str, key: str | None, rest: str, *, quoted: bool) -> str:
+    if rest in ("*", "@"):
+        return HOLE
+    if key in ("@", "*"):
+        value = words.look(name)
+        if isinstance(value, dict):
+            return BREAK.join(value)
+        return BREAK.join(str(at) for at in range(len(words.items(name) or [])))
+    target = _look(words, name, key, quoted=quoted)
+    if target is None or unknown(target):
+        return HOLE
+    return expand(words, target + rest, quoted=quoted)
+
+
+def _length(words: Words, name: str, key: str | None, value: str | None) -> str:
+    if name in ("@", "*") or key in ("@", "*"):
+        items = words.positional() if key is None else words.items(name)
+        return NUM if items is None else str(len(items))
+    return NUM if value is None or unknown(value) else str(len(value))
+
+
+def _apply(words: Words, name: str, value: str | None, rest: str, *, quoted: bool) -> str:
+    if not rest:
+        return HOLE if value is None else value
+    for operator in (":-", ":=", ":?", ":+", "-", "=", "?", "+"):
+        if rest.startswith(operator):
+            return _default(words, name, value, operator, rest[len(operator) :], quoted=quoted)
+    if rest.startswith(":"):
+        return _slice(words, name, value, rest[1:])
+    operand = rest.lstrip("#%/^,~@")
+    arg = words.fragment(operand, quoted=True) if operand else ""
+    if value is None:
+        return HOLE
+    return BREAK.join(_transform(words, one, rest, arg) for one in value.split(BREAK))
+
+
+def _default(
+    words: Words, name: str, value: str | None, operator: str, operand: str, *, quoted: bool
+) -> str:
+    arg = words.fragment(operand, quoted=quoted)
+    missing = value is None or (operator[0] == ":" and value == "")
+    if operator[-1] == "+":
+        return "" if missing else arg
+    if operator[-1] == "=" and missing:
+        words.assign(name, arg)
+    if operator[-1] == "?" and missing:
+        return HOLE
+    return arg if missing or value is None else value
+
+
+def _slice(words: Words, name: str, value: str | None, rest: str) -> str:
+    words.evaluated(rest)
+    start_text, _, length_text = rest.partition(":")
+    start = words.number(start_text.strip() or "0")
+    length = words.number(length_text.strip()) if length_text.strip() else ""
+    if (
+        value is None
+        or not re.fullmatch(r"-?\d+", start)
+        or (length and not re.fullmatch(r"-?\d+", length))
+    ):
+        return HOLE
+    low = int(start)
+    if BREAK in value or name in ("@", "*"):
+        parts = value.split(BREAK)
+        if name in ("@", "*"):
+            low = low - 1 if low > 0 else low
+        return BREAK.join(parts[low:] if not length else parts[low : low + int(length)])
+    if unknown(value):
+        return HOLE
+    low = low if low >= 0 else max(0, len(value) + low)
+    if not length:
+        return value[low:]
+    high = low + int(length) if int(length) >= 0 else len(value) + int(length)
+    return value[low:high]
+
+
+def _transform(words: Words, value: str, rest: str, arg: str) -> str:
+    if rest.startswith("@"):
+        return _modified(words, value, rest[1:2])
+    if unknown(value):
+        return HOLE
+    if rest.startswith("/"):
+        return _replace(value, rest[1:], words)
+    if rest.startswith(("^^", ",,", "~~")):
+        return {"^": value.upper(), ",": value.lower(), "~": value.swapcase()}[rest[0]]
+    if rest[0] in "^,~":
+        first = {"^": value[:1].upper(), ",": value[:1].lower(), "~": value[:1].swapcase()}[rest[0]]
+        return first + value[1:]
+    if rest[0] in "#%":
+        return _strip(value, rest[:2] if rest[:2] in ("##", "%%") else rest[0], arg)
+    return HOLE
+
+
+def _modified(words: Words, value: str, operator: str) -> str:
+    if operator == "P":
+        return words.evaluated(value)
+    if operator in ("U", "u", "L"):
+        whole = value.upper() if operator == "U" else value.lower()
+        return whole if operator != "u" else value[:1].upper() + value[1:]
+    if operator == "E":
+        return _ESCAPED.sub(_escape, value)
+    return value
+
+
+def _escape(found: re.Match[str]) -> str:
+    body = found[1]
+    if body[0] == "x" and len(body) > 1:
+        return chr(int(body[1:], 16))
+    if body[0] in "01234567":
+        return chr(int(body, 8) & 0xFF)
+    return {"n": "\n", "t": "\t"}.get(body, body)
+
+
+def _strip(value: str, operator: str, arg: str) -> str:
+    wanted = pattern(activate(arg))
+    cuts = range(len(value) + 1)
+    if operator[0] == "#":
+        order = reversed(cuts) if operator == "##" else cuts
+        return next((value[at:] for at in order if wanted.fullmatch(value[:at])), value)
+    order = cuts if operator == "%%" else reversed(cuts)
+    return next((value[:at] for at in order if wanted.fullmatch(value[at:])), value)
+
+
+def _replace(value: str, rest: str, words: Words) -> str:
+    everywhere = rest.startswith("/")
+    body = rest[1:] if everywhere else rest
+    parts = re.split(r"(?<!\\)/", body, maxsplit=1)
+    old = words.fragment(parts[0].replace("\\/", "/"), quoted=True)
+    new = words.fragment(parts[1], quoted=True) if len(parts) > 1 else ""
+    anchor = old[:1] if old[:1] in ("#", "%") and not everywhere else ""
+    wanted = pattern(activate(old[len(anchor) :]))
+    text = wanted.pattern + ("\\Z" if anchor == "%" else "")
+    if anchor == "#":
+        text = "\\A" + text
+    return re.sub(text, lambda _: new, value, count=0 if everywhere else 1)

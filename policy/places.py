@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Judge the places that a call touches: secrets, other homes, the system, outside the workspace.
+
+Rules of safety-guardrails.md, "Workspace Sandboxing" and tiers 3 and 4.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+
+from policy.facts import DELETES, READS, WRITES, How, Touch
+from policy.marks import globbed, shown, unknown
+from policy.model import Context, Frozen, LayerAnswer, Verdict
+from policy.paths import Fit, Where, below, canonical, fits, where
+
+_LOOKS = frozenset((How.EXIST, How.LIST))
+
+
+class Places(Frozen):
+    """The file `defaults/places.yaml`."""
+
+    secret_folders: tuple[str, ...]
+    secret_files: tuple[str, ...]
+    secret_home: tuple[str, ...]
+    agent_home: tuple[str, ...]
+    environment_files: tuple[str, ...]
+    environment_templates: tuple[str, ...]
+    asked_files: tuple[str, ...]
+    asked_endings: tuple[str, ...]
+    secret_absolute: tuple[str, ...]
+    asked_writes: tuple[str, ...]
+
+    @cached_property
+    def _folders(self) -> frozenset[str]:
+        return frozenset(self.secret_folders)
+
+    @cached_property
+    def _files(self) -> frozenset[str]:
+        return frozenset(self.secret_files)
+
+    @cached_property
+    def _asked(self) -> tuple[tuple[str, ...], ...]:
+        return tuple(tuple(one.split("/")) for one in self.asked_writes)
+
+    def judge(self, touch: Touch, context: Context) -> LayerAnswer | None:
+        """Return what a touched path demands, or None if the place is fine."""
+        path = touch.path
+        answer = self._secret(touch, context)
+        if answer is not None:
+            return answer
+        place = where(path, context)
+        if place is Where.INSIDE:
+            return self._inside(touch, context)
+        if place in (Where.DEVICE, Where.TEMPORARY):
+            if touch.how is How.RUN and place is Where.TEMPORARY:
+                return _say(Verdict.ASK, "outside", touch, "code from outside the workspace")
+            return None
+        return _outside(touch, place)
+
+    def _secret(self, touch: Touch, context: Context) -> LayerAnswer | None:
+        path = touch.path
+        parts = path.split("/")
+        home = _home_rest(path, context)
+        if home is not None and any(below("/" + home, "/" + one) for one in self.agent_home):
+            return None
+        for part in parts:
+            if not part:
+                continue
+            if not globbed(part) and not unknown(part):
+                name = canonical(part)
+                if name in self._folders or (name in self._files and touch.how not in _LOOKS):
+                    return _say(
+                        Verdict.DENY, "secrets", touch, "keys and credentials are never touched"
+                    )
+            elif (found := self._guessed(part)) is not None:
+                verdict = Verdict.DENY if found is Fit.SURE else Verdict.ASK
+                if verdict is Verdict.DENY or touch.how not in _LOOKS:
+                    return _say(
+                        verdict, "secrets", touch, "it can be a path of keys or credentials"
+                    )
+        if any(below(path, one) for one in self.secret_absolute):
+            return _say(Verdict.DENY, "secrets", touch, "keys and credentials are never touched")
+        if (
+            len(parts) > 2
+            and parts[1] == "proc"
+            and parts[-1] in ("environ", "mem", "auxv", "maps", "cmdline")
+            and touch.how not in _LOOKS
+        ):
+            verdict = Verdict.DENY if parts[-1] in ("environ", "mem") else Verdict.ASK
+            return _say(verdict, "secrets", touch, "it shows what another process holds")
+        if home is not None:
+            for one in self.secret_home:
+                folded = "/".join(canonical(part) for part in home.split("/"))
+                if below("/" + folded, "/" + one) or any(
+                    fits(home.split("/")[0], one.split("/")[0]) is Fit.SURE
+                    for _ in (0,)
+                    if "/" not in one
+                ):
+                    return _say(
+                        Verdict.DENY,
+                        "secrets",
+                        touch,
+                        "settings and tokens of the user are never touched",
+                    )
+        return self._environment(touch, parts[-1])
+
+    def _guessed(self, part: str) -> Fit | None:
+        best: Fit | None = None
+        for name in (*self.secret_folders, *self.secret_files):
+            found = fits(part, name)
+            if found is Fit.SURE:
+                return found
+            if found is Fit.MAYBE and unknown(part) is False:
+                best = best or found
+        return best
+
+    def _environment(self, touch: Touch, name: str) -> LayerAnswer | None:
+        if touch.how in (How.EXIST, How.LIST, How.SEARCH, How.META):
+            return None
+        plain = canonical(name) if not globbed(name) and not unknown(name) else ""
+        for wanted in self.environment_files:
+            secret = plain == wanted or (
+                plain.startswith(wanted + ".")
+                and not plain.rsplit(".", 1)[-1].startswith(self.environment_templates)
+            )
+            if not plain and name and fits(name, wanted) is Fit.SURE:
+                secret = True
+            if secret:
+                verdict = (
+                    Verdict.DENY if touch.how in READS or touch.how is How.MOVE else Verdict.ASK
+                )
+                return _say(
+                    verdict,
+                    "secrets",
+                    touch,
+                    "environment files hold secrets; use a template of it",
+                )
+        if plain in self.asked_files or plain.endswith(self.asked_endings):
+            return _say(Verdict.ASK, "secrets", touch, "the name is one of keys or credentials")
+        return None
+
+    def _inside(self, touch: Touch, context: Context) -> LayerAnswer | None:
+        if touch.how not in WRITES:
+            return None
+        if (
+            unknown(touch.path)
+            and touch.path.rsplit("/", 1)[-1].strip("/") != ""
+            and _vague(touch.path, context)
+        ):
+            return _say(Verdict.ASK, "unknown-path", touch, "the path cannot be known")
+        root = next((one.path for one in context.workspaces if below(touch.path, one.path)), "")
+        relative = touch.path[len(root) :].strip("/")
+        if not relative and touch.how in DELETES:
+            return _say(Verdict.ASK, "workspace", touch, "it is the workspace itself")
+        names = tuple(relative.split("/")) if relative else ()
+        for wanted in self._asked:
+            if _contains(names, wanted):
+                return _say(
+                    Verdict.ASK,
+                    "executed-files",
+                    touch,
+                    "other programs run or obey this file; a person looks first",
+                )
+        return None
+
+
+def _vague(path: str, context: Context) -> bool:
+    """Return whether the unknown piece can make the path any path of the workspace."""
+    root = next((one.path for one in context.workspaces if below(path, one.path)), "")
+    first = path[len(root) :].lstrip("/").split("/")
+    return unknown(first[0][:1]) or (len(first) > 1 and any(unknown(one[:1]) for one in first[1:]))
+
+
+def _contains(names: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    for start in range(len(names)):
+        part = names[start : start + len(wanted)]
+        if len(part) < len(wanted):
+            break
+        if all(fits(one, other) is Fit.SURE for one, other in zip(part, wanted, strict=True)):
+            return True
+    return False
+
+
+def _home_rest(path: str, context: Context) -> str | None:
+    """Return the part of a path below any home directory."""
+    parts = path.split("/")
+    if below(path, context.home) and path != context.home:
+        if any(below(path, one.path) for one in context.workspaces):
+            return None
+        return path[len(context.home.rstrip("/")) + 1 :]
+    if len(parts) > 3 and parts[1] in ("home", "Users"):
+        return "/".join(parts[3:])
+    if len(parts) > 2 and parts[1] == "root":
+        return "/".join(parts[2:])
+    return None
+
+
+def _outside(touch: Touch, place: Where) -> LayerAnswer | None:
+    writes = touch.how in WRITES
+    match place:
+        case Where.OTHER_HOME:
+            return _say(Verdict.DENY, "other-home", touch, "it is another user's home")
+        case Where.SYSTEM if writes and touch.how is not How.META:
+            wipes = touch.path.startswith("/dev/") and not touch.path.startswith(
+                ("/dev/shm", "/dev/pts")
+            )
+            why = "it overwrites a device" if wipes else "files of the system are never changed"
+            return _say(Verdict.DENY, "wipe" if wipes else "system", touch, why)
+        case Where.UNKNOWN:
+            if touch.how is How.EXIST or (touch.how in READS and touch.program == "argument"):
+                return None
+            return _say(Verdict.ASK, "unknown-path", touch, "the path cannot be known")
+        case _:
+            return _say(Verdict.ASK, "outside", touch, "it lies outside the registered workspaces")
+
+
+def _say(verdict: Verdict, rule: str, touch: Touch, why: str) -> LayerAnswer:
+    reason = f"{touch.how.value} `{shown(touch.path)}`: {why}"
+    return LayerAnswer(layer="workspace", verdict=verdict, reason=reason, rule=rule)

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readers for programs whose arguments are a language of their own.
+
+Each reader records what one call does and returns what it prints, as far as that is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from policy.catalog_model import Programs
+from policy.commands import Catalog
+from policy.programs import (
+    archives,
+    data,
+    documents,
+    editors,
+    files,
+    finding,
+    git,
+    interpreters,
+    javascript,
+    launchers,
+    network,
+    packages,
+    python,
+    shells,
+    system,
+    testing,
+    text,
+    windows,
+    wrappers,
+)
+from policy.shell import Shell
+from policy.shell_state import Call
+
+Reader = Callable[[Catalog, Shell, Call, Programs], str]
+
+READERS: dict[str, Reader] = {
+    **archives.READERS,
+    **data.READERS,
+    **documents.READERS,
+    **editors.READERS,
+    **files.READERS,
+    **finding.READERS,
+    **git.READERS,
+    **interpreters.READERS,
+    **javascript.READERS,
+    **launchers.READERS,
+    **network.READERS,
+    **packages.READERS,
+    **python.READERS,
+    **shells.READERS,
+    **system.READERS,
+    **testing.READERS,
+    **text.READERS,
+    **windows.READERS,
+    **wrappers.READERS,
+}

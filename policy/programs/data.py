@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Database clients: their statements are looked at, wherever they come from."""
+
+from __future__ import annotations
+
+import re
+
+from policy.catalog_model import Programs, Use
+from policy.commands import Catalog
+from policy.facts import How
+from policy.marks import HOLE, shown
+from policy.model import Tier
+from policy.options import parse
+from policy.shell import Shell
+from policy.shell_state import Call
+
+_VALUED = (
+    "-c",
+    "--command",
+    "-e",
+    "--execute",
+    "--eval",
+    "-f",
+    "--file",
+    "-q",
+    "--query",
+    "-Q",
+    "-h",
+    "--host",
+    "-U",
+    "--username",
+    "-u",
+    "--user",
+    "-d",
+    "--dbname",
+    "--database",
+    "-p",
+    "--port",
+    "-P",
+    "-o",
+    "--output",
+    "-L",
+    "--log-file",
+    "-cmd",
+    "-init",
+    "-separator",
+    "-S",
+    "-i",
+    "-D",
+    "-v",
+    "--set",
+    "-n",
+    "-a",
+    "--result-file",
+    "-r",
+    "--init-command",
+    "-A",
+    "-t",
+    "--out",
+)
+_TEXTS = (
+    "-c",
+    "--command",
+    "-e",
+    "--execute",
+    "--eval",
+    "-q",
+    "--query",
+    "-Q",
+    "-cmd",
+    "--init-command",
+)
+_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+_BANG = re.compile(
+    r"(?m)^\s*(?:\\!|\.(?:shell|system)|system)\s+(.+)|\\copy\b.*\b(?:program)\s+'([^']+)'|copy\b[^;]*\bprogram\s+'([^']+)'",
+    re.IGNORECASE,
+)
+_OUT = re.compile(
+    r"(?m)^\s*(?:\\o|\.(?:output|once|backup|save|log|excel))\s+(?:\w+\s+)?['\"]?([^'\"\s]+)|into\s+(?:outfile|dumpfile)\s+'([^']+)'|writefile\s*\(\s*'([^']+)'|vacuum\s+into\s+'([^']+)'|attach\s+(?:database\s+)?'([^']+)'",
+    re.IGNORECASE,
+)
+_IN = re.compile(
+    r"(?m)^\s*(?:\\i|\\ir|\.(?:read|import|restore|open|load))\s+['\"]?([^'\"\s]+)|(?:load_file|readfile|pg_read_file|load_extension)\s*\(\s*'([^']+)'",
+    re.IGNORECASE,
+)
+
+
+def statements(catalog: Catalog, shell: Shell, call: Call, text: str) -> None:
+    """Record what statements do."""
+    plain = re.sub(r"\s+", " ", _COMMENT.sub(" ", shown(text))).strip()
+    for wanted, one in catalog.patterns.get("sql", ()):
+        if wanted.search(plain):
+            shell.find(one.tier, one.id, one.because)
+    for found in _BANG.finditer(text):
+        shell.find(Tier.DANGER, "runs-text", "a statement runs a program")
+        shell.run_text(found[1] or found[2] or found[3])
+    for found in _OUT.finditer(text):
+        catalog.use(shell, Use.WRITE, next(one for one in found.groups() if one), call)
+    for found in _IN.finditer(text):
+        shell.touch(How.READ, found[1] or found[2], program=call.name)
+
+
+def _database(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    shell.facts.writes = True
+    if call.args in (("--version",), ("-V",), ("--help",)):
+        return HOLE
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    if call.name in ("dropdb", "dropuser"):
+        shell.find(Tier.FORBIDDEN, "drop", f"`{call.name}` drops what a database holds")
+    if call.name == "mysqladmin" and "drop" in call.args:
+        shell.find(Tier.FORBIDDEN, "drop", "`mysqladmin drop` drops a database")
+    parsed = parse(call.args, _VALUED)
+    texts = parsed.values(*_TEXTS)
+    local = call.name in ("sqlite3", "sqlite", "duckdb", "litecli")
+    if local and parsed.operands:
+        path = parsed.operands[0]
+        shell.touch(How.READ, path, program=call.name)
+        text = " ".join(parsed.operands[1:])
+        if re.search(
+            r"\b(?:insert|update|delete|create|alter|drop|replace|vacuum|pragma\s+\w+\s*=|attach)\b|^\s*\.",
+            text,
+            re.IGNORECASE,
+        ) or (not text and call.stdin):
+            shell.touch(How.WRITE, path, program=call.name)
+        texts += parsed.operands[1:]
+    else:
+        texts.append(" ".join(parsed.operands))
+    if call.stdin is not None:
+        texts.append(call.stdin)
+    for path in (*parsed.values("-f", "--file"), *parsed.values("-init")):
+        content = shell.files.content.get(shell.resolve(path))
+        shell.touch(How.WRITE if "dump" in call.name else How.READ, path, program=call.name)
+        if content is not None:
+            texts.append(content)
+    for path in parsed.values("-o", "--output", "-L", "--log-file", "--result-file", "--out"):
+        catalog.use(shell, Use.WRITE, path, call)
+    for text in texts:
+        statements(catalog, shell, call, text)
+    return HOLE
+
+
+READERS = {"database": _database}

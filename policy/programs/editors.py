@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Editors in batch mode: they read and write their operands and can run shell text."""
+
+from __future__ import annotations
+
+import re
+
+from policy.catalog_model import Programs, Use
+from policy.commands import Catalog
+from policy.facts import How
+from policy.marks import HOLE
+from policy.options import parse
+from policy.shell import Shell
+from policy.shell_state import Call
+
+_COMMANDS = (
+    "-c",
+    "--cmd",
+    "-S",
+    "-s",
+    "-u",
+    "-U",
+    "-i",
+    "-w",
+    "-W",
+    "-T",
+    "-t",
+    "-q",
+    "--eval",
+    "-eval",
+    "--execute",
+    "-f",
+    "--funcall",
+    "-l",
+    "--load",
+    "-p",
+)
+_BANG = re.compile(r"(?:^|\|)\s*(?:silent!?\s*)?(?:\d*,?[\d$]*|%)?(?:r(?:ead)?\s*)?!\s*(.+)")
+_SYSTEM = re.compile(
+    r"(?:system|systemlist|shell-command|call-process|termopen|jobstart)\s*\(?\s*['\"]([^'\"]*)['\"]"
+)
+_FILE = re.compile(
+    r"(?:^|\|)\s*(?:silent!?\s*)?[%\d,$]*(?:w|wq|x|sav|saveas|write|up|update)!?\s+(?:>>\s*)?([^|!\s]\S*)"
+)
+_READ = re.compile(
+    r"(?:^|\|)\s*(?:silent!?\s*)?[%\d,$]*(?:r|e|read|edit|sp|tabe|source|so)!?\s+([^|!\s]\S*)"
+)
+
+
+def _editor(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    shell.facts.writes = True
+    parsed = parse(call.args, _COMMANDS if call.name not in ("ed",) else ("-p",))
+    texts = parsed.values("-c", "--cmd", "--eval", "-eval")
+    texts += [one[1:] for one in parsed.operands if one.startswith("+")]
+    for path in parsed.values("-S", "-l", "--load", *(("-u",) if call.name != "ed" else ())):
+        if path not in ("NONE", "NORC"):
+            shell.touch(How.RUN, path)
+    if call.stdin is not None:
+        texts += call.stdin.split("\n")
+    for path in parsed.operands:
+        if not path.startswith("+") and path != "-":
+            shell.touch(How.READ, path, program=call.name)
+            if call.name not in ("view",):
+                catalog.use(shell, Use.WRITE, path, call)
+    for text in texts:
+        for found in _BANG.finditer(text):
+            shell.run_text(found[1])
+        for found in _SYSTEM.finditer(text):
+            shell.run_text(found[1])
+        for found in _FILE.finditer(text):
+            catalog.use(shell, Use.WRITE, found[1], call)
+        for found in _READ.finditer(text):
+            catalog.use(shell, Use.READ, found[1], call)
+    return HOLE
+
+
+READERS = {"editor": _editor}

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""find and fd: lists of files, and what their actions do to each."""
+
+from __future__ import annotations
+
+from policy.catalog_model import Programs, Use
+from policy.commands import Catalog
+from policy.facts import How
+from policy.marks import NAME, ONE, STAR
+from policy.model import Tier
+from policy.options import parse
+from policy.shell import Shell
+from policy.shell_state import Call
+
+_RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
+_WRITES = frozenset(("-fprint", "-fprint0", "-fls", "-fprintf"))
+_START = frozenset(("-H", "-L", "-P"))
+_NAMES = ("-name", "-iname", "-path", "-ipath", "-wholename")
+
+
+def _find(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    words = list(call.args)
+    starts: list[str] = []
+    while words and (words[0] in _START or words[0].startswith(("-O", "-D"))):
+        words = words[2 if words[0] == "-D" else 1 :]
+    while words and not words[0].startswith("-") and words[0] not in ("(", "!", ")", ","):
+        starts.append(words.pop(0))
+    starts = starts or ["."]
+    named = [words[at + 1] for at, one in enumerate(words[:-1]) if one in _NAMES]
+    kind = [words[at + 1] for at, one in enumerate(words[:-1]) if one == "-type"]
+    for start in starts:
+        shell.touch(How.LIST, start, program="find")
+    results = _results(starts, named, words)
+    at = 0
+    while at < len(words):
+        word = words[at]
+        if word in _RUNS:
+            at = _execute(shell, call, words, at, results, local=word.endswith("dir"))
+        elif word == "-delete":
+            shell.find(Tier.DANGER, "delete", "`find -delete` deletes what it finds")
+            for one in results:
+                shell.touch(How.DELETE, one, program="find")
+            if not named and "f" not in kind:
+                shell.find(
+                    Tier.FORBIDDEN,
+                    "recursive-delete",
+                    "`find -delete` without a name deletes whole trees",
+                )
+        elif word in _WRITES and at + 1 < len(words):
+            catalog.use(shell, Use.WRITE, words[at + 1], call)
+            shell.facts.writes = True
+        elif word == "-files0-from" and at + 1 < len(words):
+            shell.touch(How.READ, words[at + 1])
+        at += 1
+    return (
+        "\n".join(results) + "\n"
+        if all(one in (".",) for one in starts) is False and named
+        else NAME + "\n"
+    )
+
+
+def _results(starts: list[str], named: list[str], words: list[str]) -> list[str]:
+    globs = [one.replace("*", STAR).replace("?", ONE) for one in named if "/" not in one]
+    if not globs:
+        if "-maxdepth" in words and words[
+            words.index("-maxdepth") + 1 : words.index("-maxdepth") + 2
+        ] == ["0"]:
+            return starts
+        return [f"{one.rstrip('/')}/{NAME}" if one != "." else NAME for one in starts]
+    return [f"{start.rstrip('/')}/{one}" for start in starts for one in globs][:8]
+
+
+def _execute(
+    shell: Shell, call: Call, words: list[str], at: int, results: list[str], *, local: bool
+) -> int:
+    end = at + 1
+    while (
+        end < len(words)
+        and words[end] not in (";", "\\;")
+        and not (words[end] == "+" and words[end - 1] == "{}")
+    ):
+        end += 1
+    command = words[at + 1 : end]
+    for one in results[:3]:
+        filled = tuple(part.replace("{}", one) for part in command)
+        if filled:
+            shell.call(Call(filled, None, call.env, plain=False))
+    return end
+
+
+def _fd(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    words = list(call.args)
+    for flag in ("-x", "--exec", "-X", "--exec-batch"):
+        if flag in words:
+            at = words.index(flag)
+            command = tuple(one.replace("{}", NAME) for one in words[at + 1 :] if one != ";")
+            if command:
+                plain = command if NAME in "".join(command) else (*command, NAME)
+                shell.call(Call(plain, None, call.env, plain=False))
+            words = words[:at]
+    parsed = parse(
+        words,
+        (
+            "-e",
+            "--extension",
+            "-t",
+            "--type",
+            "-d",
+            "--max-depth",
+            "-E",
+            "--exclude",
+            "-S",
+            "--size",
+            "--changed-within",
+            "-j",
+            "-c",
+            "--color",
+            "-g",
+        ),
+    )
+    for path in parsed.operands[1:] or ["."]:
+        shell.touch(How.LIST, path, program="fd")
+    return NAME + "\n"
+
+
+READERS = {"find": _find, "fd": _fd}

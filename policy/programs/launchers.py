@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that start others later, elsewhere, or with another user's rights."""
+
+from __future__ import annotations
+
+import re
+
+from policy.catalog_model import Programs
+from policy.commands import Catalog
+from policy.facts import How
+from policy.marks import HOLE
+from policy.model import Tier
+from policy.options import parse
+from policy.shell import Shell
+from policy.shell_state import Call
+
+_VALUED = (
+    "-u",
+    "-g",
+    "-G",
+    "-t",
+    "-c",
+    "--command",
+    "-s",
+    "--shell",
+    "-r",
+    "-h",
+    "-p",
+    "-C",
+    "-D",
+    "-R",
+    "-T",
+    "-U",
+    "--user",
+    "--group",
+    "--chdir",
+    "--pidfile",
+    "-S",
+    "-L",
+    "-n",
+    "-x",
+    "-a",
+    "-f",
+    "-q",
+    "--exec",
+    "--startas",
+    "--name",
+    "--userspec",
+    "--groups",
+    "--unit",
+    "--property",
+    "--slice",
+    "--setenv",
+    "--reuid",
+    "--regid",
+    "--caps",
+    "--inh",
+    "--addamb",
+    "-w",
+    "-W",
+    "--target",
+    "--wd",
+)
+
+
+def _privilege(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    parsed = parse(
+        call.args, ("-u", "-g", "-p", "-C", "-D", "-R", "-T", "-U", "-h", "-r", "-t"), in_order=True
+    )
+    words = [one for one in parsed.operands if not re.match(r"\w+=|/user:", one)]
+    return shell.call(call.only(tuple(words))) if words else ""
+
+
+def _launcher(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    name = call.name
+    shell.find(entry.tier, entry.rule, f"`{name}`: {entry.because}")
+    shell.facts.writes = True
+    if name in ("at", "batch"):
+        parsed = parse(call.args, ("-f", "-q", "-t"))
+        for path in parsed.values("-f"):
+            shell.touch(How.RUN, path)
+        return shell.run_text(call.stdin) if call.stdin is not None else HOLE
+    if name in ("crontab", "run-parts"):
+        for path in parse(call.args, ("-u",)).operands:
+            if path != "-":
+                shell.touch(How.RUN, path)
+        if name == "crontab" and "-r" in call.args:
+            shell.find(Tier.DANGER, "delete", "`crontab -r` deletes the table")
+        return HOLE
+    if name == "start-stop-daemon":
+        return _daemon(shell, call)
+    parsed = parse(call.args, _VALUED, in_order=name not in ("su", "runuser", "tmux", "screen"))
+    for text in parsed.values("-c", "--command"):
+        shell.run_text(text)
+    words = list(parsed.operands)
+    if name in ("chroot", "gosu", "su-exec", "su"):
+        words = words[1:]
+    if name in ("tmux", "screen"):
+        known = next(
+            (at for at, one in enumerate(words) if " " in one or (at and catalog.lookup(one))), None
+        )
+        if known is not None:
+            shell.run_text(" ".join(words[known:]))
+        return HOLE
+    return shell.call(call.only(tuple(words))) if words else HOLE
+
+
+def _daemon(shell: Shell, call: Call) -> str:
+    parsed = parse(call.args, _VALUED)
+    rest = call.args[call.args.index("--") + 1 :] if "--" in call.args else ()
+    for program in parsed.values("-x", "--exec", "-a", "--startas"):
+        shell.call(call.only((program, *rest)))
+    return HOLE
+
+
+READERS = {"privilege": _privilege, "launcher": _launcher}

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read literal programs by the calls that they plainly make, for languages without a grammar here.
+
+A first look only: names of files are joined from literals, and what is made at run time is opaque.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policy.catalog_model import Use
+from policy.commands import Catalog
+from policy.marks import HOLE, NET, clean, shown, unknown
+from policy.model import Tier
+from policy.shell import Shell
+from policy.shell_state import Call
+
+_LITERAL = re.compile(
+    r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`((?:[^`\\]|\\.)*)`|\bq[qwx]?\s*[({\[/|]([^)}\]/|]*)[)}\]/|]",
+    re.DOTALL,
+)
+_NAMED = re.compile(
+    r"(?:\b(?:const|let|var|my|local|set)\s+)?[$@]?(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+)
+_ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
+_HOME = re.compile(
+    r"(?:require\(['\"](?:node:)?os['\"]\)|\bos)\.homedir\(\)|process\.env\.HOME|ENV\[['\"]HOME['\"]\]|\$ENV\{HOME\}|Dir\.home|getenv\(['\"]HOME['\"]\)|os\.getenv\(['\"]HOME['\"]\)"
+)
+_MOST_ARGS = 4000
+
+
+def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -> str:
+    """Record what the program does."""
+    if NET in text:
+        shell.find(Tier.FORBIDDEN, "remote-script", "it runs a program that came from the network")
+        return HOLE
+    if unknown(text):
+        shell.find(Tier.DANGER, "opaque", "a part of the program that it runs cannot be known")
+    plain = _HOME.sub("'" + shell.state.home.replace("'", "") + "'", shown(text))
+    names = {found[1]: _unescaped(found[2][1:-1]) for found in _NAMED.finditer(plain)}
+    taken: set[int] = set()
+    for matcher, rule in catalog.calls.get(language, ()):
+        for found in matcher.finditer(plain):
+            if found.start() in taken and rule.args:
+                continue
+            taken.add(found.start())
+            if rule.tier is not Tier.CAUTION:
+                shell.find(
+                    rule.tier,
+                    rule.rule,
+                    f"`{found[0].strip('( ')[:40] or call.name}` {rule.because}",
+                )
+            shell.facts.network |= rule.network
+            values = list(_arguments(plain[found.end() : found.end() + _MOST_ARGS], names))
+            for at, use in enumerate(rule.args):
+                value = values[at] if at < len(values) else HOLE
+                _use(catalog, shell, use, value, call)
+    return HOLE
+
+
+def _use(catalog: Catalog, shell: Shell, use: Use, value: str, call: Call) -> None:
+    if use is Use.PROGRAM and not unknown(value):
+        shell.aside(lambda: shell.call(Call(tuple(value.split()), plain=False)))
+    elif use is Use.WRITE and value.strip().startswith((">", "+>")):
+        catalog.use(shell, use, value.strip(" +>"), call)
+    elif value != HOLE or use in (Use.WRITE, Use.DELETE, Use.TREE, Use.MOVE):
+        catalog.use(shell, use, value, call)
+
+
+def _unescaped(body: str) -> str:
+    def decode(found: re.Match[str]) -> str:
+        one = found[1]
+        if one[0] in "xu" and len(one) > 1:
+            return chr(int(one[1:], 16))
+        return {"n": "\n", "t": "\t"}.get(one, one)
+
+    return clean(_ESCAPES.sub(decode, body))
+
+
+def _arguments(text: str, names: dict[str, str]) -> Iterator[str]:
+    """Yield the arguments that start a text, each joined from its literals."""
+    rest = text.lstrip(" \t\n(")
+    depth, start, at = 0, 0, 0
+    while at < len(rest):
+        found = _LITERAL.match(rest, at)
+        if found is not None and rest[at] in "'\"`q":
+            at = found.end()
+            continue
+        char = rest[at]
+        if char in "([{":
+            depth += 1
+        elif char in ")]}":
+            depth -= 1
+            if depth < 0:
+                break
+        elif char in ";\n" and depth <= 0:
+            break
+        elif char == "," and depth == 0:
+            yield _joined(rest[start:at], names)
+            start = at + 1
+        at += 1
+    yield _joined(rest[start:at], names)
+
+
+def _joined(text: str, names: dict[str, str]) -> str:
+    """Return the text that an expression of literals gives."""
+    parts: list[str] = []
+    for found in re.finditer(_LITERAL.pattern + r"|([$@]?[A-Za-z_]\w*)", text, re.DOTALL):
+        literal = next((one for one in found.groups()[:4] if one is not None), None)
+        if literal is not None:
+            parts.append(_unescaped(literal))
+        elif found[5].lstrip("$@") in names:
+            parts.append(names[found[5].lstrip("$@")])
+    if not parts:
+        return HOLE
+    if re.search(r"\bjoin\b|\bresolve\b|File\.join|catfile", text):
+        return "/".join(one.strip("/") if at else one.rstrip("/") for at, one in enumerate(parts))
+    if re.match(r"\s*(?:\[|%w|qw)", text):
+        return " ".join(parts)
+    return "".join(parts) if "+" in text or "." in text or len(parts) == 1 else " ".join(parts)

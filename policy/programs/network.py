@@ -1,0 +1,534 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that talk to other machines: downloads, uploads, logins, code hosts, clouds, containers."""
+
+from __future__ import annotations
+
+import re
+
+from policy.catalog_model import Programs, Use
+from policy.commands import Catalog
+from policy.facts import How
+from policy.marks import HOLE, NET, NUM, STAR, shown
+from policy.model import Tier
+from policy.options import parse
+from policy.redirects import store
+from policy.shell import Shell
+from policy.shell_state import Call
+
+_CURL = (
+    "-o",
+    "--output",
+    "-O_",
+    "-d",
+    "--data",
+    "--data-binary",
+    "--data-raw",
+    "--data-urlencode",
+    "-F",
+    "--form",
+    "-T",
+    "--upload-file",
+    "-H",
+    "--header",
+    "-X",
+    "--request",
+    "-u",
+    "--user",
+    "-A",
+    "-e",
+    "-b",
+    "--cookie",
+    "-c",
+    "--cookie-jar",
+    "-K",
+    "--config",
+    "-D",
+    "--dump-header",
+    "-w",
+    "--write-out",
+    "-m",
+    "--max-time",
+    "--connect-timeout",
+    "-x",
+    "--proxy",
+    "--unix-socket",
+    "--cacert",
+    "--cert",
+    "-E",
+    "--key",
+    "--retry",
+    "--resolve",
+    "--output-dir",
+    "--trace",
+    "--trace-ascii",
+    "--stderr",
+    "--interface",
+    "-r",
+    "--range",
+    "-C",
+    "--json",
+    "--url",
+    "--netrc-file",
+    "--libcurl",
+    "-Y",
+    "-y",
+    "-z",
+    "--abstract-unix-socket",
+    "--etag-save",
+    "--etag-compare",
+    "--hsts",
+    "--alt-svc",
+    "--egd-file",
+    "--random-file",
+    "--login-options",
+    "--proto",
+    "--tlsv1.2_",
+)
+_WGET = (
+    "-O",
+    "--output-document",
+    "-o",
+    "--output-file",
+    "-a",
+    "--append-output",
+    "-P",
+    "--directory-prefix",
+    "-i",
+    "--input-file",
+    "-t",
+    "-T",
+    "-U",
+    "--user-agent",
+    "--header",
+    "--post-data",
+    "--post-file",
+    "--body-data",
+    "--body-file",
+    "--load-cookies",
+    "--save-cookies",
+    "--user",
+    "--password",
+    "-e",
+    "--execute",
+    "--use-askpass",
+    "-l",
+    "-A",
+    "-R",
+    "-D",
+    "--tries",
+    "--timeout",
+    "--ca-certificate",
+    "--certificate",
+    "--private-key",
+    "-d_",
+    "-s",
+    "-x_",
+    "--dir",
+    "--out",
+    "--method",
+    "--rejected-log",
+    "--hsts-file",
+    "--warc-file",
+    "--config",
+)
+_METADATA = re.compile(
+    r"169\.254\.169\.254|metadata\.google\.internal|100\.100\.100\.200|fd00:ec2::254", re.IGNORECASE
+)
+_METADATA_SECRET = re.compile(
+    r"credential|token|security|identity|user-data|service-account", re.IGNORECASE
+)
+
+
+def _talks(shell: Shell, call: Call, entry: Programs) -> None:
+    shell.facts.network = True
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    for word in call.args:
+        if _METADATA.search(word) and _METADATA_SECRET.search(word):
+            shell.find(
+                Tier.FORBIDDEN, "secrets", "it asks the cloud's metadata service for credentials"
+            )
+
+
+def _download(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    _talks(shell, call, entry)
+    wget = call.name.startswith("wget") or call.name in ("aria2c", "axel")
+    parsed = parse(call.args, _WGET if wget else _CURL)
+    shell.facts.writes = True
+    data = (
+        *parsed.values("-d", "--data", "--data-binary", "--data-urlencode", "--json"),
+        *parsed.values("-F", "--form"),
+    )
+    for value in data if not wget else ():
+        found = re.search(r"(?:^|=)[@<]([^;]+)", value)
+        if found:
+            shell.touch(How.READ, found[1], program=call.name)
+    reads = (
+        (
+            "-T",
+            "--upload-file",
+            "-K",
+            "--config",
+            "--cert",
+            "-E",
+            "--key",
+            "--netrc-file",
+            "-b",
+            "--cookie",
+            "--cacert",
+        )
+        if not wget
+        else (
+            "--post-file",
+            "--body-file",
+            "-i",
+            "--input-file",
+            "--load-cookies",
+            "--certificate",
+            "--private-key",
+            "--config",
+        )
+    )
+    for value in parsed.values(*reads):
+        if value not in ("-", ".") and not re.search(r"[=;]", value):
+            shell.touch(How.READ, value, program=call.name)
+    for value in parsed.values("--unix-socket"):
+        shell.touch(How.READ, value, program=call.name)
+    if wget and parsed.has("--use-askpass"):
+        shell.run_text(parsed.value("--use-askpass"))
+    outputs = (
+        parsed.values("-o", "--output", "-O", "--output-document", "--out")
+        if not wget or call.name in ("aria2c", "axel")
+        else parsed.values("-O", "--output-document")
+    )
+    logs = (
+        parsed.values(
+            "-c",
+            "--cookie-jar",
+            "-D",
+            "--dump-header",
+            "--trace",
+            "--trace-ascii",
+            "--stderr",
+            "--libcurl",
+            "--etag-save",
+            "--hsts",
+            "--alt-svc",
+        )
+        if not wget
+        else parsed.values(
+            "-o",
+            "--output-file",
+            "-a",
+            "--append-output",
+            "--save-cookies",
+            "--rejected-log",
+            "--warc-file",
+        )
+    )
+    for path in logs:
+        catalog.use(shell, Use.WRITE, path, call)
+    folder = parsed.value("--output-dir", "-P", "--directory-prefix", "--dir", "-d")
+    base = folder.rstrip("/") + "/" if folder else ""
+    for url in (*parsed.operands, *parsed.values("--url")):
+        if url.startswith("file://"):
+            shell.touch(How.READ, url.removeprefix("file://"), program=call.name)
+    if not outputs and (wget or parsed.has("-O", "--remote-name", "-J", "--remote-name-all")):
+        outputs = [
+            re.sub(r"[?#].*", "", one).rstrip("/").rsplit("/", 1)[-1] or "index.html"
+            for one in parsed.operands
+        ]
+    written = False
+    for path in outputs:
+        if path == "-":
+            continue
+        target = path if path.startswith("/") else base + path
+        if shell.feed(target, NET):
+            continue
+        written = True
+        if target != "/dev/null":
+            shell.touch(How.WRITE, target, program=call.name)
+            store(shell, target, NET)
+    return "" if written and not parsed.has("-v") else NET
+
+
+_SWEEP = re.compile(r"\d+\.\d+\.\d+\.(?:\{|\d+/\d+|\d+-\d+|[\ue000-\ue006])|/(?:8|16|24)\b")
+_SSH = (
+    "-b",
+    "-c",
+    "-D",
+    "-E",
+    "-e",
+    "-F",
+    "-I",
+    "-i",
+    "-J",
+    "-L",
+    "-l",
+    "-m",
+    "-O",
+    "-o",
+    "-p",
+    "-Q",
+    "-R",
+    "-S",
+    "-W",
+    "-w",
+    "-B",
+)
+
+
+def _remote(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    _talks(shell, call, entry)
+    name = call.name
+    if name in ("ssh", "scp", "sftp", "autossh", "mosh", "sshpass"):
+        return _secure(catalog, shell, call)
+    if any(_SWEEP.search(one) for one in call.args) or (
+        name in ("ping", "fping", "nc", "ncat", "netcat") and _looping(shell, call)
+    ):
+        shell.find(Tier.FORBIDDEN, "scan", f"`{name}` goes through a range of addresses")
+    parsed = parse(
+        call.args,
+        (
+            "-e",
+            "-c",
+            "-p",
+            "-w",
+            "-s",
+            "-x",
+            "-X",
+            "-i",
+            "-I",
+            "-W",
+            "-q",
+            "-g",
+            "-G",
+            "-S",
+            "-T",
+            "--exec",
+            "--sh-exec",
+            "-a",
+            "-A",
+            "-o",
+            "-O",
+            "-t",
+        ),
+    )
+    if name in ("nc", "ncat", "netcat"):
+        if parsed.has("-z") and any(re.search(r"\d-\d", one) for one in call.args):
+            shell.find(Tier.FORBIDDEN, "scan", f"`{name} -z` goes through ports")
+        for text in parsed.values("-e", "-c", "--exec", "--sh-exec"):
+            shell.find(
+                Tier.FORBIDDEN, "remote-script", f"`{name}` gives a program to another machine"
+            )
+            shell.run_text(text)
+    if name == "socat":
+        for word in call.args:
+            found = re.match(r"(?:EXEC|SYSTEM|SHELL):\s*([^,]+)", word, re.IGNORECASE)
+            if found:
+                shell.find(
+                    Tier.FORBIDDEN,
+                    "remote-script",
+                    "`socat` connects a program with another machine",
+                )
+                shell.run_text(found[1].strip("'\""))
+            else:
+                opened = re.match(r"(?:OPEN|CREATE|FILE|GOPEN):([^,]+)", word, re.IGNORECASE)
+                if opened:
+                    shell.touch(How.WRITE, opened[1], program="socat")
+    if name in ("mail", "mailx", "mutt", "swaks", "sendmail"):
+        for path in parsed.values("-a", "-A"):
+            shell.touch(How.READ, path, program=name)
+    if name in ("torsocks", "torify", "proxychains"):
+        return shell.call(call.only(call.args)) if call.args else HOLE
+    if name in ("youtube-dl", "yt-dlp") and parsed.has("--exec"):
+        shell.run_text(parsed.value("--exec"))
+    return NET
+
+
+def _looping(shell: Shell, call: Call) -> bool:
+    """A name or number that a loop fills in, once for every address."""
+    seen = [one for one in shell.facts.programs if one.startswith(f"{call.name} ")]
+    for word in call.args:
+        found = re.match(r"(\d+\.\d+\.\d+)\.", word)
+        if found:
+            shell.facts.programs[f"{call.name} {word}"] = None
+            if sum(1 for one in seen if one.startswith(f"{call.name} {found[1]}.")) >= 3:
+                return True
+            if NUM in word or HOLE in word or STAR in word:
+                return True
+    return False
+
+
+def _secure(catalog: Catalog, shell: Shell, call: Call) -> str:
+    parsed = parse(
+        call.args, (*_SSH, *(() if call.name != "scp" else ("-P",))), in_order=call.name != "scp"
+    )
+    for setting in parsed.values("-o"):
+        key, _, value = setting.replace(" ", "=", 1).partition("=")
+        if key.lower() in ("proxycommand", "localcommand", "knownhostscommand", "remotecommand"):
+            shell.find(Tier.DANGER, "runs-text", f"`ssh -o {shown(key)}` runs a program")
+            shell.run_text(value)
+        elif key.lower() in ("stricthostkeychecking", "userknownhostsfile") and value in (
+            "no",
+            "/dev/null",
+            "off",
+        ):
+            shell.find(Tier.DANGER, "security", "it does not check whom it talks to")
+    for path in parsed.values("-i", "-F", "-E"):
+        shell.touch(How.READ, path, program=call.name)
+    for text in parsed.values("-S") if call.name == "scp" else ():
+        shell.run_text(text)
+    if call.name == "scp":
+        for path in parsed.operands[:-1]:
+            if ":" not in path:
+                shell.touch(How.READ, path, program="scp")
+        if parsed.operands and ":" not in parsed.operands[-1]:
+            shell.touch(How.WRITE, parsed.operands[-1], program="scp")
+        return NET
+    if call.name == "sshpass":
+        rest = parse(call.args, ("-p", "-f", "-P"), in_order=True).operands
+        return shell.call(call.only(tuple(rest))) if rest else HOLE
+    if len(parsed.operands) > 1 and call.name == "ssh":
+        # What runs there is as forbidden there as here; only what it finds forbidden counts.
+        remote = " ".join(parsed.operands[1:])
+        shell.aside(lambda: shell.run_text(remote, call.stdin))
+    elif call.stdin is not None and call.name == "ssh":
+        shell.aside(lambda: shell.run_text(call.stdin or ""))
+    return NET
+
+
+def _codehost(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    _talks(shell, call, entry)
+    words = [one for one in call.args if not one.startswith("-")]
+    if words[:2] in (["auth", "token"], ["auth", "status"]) and (
+        "token" in words or "-t" in call.args or "--show-token" in call.args
+    ):
+        shell.find(Tier.FORBIDDEN, "secrets", "it prints a token")
+    if words[:1] == ["alias"] and len(words) > 3:
+        shell.find(Tier.DANGER, "redefinition", "it gives a name another meaning")
+        if words[3].startswith("!"):
+            shell.run_text(words[3][1:])
+    parsed = parse(
+        call.args,
+        (
+            "-F",
+            "--body-file",
+            "-t",
+            "--title",
+            "-b",
+            "--body",
+            "-B",
+            "-H",
+            "-l",
+            "-a",
+            "-r",
+            "--input",
+            "-f",
+            "--field",
+        ),
+    )
+    for path in parsed.values("--body-file", "--input", "-F"):
+        if path != "-" and "=" not in path:
+            shell.touch(How.READ, path, program=call.name)
+        elif "=@" in path:
+            shell.touch(How.READ, path.partition("=@")[2], program=call.name)
+    if words[:2] in (["gist", "create"], ["release", "upload"]):
+        for path in words[2:]:
+            shell.touch(How.READ, path, program=call.name)
+    if words[:2] in (["repo", "clone"],) and len(words) > 2:
+        shell.files.foreign.add(
+            shell.resolve(words[3] if len(words) > 3 else words[2].rsplit("/", 1)[-1])
+        )
+    return NET
+
+
+def _cloud(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    _talks(shell, call, entry)
+    text = " ".join(call.args)
+    if re.search(
+        r"\b(?:get-secret-value|get-session-token|print-access-token|print-identity-token|get-access-token|get-login-password|get-credentials|assume-role|secrets?\s+(?:get|show|versions access)|export-credentials)\b",
+        text,
+    ):
+        shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret or a token")
+    for word in call.args:
+        value = word.removeprefix("file://").removeprefix("fileb://")
+        if (
+            not word.startswith("-")
+            and ("/" in value or value.startswith((".", "~")))
+            and "://" not in value
+        ):
+            shell.touch(How.READ, value, program=call.name)
+    return NET
+
+
+def _containers(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    _talks(shell, call, entry)
+    parsed = parse(
+        call.args,
+        (
+            "-v",
+            "--volume",
+            "--mount",
+            "--env-file",
+            "-e",
+            "--env",
+            "--name",
+            "-w",
+            "--workdir",
+            "-u",
+            "--user",
+            "-p",
+            "--publish",
+            "--network",
+            "-f",
+            "--file",
+            "-H",
+            "--host",
+            "-n",
+            "--namespace",
+            "-c",
+            "--context",
+            "--entrypoint",
+            "-t",
+            "--tag",
+            "-l",
+        ),
+        in_order=False,
+    )
+    for value in parsed.values("-v", "--volume"):
+        host = value.split(":")[0]
+        if host.startswith(("/", ".", "~")):
+            shell.touch(How.READ, host, program=call.name)
+    for value in parsed.values("--mount"):
+        found = re.search(r"(?:source|src)=([^,]+)", value)
+        if found:
+            shell.touch(How.READ, found[1], program=call.name)
+    for path in parsed.values("--env-file", "-f", "--file"):
+        shell.touch(How.READ, path, program=call.name)
+    words = parsed.operands
+    if words[:1] in (["exec"], ["run"]) or words[:2] == ["compose", "exec"]:
+        start = next(
+            (at for at, one in enumerate(words[2:], start=2) if catalog.lookup(one) is not None),
+            None,
+        )
+        if start is not None:
+            inner = list(call.args)[list(call.args).index(words[start]) :]
+            shell.aside(lambda: shell.call(Call(tuple(inner), plain=False)))
+    if words[:1] == ["cp"]:
+        for path in words[1:]:
+            if ":" not in path:
+                shell.touch(
+                    How.READ if path is not words[-1] else How.WRITE, path, program=call.name
+                )
+    if call.name == "kubectl" and {"secret", "secrets"} & set(words):
+        shell.find(Tier.FORBIDDEN, "secrets", "it prints secrets")
+    return NET
+
+
+READERS = {
+    "download": _download,
+    "remote": _remote,
+    "codehost": _codehost,
+    "cloud": _cloud,
+    "containers": _containers,
+}

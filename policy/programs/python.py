@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Python: literal programs are read with its own grammar; files are code in the cell."""
+
+from __future__ import annotations
+
+from policy.catalog_model import Programs, Use
+from policy.commands import Catalog
+from policy.facts import How
+from policy.marks import HOLE, NET, exact, shown, unknown
+from policy.model import Tier
+from policy.options import parse
+from policy.programs.python_code import Code
+from policy.shell import Shell
+from policy.shell_state import Call
+
+_VALUED = ("-W", "-X", "--check-hash-based-pycs", "-Q")
+_MODULES = frozenset(
+    ("pytest", "pip", "ruff", "mypy", "black", "isort", "flake8", "pylint", "coverage", "tox", "nox",
+     "pre_commit", "playwright", "behave", "robot", "poetry", "hatch", "uv", "pipx", "bandit", "build",
+     "twine", "sphinx", "mkdocs", "alembic", "flask", "uvicorn", "gunicorn", "celery", "pyright")
+)  # fmt: skip
+_PLAIN = frozenset(
+    ("unittest", "doctest", "compileall", "py_compile", "venv", "virtualenv", "ensurepip", "dis", "ast",
+     "tokenize", "this", "site", "sysconfig", "platform", "calendar", "tabnanny", "inspect", "pydoc",
+     "symtable", "json.tool", "zipfile", "tarfile", "gzip", "base64", "trace", "cProfile", "profile",
+     "timeit", "pdb", "http.server", "idlelib", "pyclbr", "textwrap", "difflib", "encodings", "antigravity",
+     "django", "manage", "nltk", "spacy", "ipykernel", "jupyter", "notebook", "IPython", "pstats", "pickletools")
+)  # fmt: skip
+
+
+def run_code(catalog: Catalog, shell: Shell, text: str, args: list[str], stdin: str | None) -> str:
+    """Record what a literal Python program plainly does and return what it prints."""
+    if NET in text:
+        shell.find(Tier.FORBIDDEN, "remote-script", "it runs a program that came from the network")
+        return HOLE
+    if unknown(text):
+        shell.find(Tier.DANGER, "opaque", "a part of the program that it runs cannot be known")
+    return Code(shell, args, stdin).run(shown(text) if not exact(text) else text)
+
+
+def _python(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    shell.facts.writes = True
+    words = list(call.args)
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    while words and words[0].startswith("-") and words[0] != "-":
+        word = words.pop(0)
+        if word in ("--version", "-V", "-VV", "--help", "-h"):
+            return HOLE
+        if word in _VALUED:
+            words = words[1:]
+        elif word.startswith("--"):
+            continue
+        else:
+            for at, letter in enumerate(word[1:], start=1):
+                if letter in "cm":
+                    value = word[at + 1 :] or (words.pop(0) if words else "")
+                    if letter == "c":
+                        return run_code(catalog, shell, value, words, call.stdin)
+                    return _module(catalog, shell, call, value, words)
+                if letter in "WX":
+                    break
+    if not words or words[0] in ("-", "/dev/stdin", "/dev/fd/0"):
+        if call.stdin is None:
+            shell.find(Tier.DANGER, "opaque", "it reads a program that cannot be known")
+            return HOLE
+        return run_code(catalog, shell, call.stdin, words[1:], None)
+    return file(catalog, shell, call, words)
+
+
+def file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
+    """Record that a file of Python code is run."""
+    path = words[0]
+    content = shell.files.content.get(shell.resolve(path))
+    shell.touch(How.RUN, path, program=call.name)
+    full = shell.resolve(path)
+    if any(full.startswith(one + "/") for one in shell.files.foreign):
+        shell.find(Tier.FORBIDDEN, "remote-script", f"it runs the downloaded file `{path}`")
+    if unknown(path):
+        shell.find(Tier.DANGER, "opaque", "the program that it runs cannot be known")
+    if content is not None:
+        return run_code(catalog, shell, content, words[1:], call.stdin)
+    for one in words[1:]:
+        governed(shell, one)
+    return HOLE
+
+
+def governed(shell: Shell, word: str) -> None:
+    """Note a path that is handed to a program of the project; it may be written."""
+    value = word.partition("=")[2] if word.startswith("-") else word
+    if value and " " not in value and ("/" in value or "." in value):
+        shell.touch(How.READ, value, program="argument")
+
+
+def _module(catalog: Catalog, shell: Shell, call: Call, name: str, words: list[str]) -> str:
+    if name in _MODULES:
+        program = {"pre_commit": "pre-commit", "sphinx": "sphinx-build"}.get(name, name)
+        return shell.call(Call((program, *words), call.stdin, call.env, plain=False))
+    if name in ("cProfile", "profile", "trace"):
+        parsed = parse(
+            words,
+            ("-o", "-s", "-m", "--outfile", "-f", "--file", "-C", "--coverdir"),
+            in_order=True,
+        )
+        for path in parsed.values("-o", "--outfile", "-f", "--file", "-C", "--coverdir"):
+            catalog.use(shell, Use.WRITE, path, call)
+        inner = parsed.value("-m")
+        if inner:
+            return _module(catalog, shell, call, inner, parsed.operands)
+        return file(catalog, shell, call, parsed.operands) if parsed.operands else HOLE
+    if name == "timeit":
+        parsed = parse(words, ("-n", "-r", "-s", "-u", "--number", "--repeat", "--setup", "--unit"))
+        for text in (*parsed.values("-s", "--setup"), *parsed.operands):
+            run_code(catalog, shell, text, [], call.stdin)
+        return HOLE
+    if name == "pdb":
+        return file(
+            catalog, shell, call, [one for one in words if not one.startswith("-")] or ["-"]
+        )
+    if name == "json.tool":
+        parsed = parse(words, ("--indent",))
+        for at, path in enumerate(parsed.operands):
+            catalog.use(shell, Use.WRITE if at else Use.READ, path, call)
+        return HOLE
+    if name in ("zipfile", "tarfile"):
+        _archive(catalog, shell, call, words)
+        return HOLE
+    if name in (
+        "http.server",
+        "smtpd",
+        "webbrowser",
+        "urllib.request",
+        "ftplib",
+        "smtplib",
+        "telnetlib",
+        "http.client",
+    ):
+        shell.facts.network = True
+        shell.find(Tier.DANGER, "network", f"`python -m {name}` talks to other machines")
+        return NET
+    if name not in _PLAIN and "." not in name and not name.isidentifier():
+        shell.find(Tier.DANGER, "opaque", f"`python -m {shown(name)}` is not known")
+    for word in words:
+        governed(shell, word)
+    if name == "venv" or name == "virtualenv":
+        for path in parse(words, ("-p", "--python", "--prompt")).operands:
+            catalog.use(shell, Use.WRITE, path, call)
+    return HOLE
+
+
+def _archive(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> None:
+    for at, word in enumerate(words):
+        if word in ("-e", "--extract") and at + 1 < len(words):
+            for path in words[at + 2 :] or ["."]:
+                catalog.use(shell, Use.WRITE, path, call)
+        elif word in ("-c", "--create") and at + 1 < len(words):
+            catalog.use(shell, Use.WRITE, words[at + 1], call)
+            for path in words[at + 2 :]:
+                catalog.use(shell, Use.READ, path, call)
+
+
+READERS = {"python": _python}

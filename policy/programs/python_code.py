@@ -1,0 +1,522 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read a literal Python program: constants are followed, calls that matter are recorded.
+
+Names of files are joined from their parts where those are known. What is assembled at run time in
+ways that are not followed makes the program opaque; nothing here is executed.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import TYPE_CHECKING
+
+from policy.facts import How
+from policy.marks import HOLE, NET, clean, unknown
+from policy.model import Tier
+from policy.paths import absolute
+from policy.redirects import store
+from policy.shell_state import Call
+
+if TYPE_CHECKING:
+    from policy.shell import Shell
+
+_WRITING = frozenset(("write_text", "write_bytes", "touch", "mkdir", "symlink_to", "hardlink_to"))
+_READING = frozenset(("read_text", "read_bytes", "iterdir", "glob", "rglob", "walk"))
+_DELETING = frozenset(("unlink", "rmdir"))
+_MOVING = frozenset(("rename", "replace", "move"))
+_TREES = frozenset(("shutil.rmtree", "os.removedirs", "rmtree", "removedirs", "send2trash"))
+_DELETES = frozenset(("os.remove", "os.unlink", "os.rmdir", "os.truncate"))
+_OS_WRITES = frozenset(("os.mkdir", "os.makedirs", "os.mknod", "os.mkfifo", "os.utime", "os.open"))
+_COPIES = frozenset(
+    ("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move", "os.rename",
+     "os.replace", "os.link", "os.symlink", "os.renames", "shutil.copymode", "shutil.copystat")
+)  # fmt: skip
+_LISTS = frozenset(
+    ("os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob", "os.stat", "os.readlink")
+)
+_MODES = frozenset(("os.chmod", "os.chown", "os.lchown", "os.lchmod", "os.chflags", "shutil.chown"))
+_RUNS = re.compile(
+    r"(?:os\.(?:system|popen|exec\w*|spawn\w*|posix_spawnp?|startfile)|subprocess\.\w+|pty\.spawn|commands\.get\w*"
+    r"|asyncio\.create_subprocess_\w+|pexpect\.\w+|sh\.\w+)$"
+)
+_DYNAMIC = frozenset(
+    ("exec", "eval", "compile", "__import__", "getattr", "setattr", "importlib.import_module", "runpy.run_path",
+     "runpy.run_module", "ctypes.CDLL", "ctypes.cdll.LoadLibrary", "marshal.loads", "pickle.loads", "pickle.load",
+     "code.interact", "globals", "vars", "builtins.exec", "builtins.eval", "execfile")
+)  # fmt: skip
+_NETWORK = re.compile(
+    r"^(?:urllib\.request|urllib2|requests|httpx|aiohttp|http\.client|socket|smtplib|ftplib|telnetlib|poplib|imaplib"
+    r"|paramiko|websocket|websockets|xmlrpc\.client|asyncio\.open_connection|ssl|boto3|nntplib|socketserver|http\.server)\b"
+)
+_MOST_NODES = 4000
+
+
+class Code(ast.NodeVisitor):
+    """Follows one program."""
+
+    def __init__(self, shell: Shell, args: list[str], stdin: str | None) -> None:
+        self._shell = shell
+        self._args = ["-c", *args]
+        self._stdin = stdin
+        self._names: dict[str, str] = {}
+        self._aliases: dict[str, str] = {"Path": "pathlib.Path", "rmtree": "shutil.rmtree"}
+        self._lists: dict[str, list[str]] = {}
+        self._out: list[str] = []
+        self._home = shell.state.home
+        self._left = _MOST_NODES
+        self._place = shell.state.place
+
+    def run(self, text: str) -> str:
+        """Record what the program does and return what it prints."""
+        try:
+            tree = ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            self._shell.find(Tier.DANGER, "opaque", "the Python program cannot be read")
+            self._shell.catalog.scan(self._shell, text)
+            return HOLE
+        try:
+            self.visit(tree)
+        except RecursionError:
+            self._shell.find(
+                Tier.DANGER, "opaque", "the Python program nests too deeply to be read"
+            )
+        return "".join(self._out) or HOLE
+
+    def _touch(self, how: How, path: str) -> None:
+        if path == HOLE and how in (How.READ, How.LIST, How.EXIST):
+            return
+        full = path if path.startswith(HOLE) else absolute(path, self._place)
+        self._shell.touch(how, full, program="python")
+
+    # Values
+
+    def value(self, node: ast.expr | None) -> str:
+        """Return the text that an expression gives, as far as it is known."""
+        self._left -= 1
+        if node is None or self._left < 0:
+            return HOLE
+        match node:
+            case ast.Constant(value=str(text)):
+                return clean(text)
+            case ast.Constant(value=bytes(raw)):
+                return clean(raw.decode("utf-8", "replace"))
+            case ast.Constant(value=number) if isinstance(number, int):
+                return str(number)
+            case ast.Name(id=name):
+                return self._names.get(name, HOLE)
+            case ast.JoinedStr(values=parts):
+                return "".join(self.value(one) for one in parts)
+            case ast.FormattedValue(value=inner):
+                return self.value(inner)
+            case ast.BinOp(left=left, op=ast.Add(), right=right):
+                return self.value(left) + self.value(right)
+            case ast.BinOp(left=left, op=ast.Div(), right=right):
+                return self._join([self.value(left), self.value(right)])
+            case ast.BinOp(left=left, op=ast.Mod(), right=right):
+                items = right.elts if isinstance(right, ast.Tuple) else [right]
+                out = self.value(left)
+                for one in items:
+                    out = re.sub(r"%[sdr]", lambda _: self.value(one), out, count=1)  # noqa: B023
+                return out
+            case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant(value=int(times))) if (
+                0 <= times < 100
+            ):
+                return self.value(left) * times
+            case ast.Call():
+                return self._called(node)
+            case ast.Subscript(value=ast.Attribute(attr="environ"), slice=key):
+                return self._home if self.value(key) == "HOME" else HOLE
+            case ast.Subscript(value=inner, slice=key):
+                return self._item(inner, key)
+            case ast.Attribute(attr="parent", value=inner):
+                return self.value(inner).rpartition("/")[0] or "."
+            case ast.NamedExpr(value=inner) | ast.Await(value=inner) | ast.Starred(value=inner):
+                return self.value(inner)
+            case ast.IfExp(body=body):
+                return self.value(body)
+        return HOLE
+
+    def _item(self, inner: ast.expr, key: ast.expr) -> str:
+        items = self._items(inner)
+        if isinstance(key, ast.Slice) and self._dotted(inner) not in ("sys.argv",):
+            text = self.value(inner)
+            step = self.value(key.step) if key.step is not None else "1"
+            if isinstance(key.step, ast.UnaryOp):
+                step = "-1"
+            return text[::-1] if step == "-1" and not unknown(text) else HOLE
+        at = self.value(key)
+        if items is not None and at.isdigit() and int(at) < len(items):
+            return items[int(at)]
+        return HOLE
+
+    def _items(self, node: ast.expr | None) -> list[str] | None:
+        if isinstance(node, ast.List | ast.Tuple | ast.Set):
+            return [self.value(one) for one in node.elts]
+        if isinstance(node, ast.Name) and node.id in self._lists:
+            return self._lists[node.id]
+        if node is not None and self._dotted(node) == "sys.argv":
+            return self._args
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr == "split"
+        ):
+            base = self.value(node.func.value)
+            return (
+                base.split(self.value(node.args[0]) if node.args else None)
+                if not unknown(base)
+                else None
+            )
+        return None
+
+    @staticmethod
+    def _join(parts: list[str]) -> str:
+        out = ""
+        for part in parts:
+            out = part if part.startswith("/") or not out else f"{out.rstrip('/')}/{part}"
+        return out
+
+    def _dotted(self, node: ast.expr) -> str:
+        match node:
+            case ast.Name(id=name):
+                return self._aliases.get(name, name)
+            case ast.Attribute(value=inner, attr=name):
+                return f"{self._dotted(inner)}.{name}"
+            case ast.Call(func=ast.Name(id="__import__"), args=[first, *_]):
+                return self.value(first)
+            case ast.Call(func=func, args=[first, *_]) if (
+                self._dotted(func) == "importlib.import_module"
+            ):
+                return self.value(first)
+            case ast.Call(func=ast.Name(id="getattr"), args=[base, name, *_]):
+                return f"{self._dotted(base)}.{self.value(name)}"
+        return ""
+
+    def _called(self, node: ast.Call) -> str:
+        name = self._dotted(node.func)
+        args = [self.value(one) for one in node.args]
+        if name in (
+            "pathlib.Path",
+            "pathlib.PurePath",
+            "pathlib.PosixPath",
+            "os.path.join",
+            "os.fspath",
+            "str",
+        ):
+            return self._join(args) if args else "."
+        if name in ("os.path.expanduser",) or name.endswith(".expanduser"):
+            base = args[0] if args else self.value(getattr(node.func, "value", None))
+            return (
+                self._home + base[1:]
+                if base.startswith("~/") or base == "~"
+                else re.sub(r"^~(?=\w)", "/home/", base)
+            )
+        if name in ("pathlib.Path.home", "os.path.expandvars"):
+            return self._home if not args else args[0].replace("$HOME", self._home)
+        if name in ("os.getcwd", "pathlib.Path.cwd"):
+            return self._place
+        if name in ("os.getenv", "os.environ.get") and args:
+            return self._home if args[0] == "HOME" else (args[1] if len(args) > 1 else HOLE)
+        if name == "chr" and args and args[0].isdigit() and int(args[0]) < 0xE000:
+            return chr(int(args[0]))
+        if name in ("bytes.fromhex", "binascii.unhexlify") and args:
+            try:
+                return clean(bytes.fromhex(args[0]).decode("utf-8", "replace"))
+            except ValueError:
+                return HOLE
+        if name == "open" and args:
+            return HOLE
+        if isinstance(node.func, ast.Attribute):
+            return self._method(node.func, node, args)
+        return HOLE
+
+    def _method(self, func: ast.Attribute, node: ast.Call, args: list[str]) -> str:
+        base = self.value(func.value)
+        match func.attr:
+            case "joinpath":
+                return self._join([base, *args])
+            case "join" if node.args:
+                items = self._items(node.args[0])
+                return base.join(items) if items is not None else HOLE
+            case "replace" if len(args) == 2:
+                return base.replace(args[0], args[1])
+            case "format":
+                for one in args:
+                    base = base.replace("{}", one, 1)
+                return base
+            case (
+                "decode"
+                | "encode"
+                | "strip"
+                | "resolve"
+                | "absolute"
+                | "as_posix"
+                | "rstrip"
+                | "lstrip"
+            ):
+                return base
+            case "lower":
+                return base.lower()
+            case "upper":
+                return base.upper()
+            case "with_name" if args:
+                return self._join([base.rpartition("/")[0], args[0]])
+            case "with_suffix" if args:
+                return re.sub(r"\.[^./]*$", "", base) + args[0]
+        return HOLE
+
+    # Statements
+
+    def visit_Import(self, node: ast.Import) -> None:
+        """Note the names of modules."""
+        for one in node.names:
+            self._aliases[one.asname or one.name.split(".")[0]] = (
+                one.name if one.asname else one.name.split(".")[0]
+            )
+
+    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+        """Note the names of what is imported."""
+        for one in node.names:
+            self._aliases[one.asname or one.name] = f"{node.module}.{one.name}"
+
+    def visit_Assign(self, node: ast.Assign) -> None:
+        """Follow an assignment."""
+        self.generic_visit(node)
+        for target in node.targets:
+            self._bind(target, node.value)
+
+    def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
+        """Follow an assignment."""
+        self.generic_visit(node)
+        if node.value is not None:
+            self._bind(node.target, node.value)
+
+    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
+        """Follow an assignment inside an expression."""
+        self.generic_visit(node)
+        self._bind(node.target, node.value)
+
+    def visit_For(self, node: ast.For) -> None:
+        """Follow a loop, item by item where the items are known."""
+        self.visit(node.iter)
+        items = self._items(node.iter)
+        for item in items[:16] if items else [HOLE]:
+            if isinstance(node.target, ast.Name):
+                self._names[node.target.id] = item
+            for one in node.body:
+                self.visit(one)
+        for one in node.orelse:
+            self.visit(one)
+
+    def _bind(self, target: ast.expr, value: ast.expr) -> None:
+        if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):
+            for one, inner in zip(target.elts, value.elts, strict=False):
+                self._bind(one, inner)
+        elif isinstance(target, ast.Name):
+            items = self._items(value)
+            if items is not None:
+                self._lists[target.id] = items
+            dotted = self._dotted(value) if isinstance(value, ast.Attribute | ast.Call) else ""
+            if dotted and "." in dotted and self.value(value) == HOLE:
+                self._aliases[target.id] = dotted
+            elif isinstance(value, ast.Name) and value.id in self._aliases:
+                self._aliases[target.id] = self._aliases[value.id]
+            self._names[target.id] = self.value(value)
+
+    def visit_Call(self, node: ast.Call) -> None:
+        """Record what a call does."""
+        self.generic_visit(node)
+        name = self._dotted(node.func)
+        args = [self.value(one) for one in node.args]
+        keywords = {one.arg: one.value for one in node.keywords if one.arg}
+        if name in ("print", "sys.stdout.write"):
+            self._out.append(" ".join(args) + "\n")
+        elif name in (
+            "open",
+            "io.open",
+            "codecs.open",
+            "builtins.open",
+            "os.fdopen",
+        ) or name.endswith(".open"):
+            self._open(name, node, args, keywords)
+        elif name in _DYNAMIC:
+            self._dynamic(name, node, args)
+        elif _RUNS.fullmatch(name):
+            self._started(name, node, args)
+        elif _NETWORK.match(name):
+            self._network(name, args)
+        else:
+            self._file_call(name, node, args)
+
+    def _open(
+        self, name: str, node: ast.Call, args: list[str], keywords: dict[str, ast.expr]
+    ) -> None:
+        method = isinstance(node.func, ast.Attribute) and name not in (
+            "io.open",
+            "codecs.open",
+            "os.open",
+        )
+        if name == "os.open":
+            flags = ast.dump(node.args[1]) if len(node.args) > 1 else ""
+            self._touch(
+                How.WRITE if re.search("O_(?:WRONLY|RDWR|CREAT|APPEND|TRUNC)", flags) else How.READ,
+                args[0] if args else HOLE,
+            )
+            return
+        if method and name.startswith(("webbrowser", "urllib")):
+            self._network(name, args)
+            return
+        path = (
+            self.value(node.func.value)
+            if method and isinstance(node.func, ast.Attribute)
+            else (args[0] if args else HOLE)
+        )
+        given = args if method else args[1:]
+        mode = self.value(keywords["mode"]) if "mode" in keywords else (given[0] if given else "r")
+        if method and path == HOLE and given and "/" in given[0]:
+            path, mode = given[0], given[1] if len(given) > 1 else "r"
+        writes = bool(re.search(r"[wax+]", mode)) or mode == HOLE
+        self._touch(How.WRITE if writes else How.READ, path)
+        if writes and not path.startswith(HOLE):
+            store(self._shell, absolute(path, self._place), HOLE)
+
+    def _dynamic(self, name: str, node: ast.Call, args: list[str]) -> None:
+        if name in (
+            "getattr",
+            "setattr",
+            "vars",
+            "globals",
+            "__import__",
+            "importlib.import_module",
+        ):
+            if name == "__import__" and args and not unknown(args[0]):
+                return
+            if (
+                name == "getattr"
+                and len(args) > 1
+                and not unknown(args[1])
+                and not self._dotted(node.args[0]).startswith(("os", "sub"))
+            ):
+                return
+            self._shell.find(Tier.DANGER, "opaque", f"`{name}` finds its name at run time")
+            return
+        self._shell.find(Tier.DANGER, "opaque", f"`{name}` runs code that is made at run time")
+        text = args[0] if args else HOLE
+        if NET in text:
+            self._shell.find(
+                Tier.FORBIDDEN, "remote-script", "it runs a program that came from the network"
+            )
+        if name in ("exec", "eval", "compile") and not unknown(text) and self._left > 0:
+            try:
+                self.visit(ast.parse(text))
+            except (SyntaxError, ValueError):
+                return
+
+    def _started(self, name: str, node: ast.Call, args: list[str]) -> None:
+        items = self._items(node.args[0]) if node.args else None
+        shell = self._shell
+        if name.startswith("os.exec") or name.startswith(("os.spawn", "os.posix_spawn")):
+            values = [one for one in args if one != HOLE]
+            program = (
+                values[1]
+                if name.startswith("os.spawn") and len(values) > 1
+                else (values[0] if values else HOLE)
+            )
+            rest = (
+                next((self._items(one) for one in node.args if self._items(one)), None)
+                or values[1:]
+            )
+            shell.find(Tier.DANGER, "runs-program", f"`{name}` runs another program")
+            shell.aside(lambda: shell.call(Call((program, *rest[1:]), plain=False)))
+            return
+        if items is not None:
+            words = tuple(items)
+            if any(one.arg == "shell" for one in node.keywords):
+                words = ("sh", "-c", *items)
+            shell.aside(lambda: shell.call(Call(words, plain=False)))
+        elif args:
+            text = args[0]
+            if unknown(text):
+                shell.find(Tier.DANGER, "opaque", f"`{name}` runs a program that cannot be known")
+            shell.aside(lambda: shell.run_text(text))
+        elif name.startswith("subprocess.") and name.rsplit(".", 1)[-1][0].isupper():
+            return
+        else:
+            shell.find(Tier.DANGER, "runs-program", f"`{name}` runs another program")
+
+    def _network(self, name: str, args: list[str]) -> None:
+        if name.rsplit(".", 1)[-1] in (
+            "timeout",
+            "Request",
+            "quote",
+            "urlparse",
+            "gethostname",
+            "error",
+        ):
+            return
+        self._shell.facts.network = True
+        self._shell.find(Tier.DANGER, "network", f"`{name}` talks to other machines")
+        if name.endswith("urlretrieve") and len(args) > 1:
+            self._touch(How.WRITE, args[1])
+            store(self._shell, absolute(args[1], self._place), NET)
+
+    def _file_call(self, name: str, node: ast.Call, args: list[str]) -> None:
+        shell = self._shell
+        first = args[0] if args else HOLE
+        if name in _TREES:
+            shell.find(Tier.FORBIDDEN, "recursive-delete", f"`{name}` deletes a whole tree")
+            self._touch(How.TREE, first)
+        elif name in _DELETES:
+            shell.find(Tier.DANGER, "delete", f"`{name}` deletes")
+            self._touch(How.EMPTY if name == "os.truncate" else How.DELETE, first)
+        elif name in _COPIES:
+            moves = name in ("shutil.move", "os.rename", "os.replace", "os.renames")
+            self._touch(How.MOVE if moves else How.READ, first)
+            self._touch(How.WRITE, args[1] if len(args) > 1 else HOLE)
+        elif name in _OS_WRITES:
+            self._touch(How.WRITE, first)
+        elif name in _LISTS:
+            self._touch(How.LIST, first)
+        elif name in _MODES:
+            shell.find(Tier.DANGER, "permissions", f"`{name}` changes modes or owners")
+            self._touch(How.META, first)
+        elif name == "os.chdir":
+            self._place = first if first.startswith(HOLE) else absolute(first, self._place)
+            shell.touch(How.EXIST, self._place, program="python")
+        elif name in ("os.kill", "os.killpg", "signal.pidfd_send_signal"):
+            shell.find(Tier.DANGER, "processes", f"`{name}` ends processes")
+        elif name in ("os.setuid", "os.setgid", "os.setsid", "os.fork", "os.forkpty", "os.daemon"):
+            shell.find(Tier.DANGER, "processes", f"`{name}` makes processes that leave the call")
+        elif isinstance(node.func, ast.Attribute):
+            self._path_method(node.func, args)
+
+    def _path_method(self, func: ast.Attribute, args: list[str]) -> None:
+        if func.attr not in (
+            *_WRITING,
+            *_READING,
+            *_DELETING,
+            *_MOVING,
+            "chmod",
+            "connect",
+            "connect_ex",
+        ):
+            return
+        path = self.value(func.value)
+        if func.attr in ("replace",) and len(args) != 1:
+            return
+        if func.attr in _WRITING:
+            self._touch(How.WRITE, path)
+        elif func.attr in _READING:
+            self._touch(How.READ if func.attr.startswith("read") else How.LIST, path)
+        elif func.attr in _DELETING:
+            self._shell.find(Tier.DANGER, "delete", f"`{func.attr}` deletes")
+            self._touch(How.DELETE, path)
+        elif func.attr in _MOVING:
+            self._touch(How.MOVE, path)
+            self._touch(How.WRITE, args[0] if args else HOLE)
+        elif func.attr == "chmod":
+            self._shell.find(Tier.DANGER, "permissions", "`chmod` changes modes")
+            self._touch(How.META, path)
+        elif func.attr.startswith("connect"):
+            self._shell.find(Tier.DANGER, "network", "`connect` talks to other machines")

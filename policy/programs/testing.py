@@ -1,0 +1,317 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Test runners, linters and build tools: code of the project, run in the cell."""
+
+from __future__ import annotations
+
+import re
+
+from policy.catalog_model import Programs, Use
+from policy.commands import Catalog
+from policy.facts import How
+from policy.marks import HOLE
+from policy.model import Tier
+from policy.options import Parsed, parse
+from policy.programs.python import governed
+from policy.shell import Shell
+from policy.shell_state import Call
+
+_WRITES = (
+    "--write",
+    "-w",
+    "--fix",
+    "-i",
+    "--in-place",
+    "--inplace",
+    "--apply",
+    "format",
+    "fmt",
+    "--unsafe",
+    "-a",
+    "--autocorrect",
+    "-A",
+)
+_WRITERS = frozenset(
+    (
+        "black",
+        "isort",
+        "gofmt",
+        "rustfmt",
+        "autopep8",
+        "yapf",
+        "pyupgrade",
+        "autoflake",
+        "clang-format",
+    )
+)
+
+
+def _linter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
+    catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    checks = parsed.has("--check", "--diff", "--noEmit", "-l", "--list-different", "--dry-run")
+    writes = not checks and (call.name in _WRITERS or any(one in _WRITES for one in call.args))
+    for path in parsed.operands:
+        if "/" in path or "." in path:
+            shell.touch(How.WRITE if writes else How.READ, path, program=call.name)
+    return HOLE
+
+
+def _runner(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    if call.name == "playwright":
+        return _playwright(catalog, shell, call, entry)
+    parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
+    catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    if call.name in ("coverage", "nyc", "c8") and parsed.operands:
+        words = parsed.operands
+        if words[0] in ("run", "html", "xml", "json", "lcov", "report"):
+            for path in parsed.values("-o", "-d", "--directory"):
+                catalog.use(shell, Use.WRITE, path, call)
+        elif call.name != "coverage":
+            start = list(call.args).index(words[0])
+            return shell.call(Call(call.args[start:], call.stdin, call.env, plain=False))
+    for value in call.args:
+        found = re.match(r"--cov-report=(?:\w+):(.+)", value)
+        if found:
+            catalog.use(shell, Use.WRITE, found[1], call)
+        elif re.match(r"--pastebin|-p\s*no:", value) and value.startswith("--paste"):
+            shell.find(Tier.DANGER, "network", "it sends results to another machine")
+    for at, value in enumerate(call.args[:-1]):
+        found = re.match(r"\w+:(.+)", call.args[at + 1])
+        if value == "--cov-report" and found:
+            catalog.use(shell, Use.WRITE, found[1], call)
+        if value == "-o" and call.name == "pytest" and "=" in call.args[at + 1]:
+            key, _, setting = call.args[at + 1].partition("=")
+            if key in ("cache_dir", "log_file"):
+                catalog.use(shell, Use.WRITE, setting, call)
+    for path in parsed.operands:
+        if "/" in path or "." in path:
+            shell.touch(How.RUN, path.split("::")[0], program=call.name)
+    return HOLE
+
+
+def _playwright(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(
+        call.args,
+        frozenset(
+            (
+                *entry.values,
+                *entry.uses,
+                "-o",
+                "--save-storage",
+                "--load-storage",
+                "--save-har",
+                "--viewport-size",
+                "--device",
+            )
+        ),
+    )
+    catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    words = parsed.operands
+    verb = words[0] if words else ""
+    if verb in ("open", "codegen", "screenshot", "pdf", "cr", "ff", "wk"):
+        shell.facts.network = True
+        shell.find(Tier.DANGER, "network", f"`playwright {verb}` opens a page")
+        for path in words[2:]:
+            catalog.use(shell, Use.WRITE, path, call)
+        for path in parsed.values("-o", "--save-storage", "--save-har"):
+            catalog.use(shell, Use.WRITE, path, call)
+    elif verb in ("install", "install-deps", "uninstall"):
+        shell.find(
+            Tier.DANGER if verb != "install" else Tier.CAUTION,
+            "packages",
+            f"`playwright {verb}` changes installed browsers",
+        )
+    return HOLE
+
+
+_RUNNERS = {
+    "cargo": ("run", "install", "publish", "login", "yank", "owner"),
+    "go": ("run", "install", "generate", "get"),
+    "dotnet": ("run", "tool", "nuget"),
+    "uv": (),
+    "poetry": (),
+    "pdm": (),
+    "bundle": (),
+}
+_PUBLISHES = frozenset(
+    ("publish", "login", "yank", "owner", "deploy", "push", "upload", "release", "logout")
+)
+_BUILD = (
+    "-C",
+    "-f",
+    "-j",
+    "-I",
+    "-D",
+    "-G",
+    "-S",
+    "-B",
+    "-o",
+    "-l",
+    "--directory",
+    "--file",
+    "--makefile",
+    "--manifest-path",
+    "--target-dir",
+    "--out-dir",
+    "--output",
+    "--config",
+    "-c",
+    "--features",
+    "--package",
+    "-p",
+    "--bin",
+    "--example",
+    "--test",
+    "--outfile",
+    "--outdir",
+    "--build-file",
+    "-b",
+    "--target",
+    "--profile",
+    "-t",
+    "--settings-file",
+    "-s",
+    "--eval",
+    "-E",
+    "--with",
+    "--python",
+    "--from",
+    "--dest",
+    "--out",
+    "--coverprofile",
+    "-coverprofile",
+    "-cpuprofile",
+    "-memprofile",
+    "-run",
+    "-bench",
+    "-timeout",
+    "-tags",
+    "-ldflags",
+    "-exec",
+    "-toolexec",
+    "-vettool",
+    "--init-script",
+    "--project-dir",
+    "--host",
+    "--port",
+)
+_OUTPUTS = (
+    "-o",
+    "--output",
+    "--target-dir",
+    "--out-dir",
+    "--outfile",
+    "--outdir",
+    "--out",
+    "-coverprofile",
+    "--coverprofile",
+    "-cpuprofile",
+    "-memprofile",
+    "--dest",
+)
+
+
+def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    shell.facts.writes = True
+    parsed = parse(call.args, _BUILD)
+    words = parsed.operands
+    verb = words[0] if words else ""
+    for path in parsed.values(*_OUTPUTS):
+        catalog.use(shell, Use.WRITE, path, call)
+    for path in parsed.values(
+        "-f",
+        "--file",
+        "--makefile",
+        "--manifest-path",
+        "--build-file",
+        "--settings-file",
+        "--init-script",
+        "-C",
+        "--directory",
+        "--project-dir",
+        "--config",
+        "-c",
+    ):
+        shell.touch(How.RUN, path, program=call.name)
+    for text in parsed.values("-exec", "-toolexec", "-vettool", "--eval", "-E"):
+        shell.find(Tier.DANGER, "runs-text", f"`{call.name}` runs a program that an option names")
+        shell.run_text(
+            text.replace("$(shell ", "$(") if "$(shell" in text else text
+        ) if call.name != "cmake" else None
+    for value in (*call.args, *parsed.values("--config", "-D")):
+        found = re.search(r"(?:runner|rustc-wrapper|linker|rustc|SHELL|CC|MAKE)\s*=\s*(.+)", value)
+        if found and (
+            value.startswith(("target.", "build.", "--config"))
+            or ("=" in value
+            and value.split("=")[0].isupper())
+        ):
+            shell.find(
+                Tier.DANGER, "runs-text", f"`{call.name}` runs a program that an option names"
+            )
+            catalog.scan(shell, found[1])
+    if verb in _PUBLISHES:
+        shell.facts.network = True
+        shell.find(
+            Tier.DANGER, "network", f"`{call.name} {verb}` sends the project to another machine"
+        )
+    if call.name == "make" and any("clean" in one for one in words):
+        shell.find(Tier.CAUTION, "build", "it removes what was built")
+    if verb in ("exec", "run") and call.name in (
+        "bundle",
+        "poetry",
+        "pdm",
+        "uv",
+        "hatch",
+        "pipenv",
+        "rye",
+        "conda",
+        "mamba",
+    ):
+        return _inner(catalog, shell, call, verb, words[1:])
+    if call.name == "uv" and verb in ("pip", "tool"):
+        return shell.call(
+            Call(("pip" if verb == "pip" else "uvx", *words[1:]), call.stdin, call.env, plain=False)
+        )
+    if verb in ("install", "add", "get") and call.name in (
+        "cargo",
+        "go",
+        "poetry",
+        "pdm",
+        "uv",
+        "composer",
+        "dotnet",
+        "mix",
+    ):
+        if call.name in ("cargo", "go") and verb == "install":
+            shell.find(
+                Tier.DANGER,
+                "packages",
+                f"`{call.name} install` builds and installs software for the user",
+            )
+        for word in words[1:]:
+            if re.match(r"(?:git\+|https?:|ssh:|git@)", word):
+                shell.find(Tier.DANGER, "packages", f"it installs code from the address `{word}`")
+    if call.name == "go" and verb == "run":
+        for path in words[1:]:
+            if path.endswith(".go") or "/" in path:
+                shell.touch(How.RUN, path, program="go")
+                if "@" in path:
+                    shell.find(
+                        Tier.DANGER, "packages", f"it runs the package `{path}` of the index"
+                    )
+    for word in words:
+        governed(shell, word)
+    return HOLE
+
+
+def _inner(catalog: Catalog, shell: Shell, call: Call, verb: str, words: list[str]) -> str:
+    rest = list(call.args)[list(call.args).index(verb) + 1 :]
+    while rest and rest[0].startswith("-"):
+        option = rest.pop(0)
+        if option in ("-n", "-p", "--with", "--python", "--name", "--extra", "--group") and rest:
+            rest.pop(0)
+    return shell.call(Call(tuple(rest), call.stdin, call.env, plain=False)) if rest else HOLE
+
+
+READERS = {"linter": _linter, "runner": _runner, "build": _build}

@@ -1,0 +1,418 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that print or transform text, with the little languages of sed and awk."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import re
+
+from policy.catalog_model import Programs, Use
+from policy.commands import Catalog
+from policy.facts import How
+from policy.marks import HOLE, NAME, NET, clean, exact, unknown
+from policy.model import Tier
+from policy.options import Parsed, parse
+from policy.redirects import open_for_reading
+from policy.shell import Shell
+from policy.shell_state import Call
+
+
+def _inputs(shell: Shell, call: Call, paths: list[str]) -> str:
+    """Read operands, or the standard input where there are none."""
+    own = call.stdin if call.stdin is not None else HOLE
+    parts = [own if one in ("-", "/dev/stdin") else open_for_reading(shell, one) for one in paths]
+    return "".join(parts) if paths else own
+
+
+def _parsed(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> Parsed:
+    parsed = parse(call.args, frozenset((*entry.values, *entry.uses)), tuple(entry.alarms))
+    catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    return parsed
+
+
+def _endless(shell: Shell, parsed: Parsed) -> None:
+    if any(one in ("/dev/zero", "/dev/urandom", "/dev/random") for one in parsed.operands):
+        shell.find(Tier.DANGER, "resources", "it reads a device that never ends")
+
+
+def _cat(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = _parsed(catalog, shell, call, entry)
+    _endless(shell, parsed)
+    return _inputs(shell, call, parsed.operands)
+
+
+def _head(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = _parsed(catalog, shell, call, entry)
+    if call.name == "tail" or not parsed.has("-c", "--bytes", "-n", "--lines"):
+        _endless(shell, parsed)
+    text = _inputs(shell, call, parsed.operands)
+    if not exact(text):
+        return text
+    lines = text.splitlines(keepends=True)
+    count = parsed.value("-n", "--lines") or next(
+        (one[1:] for one in call.args if re.fullmatch(r"-\d+", one)), "10"
+    )
+    if not re.fullmatch(r"[+-]?\d{1,6}", count):
+        return text
+    if call.name == "head":
+        return "".join(lines[: int(count)])
+    return "".join(
+        lines[int(count) - 1 :] if count.startswith("+") else lines[-int(count.lstrip("-")) :]
+    )
+
+
+def _filter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = _parsed(catalog, shell, call, entry)
+    uses = entry.operands
+    for at, path in enumerate(parsed.operands):
+        catalog.use(shell, uses[min(at, len(uses) - 1)], path, call)
+    reading = [
+        one for at, one in enumerate(parsed.operands) if uses[min(at, len(uses) - 1)] is Use.READ
+    ]
+    text = _inputs(shell, call, reading)
+    if call.name == "rev" and exact(text):
+        return "".join(one[::-1] + "\n" for one in text.splitlines())
+    if NET in text:
+        return NET
+    return NAME + "\n" if NAME in text else HOLE
+
+
+def _xxd(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, entry.values)
+    text = _inputs(shell, call, parsed.operands[:1])
+    if len(parsed.operands) > 1:
+        catalog.use(shell, Use.WRITE, parsed.operands[1], call)
+    if not parsed.has("-r", "-revert") or not exact(text):
+        return NET if NET in text else HOLE
+    digits = re.sub(
+        r"\s|0x",
+        "",
+        text if parsed.has("-p", "-ps", "-plain") else re.sub(r"(?m)^\w+: |  .*$", "", text),
+    )
+    try:
+        return clean(bytes.fromhex(digits[: len(digits) // 2 * 2]).decode("utf-8", "replace"))
+    except ValueError:
+        return HOLE
+
+
+def _base64(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, entry.values)
+    text = _inputs(shell, call, parsed.operands)
+    if not exact(text):
+        return NET if NET in text else HOLE
+    decoding = parsed.has("-d", "-D", "--decode")
+    raw = text.encode("utf-8", "replace")
+    try:
+        if call.name == "base32":
+            done = base64.b32decode(raw.strip()) if decoding else base64.b32encode(raw)
+        else:
+            stripped = re.sub(rb"\s", b"", raw)
+            done = (
+                base64.b64decode(stripped + b"=" * (-len(stripped) % 4))
+                if decoding
+                else base64.b64encode(raw)
+            )
+    except (ValueError, binascii.Error):
+        return HOLE
+    return clean(done.decode("utf-8", "replace"))
+
+
+def _cutpath(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    words = [one for one in call.args if not one.startswith("-")]
+    if not words:
+        return ""
+    head, _, tail = words[0].rstrip("/").rpartition("/")
+    if call.name == "dirname":
+        return (head or ("/" if words[0].startswith("/") else ".")) + "\n"
+    ending = words[1] if len(words) > 1 else ""
+    return (tail.removesuffix(ending) if ending else tail) + "\n"
+
+
+_SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECASE)
+
+
+def _facts(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, ("-d", "-s", "--date", "--set", "-r", "-f", "-e"))
+    name = call.name
+    if name == "date" and parsed.has("-s", "--set"):
+        shell.find(Tier.DANGER, "system", "`date -s` sets the clock")
+    if name == "printenv" and any(_SECRET_NAME.search(one) for one in parsed.operands):
+        shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret of the environment")
+    if name in ("which", "whereis"):
+        return "".join(f"/usr/bin/{one}\n" for one in parsed.operands)
+    if name == "seq":
+        numbers = [int(one) for one in parsed.operands if re.fullmatch(r"-?\d{1,6}", one)]
+        if numbers and len(numbers) == len(parsed.operands):
+            low, high = (1, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[-1])
+            step = numbers[1] if len(numbers) == 3 and numbers[1] else 1
+            made = range(low, high + (1 if step > 0 else -1), step)
+            return "".join(f"{one}\n" for one in made[:300])
+    if name == "yes":
+        return (" ".join(parsed.operands) or "y") + "\n"
+    if name == "expr" and len(parsed.operands) == 1:
+        return parsed.operands[0] + "\n"
+    return HOLE
+
+
+def _grep(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = _parsed(catalog, shell, call, entry)
+    operands = list(parsed.operands)
+    if not parsed.has("-e", "--regexp", "-f", "--file", "--files", "--type-list") and operands:
+        operands.pop(0)
+    recursive = parsed.has("-r", "-R", "--recursive", "--dereference-recursive") or call.name in (
+        "rg",
+        "ag",
+        "ack",
+    )
+    for path in operands:
+        if path != "-":
+            shell.touch(How.SEARCH if recursive else How.READ, path, program=call.name)
+    if NET in (call.stdin or ""):
+        return NET
+    if parsed.has("-l", "-L", "--files", "--files-with-matches", "--files-without-match"):
+        return NAME + "\n"
+    if not operands and call.stdin is not None and not recursive:
+        return call.stdin if not exact(call.stdin) else HOLE
+    return HOLE
+
+
+def _sort(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = _parsed(catalog, shell, call, entry)
+    for path in parsed.operands:
+        if path != "-":
+            shell.touch(How.READ, path, program="sort")
+    text = _inputs(shell, call, [one for one in parsed.operands if one != "/dev/null"])
+    target = parsed.value("-o", "--output")
+    if target:
+        shell.facts.writes = True
+        if parsed.operands and all(one == "/dev/null" for one in parsed.operands):
+            shell.touch(How.EMPTY, target, program="sort")
+    return "" if target else text
+
+
+def _tr(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args)
+    text = call.stdin if call.stdin is not None else HOLE
+    if not exact(text) or not parsed.operands or not all(exact(one) for one in parsed.operands):
+        return text if unknown(text) else HOLE
+    first = _ranges(parsed.operands[0])
+    if parsed.has("-d", "--delete"):
+        return "".join(one for one in text if one not in first)
+    second = _ranges(parsed.operands[1]) if len(parsed.operands) > 1 else first
+    second += second[-1:] * (len(first) - len(second))
+    return (
+        text.translate({ord(a): b for a, b in zip(first, second, strict=False)}) if second else text
+    )
+
+
+def _ranges(text: str) -> str:
+    named = {
+        "[:lower:]": "a-z",
+        "[:upper:]": "A-Z",
+        "[:digit:]": "0-9",
+        "[:alpha:]": "A-Za-z",
+        "[:space:]": " \t\n",
+    }
+    for name, body in named.items():
+        text = text.replace(name, body)
+    text = text.replace("\\n", "\n").replace("\\t", "\t")
+    return re.sub(
+        r"(.)-(.)",
+        lambda f: "".join(map(chr, range(ord(f[1]), min(ord(f[2]), ord(f[1]) + 200) + 1))),
+        text,
+    )
+
+
+_SED_RUN = re.compile(
+    r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*e(?:\s+([^\n]+)|\s*$|\s*[;}\n])", re.MULTILINE
+)
+_SED_WRITE = re.compile(r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*[wW]\s+([^\n;}]+)", re.MULTILINE)
+_SED_READ = re.compile(r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*[rR]\s+([^\n;}]+)", re.MULTILINE)
+_SED_FLAGS = re.compile(
+    r"s([^\w\s\\])((?:\\.|(?!\1).)*)\1((?:\\.|(?!\1).)*)\1([gpiIm0-9]*)(?:([we])[ \t]*([^\n;}]*))?",
+    re.DOTALL,
+)
+
+
+def _sed(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(
+        call.args,
+        ("-e", "--expression", "-f", "--file", "-l", "--line-length"),
+        ("--in-place", "--quiet"),
+    )
+    in_place = any(re.match(r"-[nErsuz]*i|--in-place", one) for one in call.args)
+    scripts = parsed.values("-e", "--expression")
+    files = list(parsed.operands)
+    sources = parsed.values("-f", "--file")
+    if not scripts and not sources and files:
+        scripts.append(files.pop(0))
+    script = "\n".join(scripts)
+    for path in sources:
+        content = open_for_reading(shell, path)
+        script += "\n" + content
+        if unknown(content):
+            shell.touch(How.RUN, path)
+            shell.find(
+                Tier.DANGER, "script", f"`sed` follows the script `{path}`, whose text is not known"
+            )
+    if unknown(script):
+        shell.find(Tier.DANGER, "opaque", "a part of the script of `sed` cannot be known")
+    _sed_script(catalog, shell, call, script)
+    for path in files:
+        shell.touch(How.READ, path, program="sed")
+        if in_place:
+            shell.find(Tier.CAUTION, "program", "`sed -i`: edits files")
+            emptied = script.strip() in ("d", "1,$d", "//d", "/.*/d", "/./d", "g", "z")
+            shell.touch(How.EMPTY if emptied else How.WRITE, path, program="sed")
+    text = _inputs(shell, call, []) if not files else HOLE
+    return (
+        _substituted(text, scripts)
+        if exact(text)
+        else (NET if NET in text else NAME + "\n" if NAME in text else HOLE)
+    )
+
+
+def _sed_script(catalog: Catalog, shell: Shell, call: Call, script: str) -> None:
+    plain = _SED_FLAGS.sub(lambda f: "", script)
+    for found in _SED_FLAGS.finditer(script):
+        if found[5] == "w":
+            catalog.use(shell, Use.WRITE, found[6].strip(), call)
+        elif found[5] == "e":
+            shell.find(Tier.DANGER, "runs-text", "`sed s///e` runs its result")
+            shell.run_text(found[3])
+    for found in _SED_WRITE.finditer(plain):
+        catalog.use(shell, Use.WRITE, found[1].strip(), call)
+    for found in _SED_READ.finditer(plain):
+        catalog.use(shell, Use.READ, found[1].strip(), call)
+    for found in _SED_RUN.finditer(plain):
+        shell.find(Tier.DANGER, "runs-text", "`sed e` runs a command")
+        shell.run_text(found[1] if found[1] else HOLE)
+
+
+def _substituted(text: str, scripts: list[str]) -> str:
+    for script in scripts:
+        found = _SED_FLAGS.fullmatch(script.strip())
+        if found is None or found[5]:
+            return HOLE
+        try:
+            wanted = re.compile(found[2].replace("\\(", "(").replace("\\)", ")"))
+        except re.error:
+            return HOLE
+        text = wanted.sub(
+            lambda _: found[3].replace("\\" + found[1], found[1]),
+            text,
+            count=0 if "g" in found[4] else 1,
+        )
+    return text
+
+
+_AWK_CALL = re.compile(
+    r"\bsystem\s*\(([^()]*)\)|(\"[^\"]*\"|\w+)\s*\|&?\s*getline|\|&?\s*(\"[^\"]*\"|\w+)(?=\s*(?:[;}\n]|$))"
+)
+_AWK_FILE = re.compile(r">>?\s*(\"[^\"]*\"|\w+)|getline\s*(?:\w+\s*)?<\s*(\"[^\"]*\"|\w+)")
+
+
+def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(
+        call.args,
+        (
+            "-F",
+            "-v",
+            "-f",
+            "--field-separator",
+            "--assign",
+            "--file",
+            "-i",
+            "--include",
+            "-l",
+            "--load",
+            "-e",
+            "--source",
+            "-E",
+        ),
+    )
+    files = list(parsed.operands)
+    names = dict(one.partition("=")[::2] for one in parsed.values("-v", "--assign"))
+    programs = parsed.values("-e", "--source")
+    sources = parsed.values("-f", "--file", "-E", "-i", "--include", "-l", "--load")
+    for path in sources:
+        content = shell.files.content.get(shell.resolve(path))
+        if content is None or unknown(content):
+            shell.touch(How.RUN, path)
+            shell.find(
+                Tier.DANGER, "script", f"`awk` runs the program `{path}`, whose text is not known"
+            )
+        else:
+            programs.append(content)
+    if not programs and not sources and files:
+        programs.append(files.pop(0))
+    for program in programs:
+        _awk_program(catalog, shell, call, program, names)
+    for path in files:
+        if not re.match(r"\w+=", path):
+            shell.touch(How.READ, path, program="awk")
+    if NET in (call.stdin or ""):
+        return NET
+    printed = (
+        re.fullmatch(r'\s*BEGIN\s*\{\s*printf?\s*\(?\s*"([^"]*)"\s*\)?;?\s*\}\s*', programs[0])
+        if programs
+        else None
+    )
+    if printed:
+        return printed[1].replace("\\n", "\n") + "\n"
+    return NAME + "\n" if NAME in (call.stdin or "") else HOLE
+
+
+def _awk_value(word: str, names: dict[str, str], program: str) -> str:
+    parts = re.findall(r'"((?:[^"\\]|\\.)*)"|(\w+)', word)
+    out = ""
+    for text, name in parts:
+        if name:
+            assigned = re.search(rf'\b{re.escape(name)}\s*=\s*"((?:[^"\\]|\\.)*)"', program)
+            out += names.get(name, assigned[1] if assigned else HOLE)
+        else:
+            out += text.replace('\\"', '"')
+    return out or HOLE
+
+
+def _awk_program(
+    catalog: Catalog, shell: Shell, call: Call, program: str, names: dict[str, str]
+) -> None:
+    if unknown(program):
+        shell.find(Tier.DANGER, "opaque", "a part of the program of `awk` cannot be known")
+    for found in _AWK_CALL.finditer(program):
+        text = _awk_value(found[1] or found[2] or found[3] or "", names, program)
+        shell.find(Tier.DANGER, "runs-text", "`awk` runs a command")
+        shell.run_text(text)
+    code = re.sub(r"/(?:[^/\\\n]|\\.)+/", "//", program) if "getline" not in program else program
+    for found in _AWK_FILE.finditer(code if ">" in code else program):
+        word = found[1] or found[2] or ""
+        if re.fullmatch(r"\d+", word):
+            continue  # a comparison
+        value = _awk_value(word, names, program)
+        if value.startswith("/inet"):
+            shell.facts.network = True
+            shell.find(Tier.DANGER, "network", "`awk` opens a network connection")
+        elif word.startswith('"') or value != HOLE:
+            catalog.use(shell, Use.WRITE if found[1] else Use.READ, value, call)
+        elif found[1] and re.search(r"print[^;}]*>>?\s*\w+", program):
+            shell.find(Tier.DANGER, "opaque", "`awk` writes files whose names cannot be known")
+    if re.search(r"@\s*(?:load|include)", program):
+        shell.find(Tier.DANGER, "script", "`awk` loads other code")
+
+
+READERS = {
+    "cat": _cat,
+    "head": _head,
+    "filter": _filter,
+    "xxd": _xxd,
+    "base64": _base64,
+    "cutpath": _cutpath,
+    "facts": _facts,
+    "grep": _grep,
+    "sort": _sort,
+    "tr": _tr,
+    "sed": _sed,
+    "awk": _awk,
+}

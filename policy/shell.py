@@ -1,0 +1,366 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read shell text: find every simple command that it can run, by walking through it as a shell.
+
+The walk follows the text through pipes, lists, substitutions, functions, loops and here-documents
+with partly known values, and hands each command to the catalog. It runs nothing and reads no file.
+What it may have overlooked makes the text opaque, which is a finding like any other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol
+
+from tree_sitter import Node
+
+from policy import builtins, redirects, shell_guards
+from policy.facts import Facts, How, Touch
+from policy.marks import HOLE, NET, clean, holds_marks, known_part, shown, unknown
+from policy.model import Tier
+from policy.paths import absolute
+from policy.shell_chain import Stage, pipelines, stages
+from policy.shell_compound import COMPOUND
+from policy.shell_state import Call, Files, State
+from policy.shell_words import Words, source
+
+MOST_STEPS = 1500
+MOST_DEPTH = 40
+MOST_OUTPUT = 64 * 1024
+
+Alarm = Callable[[str], tuple[Tier, str, str] | None]
+
+
+class Catalog(Protocol):
+    """Knows programs: records what a call of one does, and returns what it prints."""
+
+    def run(self, shell: Shell, call: Call) -> str:
+        """Record what the call does in `shell.facts`."""
+
+    def environment(self, shell: Shell, name: str, value: str) -> None:
+        """Record what setting an environment variable does."""
+
+    def scan(self, shell: Shell, text: str) -> None:
+        """Record what a text shows that cannot be read with certainty."""
+
+
+class Budget:
+    """How much of a text is still read; a text that needs more is opaque."""
+
+    def __init__(self, steps: int = MOST_STEPS) -> None:
+        self.steps = steps
+        self.spent = False
+
+    def take(self) -> bool:
+        """Use one step; False when none is left."""
+        self.steps -= 1
+        if self.steps < 0:
+            self.spent = True
+        return self.steps >= 0
+
+
+class Shell:
+    """One reading of one text, with the state that it has reached."""
+
+    def __init__(self, catalog: Catalog, state: State, facts: Facts) -> None:
+        self.catalog = catalog
+        self.state = state
+        self.facts = facts
+        self.files = Files()
+        self.budget = Budget()
+        self.depth = 0
+        self.words = Words(self)
+        self.calling: list[str] = []
+        self.called: set[str] = set()
+        self._streams = 0
+        self._pending: list[str] = []
+
+    # Facts
+
+    def find(self, tier: Tier, rule: str, reason: str) -> None:
+        """Record a judgement."""
+        self.facts.find(tier, rule, shown(reason))
+
+    def touch(self, how: How, path: str, *, program: str = "", redirect: bool = False) -> None:
+        """Record what is done to a path, as seen from every place the shell may stand in."""
+        for place in self.state.places:
+            self.facts.touch(Touch(how, self.resolve(path, place), program, redirect))
+
+    def resolve(self, path: str, place: str | None = None) -> str:
+        """Return the absolute path, through the links that the text itself made."""
+        done = absolute(path, place or self.state.place)
+        for _ in range(4):
+            link = next(
+                (one for one in self.files.links if done == one or done.startswith(one + "/")), None
+            )
+            if link is None:
+                break
+            done = absolute(self.files.links[link] + done[len(link) :], "/")
+        return done
+
+    # Texts
+
+    def run_text(self, text: str, stdin: str | None = None) -> str:
+        """Walk through shell text in the present state and return what it prints."""
+        if NET in text:
+            self.find(Tier.FORBIDDEN, "remote-script", "it runs a text that came from the network")
+            return HOLE
+        if not known_part(text).strip() and unknown(text):
+            self.find(Tier.DANGER, "opaque", "it runs a text that cannot be known")
+            return HOLE
+        if self.depth > MOST_DEPTH:
+            self.find(Tier.DANGER, "opaque", "texts are nested too deeply to be read")
+            return HOLE
+        self.depth += 1
+        try:
+            return self._parsed(text, stdin)
+        finally:
+            self.depth -= 1
+
+    def _parsed(self, text: str, stdin: str | None) -> str:
+        known = known_part(text) if unknown(text) else text
+        if known is not text:
+            self.find(Tier.DANGER, "opaque", "a part of the text that it runs cannot be known")
+        readable = shown(known)
+        reason = shell_guards.before(readable)
+        if reason is not None:
+            self._opaque(readable, reason)
+            return HOLE
+        encoded = readable.encode("utf-8", "replace")
+        tree = shell_guards.parse(encoded)
+        reason = shell_guards.after(encoded, tree)
+        if reason is not None:
+            self._opaque(readable, reason)
+            if "\\\n" in readable:
+                self._parsed(readable.replace("\\\n", ""), stdin)
+        if (mark := shell_guards.hidden(readable)) is not None:
+            self.find(Tier.DANGER, "hidden-text", f"it holds the invisible character {mark}")
+        return self.walk(tree.root_node, stdin)
+
+    def _opaque(self, text: str, reason: str) -> None:
+        self.find(Tier.DANGER, "opaque", f"the text cannot be read: {reason}")
+        self.catalog.scan(self, text)
+
+    # Statements
+
+    def walk(self, node: Node, stdin: str | None = None) -> str:
+        """Walk through the statements below a node and return what they print."""
+        out: list[str] = []
+        for child in node.named_children:
+            if child.type != "comment":
+                out.append(self.statement(child, stdin))
+        return "".join(out)[:MOST_OUTPUT]
+
+    def statement(self, node: Node, stdin: str | None = None) -> str:
+        """Walk through one statement and return what it prints."""
+        if not self.budget.take():
+            return HOLE
+        if self.depth > MOST_DEPTH:
+            self.find(Tier.DANGER, "opaque", "it nests too deeply to be read")
+            return HOLE
+        self.depth += 1
+        try:
+            kind = node.type
+            if kind in ("list", "pipeline", "redirected_statement"):
+                return self._chain(node, stdin)
+            return self._single(Stage(node), stdin)
+        finally:
+            self.depth -= 1
+
+    def _chain(self, node: Node, stdin: str | None) -> str:
+        out = ""
+        for operator, pipe in pipelines(stages(node)):
+            if operator == "||":
+                before = self.state.copy()
+                out += self._pipe(pipe, stdin)
+                before.join(self.state)
+                self.state = before
+            else:
+                out += self._pipe(pipe, stdin)
+        return out
+
+    def _pipe(self, pipe: list[Stage], stdin: str | None) -> str:
+        if len(pipe) == 1:
+            return self._single(pipe[0], stdin)
+        flowing = stdin
+        for stage in pipe:
+            outer = self.state
+            self.state = outer.copy()  # each part of a pipeline is a subshell
+            flowing = self._single(stage, flowing)
+            if stage is pipe[-1]:
+                outer.join(self.state)  # under `lastpipe` it is not
+            self.state = outer
+        return flowing or ""
+
+    def _single(self, stage: Stage, stdin: str | None) -> str:
+        plan = redirects.read(self, stage.redirects) if stage.redirects else None
+        flowing = plan.stdin if plan is not None and plan.stdin is not None else stdin
+        extra = [*stage.arguments, *(plan.words if plan else ())]
+        out = self._run(stage.node, flowing, extra) if stage.node is not None else ""
+        if plan is not None:
+            if stage.node is None and plan.stdin is not None:
+                out = plan.stdin  # `$(<file)`
+            out = redirects.write(self, plan, out, empty=stage.node is None)
+        self._settle()
+        return out
+
+    def _run(self, node: Node, stdin: str | None, extra: list[Node]) -> str:
+        kind = node.type
+        if kind == "command":
+            return self._command(node, stdin, extra)
+        if kind in COMPOUND:
+            return COMPOUND[kind](self, node, stdin)
+        if kind in ("list", "pipeline", "redirected_statement"):
+            return self.statement(node, stdin)
+        if kind == "program":
+            return self.walk(node, stdin)
+        self.words.visit(node)
+        return ""
+
+    # Simple commands
+
+    def _command(self, node: Node, stdin: str | None, extra: list[Node]) -> str:
+        self.words.seen.clear()
+        out = self._once(node, stdin, extra)
+        if self.words.seen:
+            for name in tuple(self.words.seen)[:4]:
+                for value in self.state.alternatives.get(name, ()):
+                    kept = self.state.copy()
+                    self.state.set(name, value)
+                    self._once(node, stdin, extra)
+                    kept.join(self.state)
+                    self.state = kept
+        return out
+
+    def _once(self, node: Node, stdin: str | None, extra: list[Node]) -> str:
+        fields: list[str] = []
+        env: list[tuple[str, str]] = []
+        inner: list[Node] = []
+        for child in node.children:
+            kind = child.type
+            if kind == "variable_assignment":
+                env.append(builtins.assignment(self, child))
+            elif kind == "command_name":
+                for part in child.children:
+                    fields += self.words.fields(part)
+            elif kind.endswith("_redirect"):
+                inner.append(child)
+            elif child.is_named:
+                fields += self.words.fields(child)
+            elif kind == "$":
+                continue
+        for child in extra:
+            fields += self.words.fields(child)
+        plan = redirects.read(self, tuple(inner)) if inner else None
+        if plan is not None:
+            for child in plan.words:
+                fields += self.words.fields(child)
+            stdin = plan.stdin if plan.stdin is not None else stdin
+        for name, value in env:
+            self.catalog.environment(self, name, value)
+        out = self.call(Call(tuple(fields), stdin, tuple(env)))
+        return redirects.write(self, plan, out, empty=False) if plan is not None else out
+
+    def call(self, call: Call) -> str:
+        """Run one command: a function, a builtin, or a program of the catalog."""
+        if not self.budget.take():
+            return HOLE
+        if self.depth > MOST_DEPTH:
+            self.find(Tier.DANGER, "opaque", "commands are nested too deeply to be read")
+            return HOLE
+        if not call.words:
+            for name, value in call.env:
+                self.state.set(name, value)
+            return ""
+        self.depth += 1
+        try:
+            name = call.words[0]
+            if call.plain:
+                if name in self.state.aliases:
+                    self.run_text(" ".join((self.state.aliases[name], *call.words[1:])), call.stdin)
+                body = self.state.functions.get(name)
+                if body is not None and self.calling.count(name) < 2:
+                    return self._function(name, body, call)
+            return self.catalog.run(self, call)
+        finally:
+            self.depth -= 1
+
+    def define(self, name: str, body: Node, extra: list[Node]) -> None:
+        """Define a function; what its definition redirects is opened whenever it is called."""
+        self.state.functions[name] = body
+        if extra:
+            plan = redirects.read(self, tuple(extra))
+            redirects.write(self, plan, HOLE, empty=False)
+
+    def _function(self, name: str, body: Node, call: Call) -> str:
+        kept = self.state.args
+        self.state.args = list(call.args)
+        self.calling.append(name)
+        self.called.add(name)
+        try:
+            return self.statement(body, call.stdin)
+        finally:
+            self.calling.pop()
+            self.state.args = kept
+
+    # Substitutions
+
+    def aside(self, work: Callable[[], str]) -> str:
+        """Do something in a copy of the state, as a subshell does."""
+        kept, seen = self.state, set(self.words.seen)
+        self.state = kept.copy()
+        try:
+            return work()
+        finally:
+            self.state = kept
+            self.words.seen |= seen
+
+    def substitute(self, node: Node) -> str:
+        """Return what a command substitution gives."""
+        if (redirect := node.child_by_field_name("redirect")) is not None:
+            plan = redirects.read(self, (redirect,))
+            return plan.stdin if plan.stdin is not None else HOLE
+        return self.aside(lambda: self.walk(node, None))
+
+    def process(self, node: Node) -> str:
+        """Return the path that a process substitution gives."""
+        self._streams += 1
+        path = f"/dev/fd/{60 + self._streams}"
+        if source(node).startswith("<"):
+            self.files.content[path] = self.aside(lambda: self.walk(node, None))
+        else:
+            self.files.sinks[path] = node
+            self._pending.append(path)
+        return path
+
+    def feed(self, path: str, text: str) -> bool:
+        """Give text to an output process substitution; False if the path is none."""
+        node = self.files.sinks.get(path)
+        if node is None:
+            return False
+        if path in self._pending:
+            self._pending.remove(path)
+        self.aside(lambda: self.walk(node, text))
+        return True
+
+    def _settle(self) -> None:
+        while self._pending:
+            self.feed(self._pending[-1], HOLE)
+
+
+def read(catalog: Catalog, text: str, place: str, home: str) -> Facts:
+    """Read the text of one call that starts in `place`."""
+    facts = Facts()
+    shell = Shell(catalog, State((place,), home, args=[]), facts)
+    if holds_marks(text):
+        shell.find(Tier.DANGER, "hidden-text", "it holds characters of the private use area")
+    text = clean(text)
+    shell.run_text(text)
+    for name, body in tuple(shell.state.functions.items()):
+        if name not in shell.called:
+            shell.state.args = None
+            shell.calling = [name]
+            shell.statement(body)
+    if shell.budget.spent:
+        shell.find(Tier.DANGER, "opaque", "it holds more commands than can be read")
+        catalog.scan(shell, text)
+    return facts

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Guards around the grammar: where its reading could overlook a command, the text is opaque.
+
+The grammar never fails; it recovers. Each guard names a way in which a recovered or a clean tree
+was seen to hide a command that bash runs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+import tree_sitter_bash
+from tree_sitter import Language, Node, Parser, Tree
+
+MOST_BYTES = 64 * 1024
+MOST_NESTING = 64
+
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+_HIDDEN = re.compile(
+    "[\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u2064\u2066-\u206f\u3000\u3164\ufeff]"
+)
+_JOINED = re.compile(rb"[^\s\\](?:\\\\)*\\\n[^\s#]")
+_STARTS = re.compile(rb"\$\(|`|[<>]\(|\$\{[ \n\t|]|\$\[")
+_TRICKY = re.compile(rb"`|\$[({\[\\]|[<>]\(|<<|\\\n|\bcoproc\b|\bselect\b")
+_SUBSTITUTIONS = ("command_substitution", "process_substitution", "arithmetic_expansion")
+_PLAIN_DELIMITER = re.compile(rb"""^(?:[\w.+!:-]+|'[^'\\$`]*'|"[^"\\$`]*"|\\[\w.+!:-]+)$""")
+
+
+@lru_cache(maxsize=1)
+def _parser() -> Parser:
+    return Parser(Language(tree_sitter_bash.language()))
+
+
+def parse(source: bytes) -> Tree:
+    """Return the tree of shell text."""
+    return _parser().parse(source)
+
+
+def before(text: str) -> str | None:
+    """Return why the text must not be parsed at all, or None."""
+    if len(text) > MOST_BYTES or len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+        return f"it is longer than {MOST_BYTES} bytes"
+    if found := _CONTROLS.search(text):
+        return f"it holds the control character U+{ord(found[0]):04X}"
+    if any("\ud800" <= char <= "\udfff" for char in text):
+        return "it is not valid Unicode"
+    if _nesting(text) > MOST_NESTING:
+        return f"it nests deeper than {MOST_NESTING}"
+    return None
+
+
+def hidden(text: str) -> str | None:
+    """Return the invisible or look-alike character that the text holds, or None."""
+    found = _HIDDEN.search(text)
+    return f"U+{ord(found[0]):04X}" if found else None
+
+
+def _nesting(text: str) -> int:
+    if text.count("(") + text.count("{") + text.count("`") <= MOST_NESTING:
+        return 0
+    deepest = level = 0
+    for char in text:
+        if char in "({":
+            level += 1
+            deepest = max(deepest, level)
+        elif char in ")}":
+            level = max(0, level - 1)
+    return deepest
+
+
+def nodes(root: Node) -> Iterator[Node]:
+    """Yield every node, parents first, without recursion."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack.extend(reversed(node.children))
+
+
+def after(source: bytes, tree: Tree) -> str | None:
+    """Return why the tree cannot be trusted, or None."""
+    root = tree.root_node
+    if root.has_error:
+        return "it is not shell text that can be read with certainty"
+    if not _TRICKY.search(source):
+        return None
+    return _inspect(source, root)
+
+
+def _inspect(source: bytes, root: Node) -> str | None:
+    starts: set[int] = set()
+    skipped: list[tuple[int, int]] = []
+    strings: list[tuple[int, int]] = []
+    quoted_doc = False
+    for node in nodes(root):
+        kind = node.type
+        if node.is_missing:
+            return "a part of it is missing"
+        if kind in _SUBSTITUTIONS or kind == "expansion":
+            starts.add(node.start_byte)
+            if source[node.start_byte : node.start_byte + 1] == b"`":
+                starts.add(node.end_byte - 1)
+                if b"\\`" in source[node.start_byte : node.end_byte]:
+                    return "a backtick is escaped inside backticks"
+        elif kind in ("raw_string", "ansi_c_string", "comment"):
+            skipped.append((node.start_byte, node.end_byte))
+        elif kind == "string":
+            strings.append((node.start_byte, node.end_byte))
+        elif kind == "heredoc_start":
+            word = node.text or b""
+            if not _PLAIN_DELIMITER.match(word):
+                return "a here-document has an unusual delimiter"
+            quoted_doc = word[:1] in (b"'", b'"', b"\\")
+        elif kind == "heredoc_body" and quoted_doc:
+            skipped.append((node.start_byte, node.end_byte))
+        elif kind in ("heredoc_body", "regex"):
+            strings.append((node.start_byte, node.end_byte))
+    for found in _JOINED.finditer(source):
+        if not _within(found.start(), skipped) and not _within(found.start(), strings):
+            return "a line continues inside a word"
+    return _residue(source, starts, skipped, strings)
+
+
+def _residue(
+    source: bytes,
+    starts: set[int],
+    skipped: list[tuple[int, int]],
+    strings: list[tuple[int, int]],
+) -> str | None:
+    for found in _STARTS.finditer(source):
+        at = found.start()
+        if at in starts and not found[0].startswith((b"${", b"$[")):
+            continue
+        slashes = len(source[:at]) - len(source[:at].rstrip(b"\\"))
+        if slashes % 2 or _within(at, skipped):
+            continue
+        if found[0] in (b"<(", b">(") and _within(at, strings):
+            continue
+        return "it holds a substitution that the grammar overlooks"
+    return None
+
+
+def _within(at: int, ranges: list[tuple[int, int]]) -> bool:
+    return any(start <= at < end for start, end in ranges)

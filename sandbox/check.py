@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask gate 1 alone, line by line: `lockgate check --batch`. Needs no daemon and runs nothing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from policy.engine import Policy, decide
+from policy.model import ActionPlan, Context, Params, Workspace
+
+DEFAULT_WORKSPACE = "/workspace"
+
+
+def check_batch(
+    lines: Iterable[str], *, policy: Policy | None = None, home: str | None = None
+) -> Iterator[str]:
+    """Yield one JSON line per line of input: id, verdict, tier, rules, message."""
+    rules = policy or Policy.default()
+    place = home or str(Path.home())
+    for line in lines:
+        if line.strip():
+            yield json.dumps(answer(line, rules, place), ensure_ascii=False)
+
+
+def answer(line: str, policy: Policy, home: str) -> dict[str, Any]:
+    """Return the answer for one line; a line that cannot be read is denied."""
+    name: Any = None
+    try:
+        asked = json.loads(line)
+        if not isinstance(asked, dict):
+            return _bad(None, "the line is not an object")
+        name = asked.get("id")
+        plan = _plan(asked)
+    except (ValueError, RecursionError, ValidationError, TypeError) as error:
+        return _bad(name, _first_line(error))
+    context = Context(workspaces=(Workspace(plan.workspace),), home=home)
+    try:
+        decision = decide(plan, context, policy)
+    except Exception as error:  # the outermost edge: it refuses
+        return _bad(name, f"gate 1 failed: {type(error).__name__}")
+    return {
+        "id": name,
+        "verdict": decision.verdict.value,
+        "tier": decision.tier.value,
+        "rules": list(decision.rules),
+        "message": decision.message,
+    }
+
+
+def _plan(asked: dict[str, Any]) -> ActionPlan:
+    workspace = asked.get("workspace") or DEFAULT_WORKSPACE
+    if "command" in asked and not isinstance(asked["command"], str):
+        raise ValueError("`command` is not text")
+    if "command" not in asked and "tool" not in asked:
+        raise ValueError("`command` or `tool` is missing")
+    params = asked.get("params") or {"command": asked.get("command")}
+    return ActionPlan(
+        tool=asked.get("tool") or "Bash",
+        params=Params.model_validate(params),
+        agent=asked.get("agent") or "main",
+        workspace=workspace,
+        cwd=asked.get("cwd") or workspace,
+    )
+
+
+def _first_line(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"`{'.'.join(str(one) for one in first['loc'])}`: {first['msg'].lower()}"
+    return str(error).split("\n", 1)[0] or type(error).__name__
+
+
+def _bad(name: Any, why: str) -> dict[str, Any]:
+    return {
+        "id": name if isinstance(name, str | int) else None,
+        "verdict": "deny",
+        "tier": "forbidden",
+        "rules": ["bad-input"],
+        "message": f"the line cannot be read: {why}",
+    }
+
+
+def _lines(stream: Any) -> Iterator[str]:
+    for line in stream:
+        yield line.decode("utf-8", "surrogateescape") if isinstance(line, bytes) else line
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Read lines from standard input, write answers to standard output."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    if "--batch" not in words:
+        sys.stderr.write("check: only `--batch` is offered here\n")
+        return 2
+    for line in check_batch(_lines(sys.stdin.buffer)):
+        sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
