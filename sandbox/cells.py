@@ -13,9 +13,11 @@ import os
 import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from sandbox.cell import protocol
+from sandbox.door import Door
 from sandbox.engine import Engine
 from sandbox.errors import NotEnforced, SandboxError, Unavailable
 from sandbox.link import Link
@@ -56,6 +58,8 @@ class CellSpec:
     cell: ContainerPlan
     keeper: Callable[[str], ContainerPlan]
     setup: dict[str, Any]
+    door: Path | None = None
+    """A folder for direct connections; None where the engine is not on this kernel."""
     home: dict[str, str] = field(default_factory=dict)
     """Files of the cell's own home: name -> text."""
 
@@ -99,6 +103,8 @@ class Cell:
         self._runner = Link(self._on_runner, lambda why: self._fail(f"the runner ended: {why}"))
         self._keeper = Link(self._on_keeper, lambda why: self._fail(f"the keeper ended: {why}"))
         self._removal: asyncio.Task[None] | None = None
+        self._door = Door(spec.door) if spec.door else None
+        self._spare_end = -1
 
     @property
     def alive(self) -> bool:
@@ -111,6 +117,8 @@ class Cell:
             self.identity = await self._launch(self.spec.cell, self._runner, "runner")
             plan = self.spec.keeper(self.identity)
             self._keeper_identity = await self._launch(plan, self._keeper, "keeper")
+            if self._door is not None:
+                await self._go_direct(self._door)
             answer = await self.ask(self.spec.setup, op="setup")
             self.hidden = answer["hidden"]
             self._check_sources(answer)
@@ -233,6 +241,7 @@ class Cell:
             elif running.ended is None or running.ended == "timed-out":
                 running.on_output(channel, data)
         elif frame["op"] == "hello":
+            self._spare_end = int(frame["spare"])
             self._hello["runner"].set()
         elif frame["op"] == "taken":
             if (running := self._running.get(frame["call"])) is not None:
@@ -273,6 +282,15 @@ class Cell:
         self._check()
         return identity
 
+    async def _go_direct(self, door: Door) -> None:
+        """Talk to both programs over connections of our own from now on."""
+        taken = asyncio.get_running_loop().run_in_executor(None, door.take)
+        await self.ask({"fd": self._spare_end}, op="direct")
+        keeper, runner = await taken
+        self._runner.send({"op": "direct"})
+        await self._keeper.go_direct(keeper)
+        await self._runner.go_direct(runner)
+
     def _check_sources(self, answer: dict[str, Any]) -> None:
         """Compare what the keeper sees at each workspace with what stands at its path here.
 
@@ -307,6 +325,8 @@ class Cell:
         self._removal = asyncio.get_running_loop().create_task(self._remove())
 
     async def _remove(self) -> None:
+        if self._door is not None:
+            self._door.close()
         for identity in (self.identity, self._keeper_identity):
             if identity:
                 await asyncio.to_thread(self._engine.remove, identity)

@@ -32,6 +32,7 @@ class Link(asyncio.Protocol):
         self._block = bytearray()
         self._tail = bytearray()
         self._transport: asyncio.Transport | None = None
+        self._direct: _Direct | None = None
         self._can_write = asyncio.Event()
         self._can_write.set()
         self.closed = False
@@ -41,6 +42,13 @@ class Link(asyncio.Protocol):
         sock.setblocking(False)
         loop = asyncio.get_running_loop()
         await loop.create_connection(lambda: self, sock=sock)
+
+    async def go_direct(self, sock: socket.socket) -> None:
+        """Use a connection of our own from now on; the attach stream stays as the sign of life."""
+        sock.setblocking(False)
+        loop = asyncio.get_running_loop()
+        _, direct = await loop.create_connection(lambda: _Direct(self), sock=sock)
+        self._direct = direct
 
     def send(self, message: dict[str, Any]) -> None:
         """Send a control message."""
@@ -57,8 +65,9 @@ class Link(asyncio.Protocol):
     def close(self) -> None:
         """End the stream; the program at the other end takes that as its end."""
         self.closed = True
-        if self._transport is not None:
-            self._transport.abort()
+        for transport in (self._direct and self._direct.transport, self._transport):
+            if transport is not None:
+                transport.abort()
 
     @property
     def tail(self) -> str:
@@ -66,8 +75,9 @@ class Link(asyncio.Protocol):
         return self._tail.decode("utf-8", "replace").strip()
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None and not self.closed:
-            self._transport.write(data)
+        transport = self._direct.transport if self._direct else self._transport
+        if transport is not None and not self.closed:
+            transport.write(data)
 
     # -- asyncio.Protocol
 
@@ -92,19 +102,47 @@ class Link(asyncio.Protocol):
             if stream != 1:
                 self._tail = (self._tail + payload)[-_TAIL:]
                 continue
-            try:
-                for kind, frame in self._decoder.feed(payload):
-                    self._on_frame(kind, frame)
-            except protocol.ProtocolError as error:
-                self._lost(f"bad frame: {error}")
-                return
+            self.take(self._decoder, payload)
+
+    def take(self, decoder: protocol.Decoder, data: bytes) -> None:
+        """Pass on the frames that these bytes complete."""
+        try:
+            for kind, frame in decoder.feed(data):
+                self._on_frame(kind, frame)
+        except protocol.ProtocolError as error:
+            self.lost(f"bad frame: {error}")
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._lost(str(error) if error else "stream ended")
+        self.lost(str(error) if error else "stream ended")
 
-    def _lost(self, reason: str) -> None:
+    def lost(self, reason: str) -> None:
         if not self.closed:
             self.close()
             last = self.tail.rsplit("\n", 1)[-1]
             self._on_lost(f"{reason}{': ' + last if last else ''}")
         self._can_write.set()
+
+
+class _Direct(asyncio.Protocol):
+    """A connection of our own: frames without the engine's blocks around them."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+        self._decoder = protocol.Decoder()
+        self.transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+
+    def pause_writing(self) -> None:
+        self._link.pause_writing()
+
+    def resume_writing(self) -> None:
+        self._link.resume_writing()
+
+    def data_received(self, data: bytes) -> None:
+        self._link.take(self._decoder, data)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._link.lost(str(error) if error else "connection ended")

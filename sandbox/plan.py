@@ -15,6 +15,8 @@ from typing import Any
 AGENT_ID = 10_000
 """Owner of a cell's processes where root owns the workspace (seen through an idmapped mount)."""
 HOME = "/home/agent"
+DOOR = "/door"
+"""Where the keeper finds the folder with the supervisor's socket."""
 START = "import sys; sys.path.insert(0, '/'); from cell.{0} import main; main()"
 KEEPER_CAPS = (
     "CHOWN",  # new files get the workspace's owner
@@ -118,6 +120,7 @@ def keeper_plan(
     volume: str,
     labels: Mapping[str, str],
     maps_owners: bool,
+    door: str | None = None,
 ) -> ContainerPlan:
     """Return the plan of the keeper beside a cell; `cell` is that container's id."""
     return ContainerPlan(
@@ -129,7 +132,10 @@ def keeper_plan(
         env=("LANG=C.UTF-8",),
         caps=tuple(sorted((*KEEPER_CAPS, *(IDMAP_CAPS if maps_owners else ())))),
         tmpfs=(("/mask", "rw,nosuid,noexec,size=64m,mode=0755"),),
-        binds=tuple((path, f"/lower/{index}") for index, path in enumerate(workspaces)),
+        binds=(
+            *((path, f"/lower/{index}") for index, path in enumerate(workspaces)),
+            *(((door, DOOR),) if door else ()),
+        ),
         volumes=((volume, "/tx"),),
         network="none",
         pid=f"container:{cell}",

@@ -66,6 +66,7 @@ class CellPool:
         settings: Settings,
         paths: PathPolicy,
         labels: Mapping[str, str],
+        doors: Path,
     ) -> None:
         self._engine = engine
         self._images = images
@@ -76,6 +77,7 @@ class CellPool:
         self._extra: set[Cell] = set()
         self._home = _home_files()
         self._labels = dict(labels)
+        self._doors = doors
 
     @classmethod
     def connect(
@@ -89,7 +91,8 @@ class CellPool:
             if problem := check_image(client, tag):
                 raise ImageProblem(problem)
         engine = Engine(client, state_label(dirs))
-        pool = cls(engine, Images(cell=cell, keeper=wanted.keeper), settings, paths, labels)
+        doors = dirs.runtime / "cells"
+        pool = cls(engine, Images(cell=cell, keeper=wanted.keeper), settings, paths, labels, doors)
         pool.sweep()
         return pool
 
@@ -166,6 +169,8 @@ class CellPool:
             LABEL_OWNER: owner_label(),
             LABEL_CELL: name,
         }
+        local = self._engine.local(os.uname().release)
+        door = self._doors / name if local else None
         images = [self._engine.image_id(tag) for tag in (self._images.cell, self._images.keeper)]
         cell = cell_plan(
             name=name,
@@ -188,6 +193,7 @@ class CellPool:
                 volume=f"lockgate-layers-{state}",
                 labels=labels,
                 maps_owners=bool(owners),
+                door=str(door) if door else None,
             )
 
         setup: dict[str, Any] = {
@@ -198,10 +204,10 @@ class CellPool:
             "gid": gid,
             "owners": owners,
             "patterns": self._patterns(),
-            "local": self._engine.local(os.uname().release),
+            "local": local,
             "undo_bytes": self._settings.undo_mib * MIB,
         }
-        return CellSpec(name, agent, workspaces, cell, keeper, setup, self._home)
+        return CellSpec(name, agent, workspaces, cell, keeper, setup, door, self._home)
 
     def _patterns(self) -> dict[str, list[str]]:
         hide, show = self._paths.mask_expressions()

@@ -11,7 +11,9 @@ Layout inside the keeper: /lower/N the real workspaces, /tx/live/CELL/N layers o
 from __future__ import annotations
 
 import os
+import select
 import shutil
+import socket
 import sys
 import time
 from collections.abc import Sequence
@@ -20,6 +22,7 @@ from typing import Any, NamedTuple
 from . import diffs, landing, masks, mounts, protocol, vault, walk
 from .placer import Placer
 
+DOOR = "/door/door"
 LIVE, HELD, MASKS, LOWER = "/tx/live", "/tx/held", "/mask", "/lower"
 STALE_SECONDS = 600
 """A layer folder of an unknown cell that is younger may belong to one that starts just now."""
@@ -103,12 +106,24 @@ class Keeper:
         self._spaces: list[Space] = []
         self._open: dict[str, Transaction] = {}
         self._cell = ""
+        self.direct_fd: int | None = None
+        """The supervisor's own connection, once there is one."""
         self._undo_bytes = vault.UNDO_QUOTA
         self._count = 0
         self._ready: dict[tuple[int, str], Prepared] = {}
         self._placer: Placer | None = None
 
     # -- requests (each returns the answer's fields)
+
+    def direct(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Connect to the supervisor, and hand over the runner's spare socket end."""
+        process = mounts.take_descriptor(1, request["fd"])
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.connect(DOOR)
+        socket.send_fds(sock, [b"r"], [process])
+        os.close(process)
+        self.direct_fd = sock.detach()
+        return {}
 
     def setup(self, request: dict[str, Any]) -> dict[str, Any]:
         """Recover the workspaces, make the masks, enter the cell."""
@@ -341,20 +356,35 @@ class Keeper:
                 shutil.rmtree(layer, ignore_errors=True)
 
 
-_REQUESTS = ("setup", "open", "close", "land", "hold", "land_held", "drop", "undo", "ping")
+_REQUESTS = (
+    "direct",
+    "setup",
+    "open",
+    "close",
+    "land",
+    "hold",
+    "land_held",
+    "drop",
+    "undo",
+    "ping",
+)
 
 
 def serve() -> None:
     """Answer requests until standard input ends."""
     keeper = Keeper()
-    decoder = protocol.Decoder()
+    inputs = {0: protocol.Decoder()}
     protocol.write_all(1, protocol.pack({"op": "hello"}))
     while True:
-        data = os.read(0, 65536)
-        if not data:
-            return
-        for _, request in decoder.feed(data):
-            protocol.write_all(1, protocol.pack(_answer(keeper, request)))
+        for fd in select.select(list(inputs), [], [])[0]:
+            data = os.read(fd, 65536)
+            if not data:
+                return
+            for _, request in inputs[fd].feed(data):
+                answer = _answer(keeper, request)
+                protocol.write_all(fd or 1, protocol.pack(answer))
+            if keeper.direct_fd is not None and keeper.direct_fd not in inputs:
+                inputs[keeper.direct_fd] = protocol.Decoder()
         keeper.prepare()
 
 

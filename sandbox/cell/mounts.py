@@ -12,6 +12,7 @@ import platform
 
 AT_FDCWD, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW = -100, 0x1000, 0x100
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 442
+_PIDFD_OPEN, _PIDFD_GETFD = 434, 438
 _SETNS = {"x86_64": 308, "aarch64": 268}
 _CLONE, _CLOEXEC = 1, os.O_CLOEXEC
 _FLAG, _STRING, _CREATE = 0, 1, 6
@@ -86,6 +87,15 @@ def enter_mount_namespace(pid: int) -> None:
         _call(number, fd, _NEWNS)
     finally:
         os.close(fd)
+
+
+def take_descriptor(pid: int, number: int) -> int:
+    """Return a copy of another process's open file (pidfd_getfd; needs SYS_PTRACE)."""
+    pidfd = _call(_PIDFD_OPEN, pid, 0)
+    try:
+        return _call(_PIDFD_GETFD, pidfd, number, 0)
+    finally:
+        os.close(pidfd)
 
 
 def owner_map(pairs: dict[int, int]) -> int:

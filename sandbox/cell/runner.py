@@ -18,6 +18,7 @@ import fcntl
 import os
 import selectors
 import signal
+import socket
 import sys
 import time
 from collections.abc import Callable
@@ -43,16 +44,18 @@ class Runner:
         self._calls: dict[int, Call] = {}
         self._direct: Call | None = None
         self._idle: list[host.Host] = []
+        self._out = 1
+        self._own, self._spare = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
 
     def run(self) -> None:
         """Serve until standard input ends."""
-        self._watch(0, selectors.EVENT_READ, self._on_input)
+        self._watch(0, selectors.EVENT_READ, lambda: self._on_input(0, self._decoder))
         wake, notify = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(notify, warn_on_full_buffer=False)
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # the kernel drops what PID 1 does not handle
         self._watch(wake, selectors.EVENT_READ, lambda: self._on_child(wake))
-        self._say({"op": "hello", "uid": os.getuid(), "gid": os.getgid()})
+        self._say({"op": "hello", "uid": os.getuid(), "spare": self._spare.fileno()})
         while True:
             sweeping = self._direct is not None and self._direct.swept_until is not None
             for key, _ in self._selector.select(0.02 if sweeping else None):
@@ -67,13 +70,20 @@ class Runner:
         self._selector.register(fd, events, handler)
 
     def _say(self, message: dict[str, Any]) -> None:
-        protocol.write_all(1, protocol.pack(message))
+        protocol.write_all(self._out, protocol.pack(message))
 
-    def _on_input(self) -> None:
-        data = os.read(0, CHUNK)
+    def _go_direct(self) -> None:
+        """Speak over the socket whose other end the keeper has handed to the supervisor."""
+        self._spare.close()
+        self._out = self._own.fileno()
+        decoder = protocol.Decoder()
+        self._watch(self._out, selectors.EVENT_READ, lambda: self._on_input(self._out, decoder))
+
+    def _on_input(self, fd: int, decoder: protocol.Decoder) -> None:
+        data = os.read(fd, CHUNK)
         if not data:
             sys.exit(0)
-        for kind, frame in self._decoder.feed(data):
+        for kind, frame in decoder.feed(data):
             if kind == protocol.DATA:
                 self._feed_stdin(*frame)
             elif frame["op"] == "run":
@@ -82,6 +92,8 @@ class Runner:
                 self._kill(frame["call"])
             elif frame["op"] == "signal":
                 self._signal(frame["call"], frame["signal"])
+            elif frame["op"] == "direct":
+                self._go_direct()
             elif frame["op"] == "home":
                 self._furnish(frame["files"])
 
@@ -139,7 +151,7 @@ class Runner:
         def read() -> None:
             data = os.read(fd, CHUNK)
             if data:
-                protocol.write_all(1, protocol.pack_data(call.number, channel, data))
+                protocol.write_all(self._out, protocol.pack_data(call.number, channel, data))
                 return
             self._selector.unregister(fd)
             os.close(fd)
