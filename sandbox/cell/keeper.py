@@ -110,6 +110,8 @@ class Keeper:
         """The supervisor's own connection, once there is one."""
         self._undo_bytes = vault.UNDO_QUOTA
         self._count = 0
+        self._trash: list[str] = []
+        """Layers of transactions that are over, removed while nothing is asked."""
         self._ready: dict[tuple[int, str], Prepared] = {}
         self._placer: Placer | None = None
 
@@ -246,7 +248,9 @@ class Keeper:
                 shutil.rmtree(f"{LIVE}/{name}", ignore_errors=True)
 
     def prepare(self) -> None:
-        """Make the next private layers ahead of time. Called while nothing is asked."""
+        """Remove old layers and mount the next views ahead of time. Called while idle."""
+        while self._trash:
+            shutil.rmtree(self._trash.pop(), ignore_errors=True)
         for space in self._spaces:
             for access in ("read", "write"):
                 key = (space.index, access)
@@ -351,9 +355,7 @@ class Keeper:
 
     def _forget(self, transaction: Transaction) -> None:
         self._open.pop(transaction.name, None)
-        for layer in transaction.layers:
-            if layer:
-                shutil.rmtree(layer, ignore_errors=True)
+        self._trash += [layer for layer in transaction.layers if layer]
 
 
 _REQUESTS = (
