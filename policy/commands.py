@@ -39,6 +39,7 @@ _BIN = re.compile(
 )
 _TOOLS = re.compile(r".*/(?:node_modules/\.bin|\.?venv/bin|env/bin|\.tox/[^/]+/bin)/([^/]+)")
 _VERSION = re.compile(r"(?<=[a-z])-?\d+(?:\.\d+)*$")
+_MOST_SCANNED = 64 * 1024
 _HOW = {
     Use.READ: How.READ,
     Use.SEARCH: How.SEARCH,
@@ -315,7 +316,9 @@ class Catalog:
     def scan(self, shell: Shell, text: str) -> None:
         """Record what can be seen in a text that cannot be read with certainty."""
         plain = re.sub(
-            r"""\\\n|['"\\]""", "", shown(text).replace("${IFS}", " ").replace("$IFS", " ")
+            r"""\\\n|['"\\]""",
+            "",
+            shown(text[:_MOST_SCANNED]).replace("${IFS}", " ").replace("$IFS", " "),
         )
         for wanted, one in self.patterns.get("opaque", ()):
             if wanted.search(plain):

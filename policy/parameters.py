@@ -6,7 +6,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from policy.marks import BREAK, HOLE, NUM, activate, pattern, unknown
+from policy.globs import MOST_WORK, Token, TooMuchWork, ends, tokens
+from policy.marks import BREAK, HOLE, NUM, activate, unknown
 from policy.shell_state import as_text
 
 if TYPE_CHECKING:
@@ -96,7 +97,11 @@ def _apply(words: Words, name: str, value: str | None, rest: str, *, quoted: boo
     arg = words.fragment(operand, quoted=True) if operand else ""
     if value is None:
         return HOLE
-    return BREAK.join(_transform(words, one, rest, arg) for one in value.split(BREAK))
+    words.charge(20 * len(value))
+    try:
+        return BREAK.join(_transform(words, one, rest, arg) for one in value.split(BREAK))
+    except TooMuchWork:
+        return HOLE
 
 
 def _default(
@@ -177,24 +182,50 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _strip(value: str, operator: str, arg: str) -> str:
-    wanted = pattern(activate(arg))
-    cuts = range(len(value) + 1)
+    """Remove a matching prefix or suffix, the shortest or the longest."""
+    parts = tokens(activate(arg))
     if operator[0] == "#":
-        order = reversed(cuts) if operator == "##" else cuts
-        return next((value[at:] for at in order if wanted.fullmatch(value[:at])), value)
-    order = cuts if operator == "%%" else reversed(cuts)
-    return next((value[:at] for at in order if wanted.fullmatch(value[at:])), value)
+        places = ends(parts, value)
+        return value[places[-1 if operator == "##" else 0] :] if places else value
+    backwards = ends(parts[::-1], value[::-1])
+    if not backwards:
+        return value
+    return value[: len(value) - backwards[-1 if operator == "%%" else 0]]
 
 
 def _replace(value: str, rest: str, words: Words) -> str:
+    """Replace what a pattern matches, the longest match first."""
     everywhere = rest.startswith("/")
     body = rest[1:] if everywhere else rest
-    parts = re.split(r"(?<!\\)/", body, maxsplit=1)
-    old = words.fragment(parts[0].replace("\\/", "/"), quoted=True)
-    new = words.fragment(parts[1], quoted=True) if len(parts) > 1 else ""
+    split = re.split(r"(?<!\\)/", body, maxsplit=1)
+    old = words.fragment(split[0].replace("\\/", "/"), quoted=True)
+    new = words.fragment(split[1], quoted=True) if len(split) > 1 else ""
     anchor = old[:1] if old[:1] in ("#", "%") and not everywhere else ""
-    wanted = pattern(activate(old[len(anchor) :]))
-    text = wanted.pattern + ("\\Z" if anchor == "%" else "")
-    if anchor == "#":
-        text = "\\A" + text
-    return re.sub(text, lambda _: new, value, count=0 if everywhere else 1)
+    parts = tokens(activate(old[len(anchor) :]))
+    if not parts:
+        return value
+    if anchor == "%":
+        backwards = ends(parts[::-1], value[::-1])
+        return value[: len(value) - backwards[-1]] + new if backwards else value
+    return _replaced(value, parts, new, everywhere=everywhere, anchored=anchor == "#")
+
+
+def _replaced(value: str, parts: list[Token], new: str, *, everywhere: bool, anchored: bool) -> str:
+    out: list[str] = []
+    at = work = 0
+    while at < len(value):
+        work += len(value) - at
+        if work * len(parts) > MOST_WORK:
+            raise TooMuchWork
+        places = [one for one in ends(parts, value, at) if one > at]
+        if places:
+            out.append(new)
+            at = places[-1]
+            if not everywhere:
+                break
+        elif anchored:
+            break
+        else:
+            out.append(value[at])
+            at += 1
+    return "".join(out) + value[at:]

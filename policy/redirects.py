@@ -44,7 +44,10 @@ def read(shell: Shell, nodes: tuple[Node, ...]) -> Plan:
             words = [one for one in node.named_children if one.type != "file_descriptor"]
             plan.stdin = "".join(shell.words.text(one) for one in words) + "\n"
         else:
-            _file(shell, node, plan)
+            descriptor = ""
+            if plan.words and plan.words[-1].end_byte == node.start_byte:
+                descriptor = source(plan.words.pop())  # `x >f 2>&1`: the grammar took the 2
+            _file(shell, node, plan, descriptor)
     return plan
 
 
@@ -57,12 +60,14 @@ def _document(shell: Shell, node: Node) -> str:
     return source(body) if quoted else shell.words.document(body)
 
 
-def _file(shell: Shell, node: Node, plan: Plan) -> None:
-    operator, descriptor = "", ""
+def _file(shell: Shell, node: Node, plan: Plan, descriptor: str) -> None:
+    operator = ""
     targets: list[Node] = []
     for child in node.children:
         if child.type == "file_descriptor":
             descriptor = source(child)
+        elif child.type == "ERROR":
+            operator += source(child)  # `3<>file`
         elif not child.is_named:
             operator = operator or source(child)
         else:

@@ -26,6 +26,8 @@ from policy.shell_words import Words, source
 MOST_STEPS = 1500
 MOST_DEPTH = 40
 MOST_OUTPUT = 64 * 1024
+MOST_TEXT = 1024 * 1024
+MOST_NODES = 15_000
 
 Alarm = Callable[[str], tuple[Tier, str, str] | None]
 
@@ -46,9 +48,18 @@ class Catalog(Protocol):
 class Budget:
     """How much of a text is still read; a text that needs more is opaque."""
 
-    def __init__(self, steps: int = MOST_STEPS) -> None:
+    def __init__(self, steps: int = MOST_STEPS, text: int = MOST_TEXT) -> None:
         self.steps = steps
+        self.text = text
         self.spent = False
+
+    def hold(self, value: str) -> str:
+        """Return the value, or a hole once expansions have made too much text."""
+        self.text -= len(value)
+        if self.text < 0:
+            self.spent = True
+            return HOLE
+        return value
 
     def take(self) -> bool:
         """Use one step; False when none is left."""
@@ -127,6 +138,9 @@ class Shell:
             return HOLE
         encoded = readable.encode("utf-8", "replace")
         tree = shell_guards.parse(encoded)
+        if tree.root_node.descendant_count > MOST_NODES:
+            self._opaque(readable, "it has too many parts")
+            return HOLE
         reason = shell_guards.after(encoded, tree)
         if reason is not None:
             self._opaque(readable, reason)
@@ -257,7 +271,7 @@ class Shell:
             stdin = plan.stdin if plan.stdin is not None else stdin
         for name, value in env:
             self.catalog.environment(self, name, value)
-        out = self.call(Call(tuple(fields), stdin, tuple(env)))
+        out = self.call(Call(tuple(fields), stdin, tuple(env), node=node))
         return redirects.write(self, plan, out, empty=False) if plan is not None else out
 
     def call(self, call: Call) -> str:

@@ -77,7 +77,10 @@ def _inside(document: Node) -> Iterator[Node | Stage]:
         ):
             yield from stages(child, operator or "|")
             operator = ""
-        elif child.type in ("file_redirect", "herestring_redirect") or document.field_name_for_child(at) == "argument":
+        elif (
+            child.type in ("file_redirect", "herestring_redirect")
+            or document.field_name_for_child(at) == "argument"
+        ):
             yield child
 
 

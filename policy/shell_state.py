@@ -193,6 +193,8 @@ class Call:
     env: tuple[tuple[str, str], ...] = ()
     plain: bool = True
     """The name was found as written, so that functions and builtins count."""
+    node: Node | None = None
+    """Where the command stands in the text, for programs that read quotes in their own way."""
 
     @property
     def name(self) -> str:

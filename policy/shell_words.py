@@ -241,12 +241,17 @@ class Words:
         )
 
     def _value(self, value: str, quoted: bool, splitting: bool) -> str:
+        value = self._shell.budget.hold(value)
         if quoted:
             return value
         if not splitting:
             return value
         separators = as_text(self._shell.state.get("IFS"))
         return split(activate(value), separators)
+
+    def charge(self, amount: int) -> None:
+        """Use up a part of what a text may cost."""
+        self._shell.budget.text -= amount
 
     def look(self, name: str) -> Value | None:
         """Return a variable's value, noting that it was read."""

@@ -45,8 +45,8 @@ def facts(plan: ActionPlan, context: Context, catalog: Catalog, tools: Tools) ->
                 how=How.SEARCH,
             )
     elif plan.tool in tools.write:
-        path = plan.params.file_path or _extra(plan, "notebook_path") or plan.params.path
-        _touch(found, How.WRITE, path, place, home)
+        target = plan.params.file_path or _extra(plan, "notebook_path") or plan.params.path
+        _touch(found, How.WRITE, target, place, home)
     else:
         found.find(
             Tier.DANGER, "unknown-tool", f"the tool `{clean(plan.tool)}` is not known to the policy"

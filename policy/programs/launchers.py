@@ -107,7 +107,7 @@ def _launcher(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
 
 
 def _daemon(shell: Shell, call: Call) -> str:
-    parsed = parse(call.args, _VALUED)
+    parsed = parse(call.args, _VALUED, ("--start", "--stop", "--background", "--make-pidfile"))
     rest = call.args[call.args.index("--") + 1 :] if "--" in call.args else ()
     for program in parsed.values("-x", "--exec", "-a", "--startas"):
         shell.call(call.only((program, *rest)))

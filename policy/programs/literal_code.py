@@ -52,7 +52,8 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
                     f"`{found[0].strip('( ')[:40] or call.name}` {rule.because}",
                 )
             shell.facts.network |= rule.network
-            values = list(_arguments(plain[found.end() : found.end() + _MOST_ARGS], names))
+            rest = plain[found.end() : found.end() + _MOST_ARGS]
+            values = _bare(rest) if language == "tcl" else list(_arguments(rest, names))
             for at, use in enumerate(rule.args):
                 value = values[at] if at < len(values) else HOLE
                 _use(catalog, shell, use, value, call)
@@ -66,6 +67,13 @@ def _use(catalog: Catalog, shell: Shell, use: Use, value: str, call: Call) -> No
         catalog.use(shell, use, value.strip(" +>"), call)
     elif value != HOLE or use in (Use.WRITE, Use.DELETE, Use.TREE, Use.MOVE):
         catalog.use(shell, use, value, call)
+
+
+def _bare(text: str) -> list[str]:
+    """Return the words of a language that needs no quotes."""
+    line = re.split(r"[;\n\]}]", text, maxsplit=1)[0]
+    words = [one.strip('"{}') for one in line.split()]
+    return [one for one in words if not one.startswith("-")]
 
 
 def _unescaped(body: str) -> str:

@@ -364,7 +364,7 @@ def _secure(catalog: Catalog, shell: Shell, call: Call) -> str:
         call.args, (*_SSH, *(() if call.name != "scp" else ("-P",))), in_order=call.name != "scp"
     )
     for setting in parsed.values("-o"):
-        key, _, value = setting.replace(" ", "=", 1).partition("=")
+        key, value = (*re.split(r"\s*[=\s]\s*", setting, maxsplit=1), "")[:2]
         if key.lower() in ("proxycommand", "localcommand", "knownhostscommand", "remotecommand"):
             shell.find(Tier.DANGER, "runs-text", f"`ssh -o {shown(key)}` runs a program")
             shell.run_text(value)

@@ -141,8 +141,7 @@ def _npm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if (
         verb in ("exec", "x", "dlx")
         or (call.name in ("yarn", "pnpm") and verb == "create")
-        or (verb in ("init", "create")
-        and len(words) > 1)
+        or (verb in ("init", "create") and len(words) > 1)
     ):
         return _execute(catalog, shell, call, parsed, words[1:], fetches=verb not in ("exec", "x"))
     if verb in ("config", "c", "set") and words[1:2] not in (["get"], ["list"], ["ls"]):
@@ -178,7 +177,9 @@ def _npm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         shell.find(Tier.CAUTION, "packages", "it removes packages")
     elif verb in ("global",):
         shell.find(Tier.DANGER, "packages", "it installs for the whole machine")
-    elif (call.name == "yarn" and verb not in _RUN and catalog.lookup(verb) is not None) or (call.name == "pnpm" and verb not in _RUN and catalog.lookup(verb) is not None):
+    elif (call.name == "yarn" and verb not in _RUN and catalog.lookup(verb) is not None) or (
+        call.name == "pnpm" and verb not in _RUN and catalog.lookup(verb) is not None
+    ):
         return shell.call(Call(tuple(words), call.stdin, call.env, plain=False))
     for word in words[1:]:
         governed(shell, word)

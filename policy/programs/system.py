@@ -227,7 +227,9 @@ _ASKS = frozenset(
 def _lockgate(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     words = [one for one in call.args if not one.startswith("-")]
     verb = words[0] if words else ""
-    if (verb in _ASKS and not unknown(" ".join(words))) or (not words and set(call.args) <= {"--version", "--help", "-h", "-V"}):
+    if (verb in _ASKS and not unknown(" ".join(words))) or (
+        not words and set(call.args) <= {"--version", "--help", "-h", "-V"}
+    ):
         shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     elif verb in _APPROVES or unknown(verb) or not words:
         shell.find(

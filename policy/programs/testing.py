@@ -243,8 +243,7 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         found = re.search(r"(?:runner|rustc-wrapper|linker|rustc|SHELL|CC|MAKE)\s*=\s*(.+)", value)
         if found and (
             value.startswith(("target.", "build.", "--config"))
-            or ("=" in value
-            and value.split("=")[0].isupper())
+            or ("=" in value and value.split("=")[0].isupper())
         ):
             shell.find(
                 Tier.DANGER, "runs-text", f"`{call.name}` runs a program that an option names"

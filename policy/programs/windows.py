@@ -14,6 +14,7 @@ from policy.marks import HOLE, clean, shown
 from policy.model import Tier
 from policy.shell import Shell
 from policy.shell_state import Call
+from policy.shell_words import source
 
 _ENCODED = re.compile(r"^[-/]e(?:c|nc|ncodedcommand|n|nco\w*)?$", re.IGNORECASE)
 _TREE = re.compile(
@@ -31,7 +32,7 @@ _SHUTDOWN = re.compile(
 )
 _REMOTE = re.compile(
     r"(?:invoke-webrequest|invoke-restmethod|iwr|irm|curl|wget|downloadstring|downloadfile|downloaddata|webclient|start-bitstransfer)"
-    r"[\s\S]*(?:\|\s*(?:iex|invoke-expression)|start-process|&\s*\$)|(?:iex|invoke-expression)[\s\S]*(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|webclient|http)",
+    r"[\s\S]{0,2000}(?:\|\s*(?:iex|invoke-expression)|start-process|&\s*\$)|(?:iex|invoke-expression)[\s\S]{0,2000}(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|webclient|http)",
     re.IGNORECASE,
 )
 _POLICY = re.compile(
@@ -61,6 +62,8 @@ def _windows(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str
             text += " " + _decoded(words[at + 1])
     if call.name not in ("cmd", "powershell", "pwsh"):
         text = f"{call.name} {text}"
+    if call.node is not None:
+        text += "\n" + source(call.node)
     if call.stdin:
         text += "\n" + shown(call.stdin)
     judge(shell, text)

@@ -105,7 +105,16 @@ def _env(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     kept = shell.state.places
     while words:
         word = words[0]
-        if word == "--" or word in ("-i", "-", "--ignore-environment", "-0", "--null", "-v", "--debug", "-iv"):
+        if word == "--" or word in (
+            "-i",
+            "-",
+            "--ignore-environment",
+            "-0",
+            "--null",
+            "-v",
+            "--debug",
+            "-iv",
+        ):
             words.pop(0)
         elif word in ("-u", "--unset") or word.startswith(("--unset=", "-u")):
             words = words[2 if word in ("-u", "--unset") else 1 :]
