@@ -17,6 +17,9 @@ import requests
 from sandbox.errors import ImageProblem, NotEnforced, Unavailable
 from sandbox.plan import LABEL_CELL, LABEL_STATE, ContainerPlan, body, gaps
 
+REMOVE_SECONDS = 10
+"""How long a container that was killed may take to go."""
+
 
 class Engine:
     """A container engine, and the containers of one state folder in it."""
@@ -81,11 +84,14 @@ class Engine:
             raise _unavailable(error) from None
 
     def remove(self, identity: str) -> None:
-        """Kill and remove a container; one that is gone already is fine."""
+        """Kill and remove a container, and wait until it is gone; one that is gone is fine."""
         with contextlib.suppress(docker.errors.APIError, requests.RequestException):
             self._api.kill(identity)
         with contextlib.suppress(docker.errors.APIError, requests.RequestException):
             self._api.remove_container(identity, force=True, v=False)
+        # A removal that the engine began by itself (AutoRemove) refuses a second one: wait for it.
+        with contextlib.suppress(docker.errors.APIError, requests.RequestException):
+            self._api.wait(identity, timeout=REMOVE_SECONDS, condition="removed")
 
     def containers(self, **labels: str) -> list[dict[str, Any]]:
         """Return the containers of this state folder, running or not, with these labels."""

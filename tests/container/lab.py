@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A supervisor over one workspace, with real cells and a gate 1 that says what the test wants."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import time
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+import docker
+import docker.errors
+from docker.models.containers import Container
+
+from policy.model import (
+    Access,
+    ActionPlan,
+    Context,
+    Decision,
+    LayerAnswer,
+    Limits,
+    Rights,
+    Tier,
+    Verdict,
+    Workspace,
+)
+from sandbox.config import Dirs, Settings
+from sandbox.plan import LABEL_ROLE, LABEL_STATE, LABEL_TEST
+from sandbox.pool import state_label
+from sandbox.results import CallResult
+from sandbox.supervisor import Supervisor
+
+T = TypeVar("T")
+WAIT_SECONDS = 60.0
+READ, WRITE = "read", "write"
+READING = ("Read", "Glob", "Grep", "LS")
+ME = os.geteuid()
+OWNERS = (0, 1000) if ME == 0 else (ME,)
+"""Owners of workspaces that a test can make: root's are shown to a cell through an owner map."""
+
+
+def decide(plan: ActionPlan, context: Context, policy: Limits) -> Decision:
+    """Allow everything, with the rights that the plan's intent names."""
+    rights = Rights(workspace=Access(plan.intent or WRITE), limits=policy)
+    return Decision(
+        verdict=Verdict.ALLOW,
+        tier=Tier.CAUTION,
+        rights=rights,
+        layers=(LayerAnswer(layer="test", verdict=Verdict.ALLOW, reason="a test says so"),),
+        message="",
+        named_deletions=("**",) if plan.derived_from == "deletes" else (),
+    )
+
+
+class Lab:
+    """Runs calls in cells of its own and looks at their containers from outside."""
+
+    def __init__(
+        self,
+        client: docker.DockerClient,
+        root: Path,
+        workspaces: tuple[Path, ...],
+        run_id: str,
+        *,
+        limits: Limits | None = None,
+        settings: Settings | None = None,
+    ) -> None:
+        self.client = client
+        self.dirs = Dirs.under(root / "lockgate")
+        self.workspaces = workspaces
+        self.ws = workspaces[0]
+        self.supervisor = Supervisor(
+            self.dirs,
+            policy=cast(Any, limits or Limits()),
+            workspaces=[Workspace(str(path)) for path in workspaces],
+            settings=settings or Settings(),
+            labels={LABEL_TEST: run_id},
+        )
+        self._runner = asyncio.Runner()
+        self._runner.run(self.supervisor.__aenter__())
+
+    # -- calls
+
+    def plan(self, command: str, access: str = WRITE, **fields: Any) -> ActionPlan:
+        """Return the plan of a shell command; other keywords are fields or parameters."""
+        known = {k: fields.pop(k) for k in list(fields) if k in ActionPlan.model_fields}
+        return ActionPlan(
+            **{"tool": "Bash", "workspace": str(self.ws), "intent": access, **known},
+            params=cast(Any, {"command": command, **fields}),
+        )
+
+    async def call(self, command: str, access: str = WRITE, **fields: Any) -> CallResult:
+        """Run a shell command; `stdin`, `env`, `on_output` and `call_id` are the call's own."""
+        own = {
+            key: fields.pop(key)
+            for key in ("stdin", "env", "on_output", "call_id", "approver")
+            if key in fields
+        }
+        return await self.supervisor.call(self.plan(command, access, **fields), **own)
+
+    def sh(self, command: str, access: str = WRITE, **fields: Any) -> CallResult:
+        """Run a shell command and wait for it."""
+        return self.run(self.call(command, access, **fields))
+
+    def read(self, command: str, **fields: Any) -> CallResult:
+        """Run a shell command that may only read."""
+        return self.sh(command, READ, **fields)
+
+    def tool(self, tool: str, **params: Any) -> CallResult:
+        """Run a file tool with the access that it needs."""
+        access = READ if tool in READING else WRITE
+        plan = ActionPlan(
+            tool=tool, workspace=str(self.ws), intent=access, params=cast(Any, params)
+        )
+        return self.run(self.supervisor.call(plan))
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine on the supervisor's loop."""
+        return self._runner.run(work)
+
+    # -- the real files
+
+    def text(self, name: str) -> str:
+        """Return the content of a real file."""
+        return (self.ws / name).read_text()
+
+    def git(self, *arguments: str) -> str:
+        """Run git outside, on the real workspace."""
+        return git(self.ws, *arguments)
+
+    # -- the containers
+
+    def containers(self, role: str | None = None) -> list[Container]:
+        """Return this supervisor's containers, running or not."""
+        labels = [f"{LABEL_STATE}={state_label(self.dirs)}"]
+        labels += [f"{LABEL_ROLE}={role}"] if role else []
+        return list(
+            self.client.containers.list(all=True, filters={"label": labels}, ignore_removed=True)
+        )
+
+    @property
+    def cell(self) -> Container:
+        """The one cell."""
+        (one,) = self.containers("cell")
+        return one
+
+    @property
+    def keeper(self) -> Container:
+        """The one keeper."""
+        (one,) = self.containers("keeper")
+        return one
+
+    def look(self, script: str, *, user: str = "") -> str:
+        """Run a script in the cell from outside, past the runner, as the engine's `exec` does."""
+        done = self.cell.exec_run(["bash", "-c", script], user=user)
+        return bytes(cast(bytes, done.output)).decode("utf-8", "replace")
+
+    def processes(self) -> list[str]:
+        """Return the command lines of all processes of the cell, runner and keeper among them."""
+        rows = self.cell.top(ps_args="-eo pid,args")["Processes"]
+        return [row[1] for row in rows]
+
+    def close(self) -> None:
+        """End the supervisor; nothing that it made stays."""
+        try:
+            self._runner.run(self.supervisor.__aexit__(None, None, None))
+        finally:
+            self._runner.close()
+        left = [one.name for one in self.containers()]
+        remove_layers(self.client, self.dirs)
+        assert left == []
+
+
+def remove_layers(client: docker.DockerClient, dirs: Dirs) -> None:
+    """Remove the volume in which keepers of a state folder keep layers."""
+    try:
+        client.volumes.get(f"lockgate-layers-{state_label(dirs)}").remove()
+    except docker.errors.NotFound:
+        return
+
+
+def git(folder: Path, *arguments: str) -> str:
+    """Run git as a person with a name, whoever owns the folder."""
+    settings = ("safe.directory=*", "user.name=T", "user.email=t@example.invalid")
+    options = [word for one in settings for word in ("-c", one)]
+    done = subprocess.run(
+        ["git", *options, "-c", "commit.gpgsign=false", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout
+
+
+def give(folder: Path, owner: int) -> None:
+    """Make somebody the owner of a folder and of all that it holds."""
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, owner, owner, follow_symlinks=False)
+
+
+def repository(folder: Path, owner: int) -> Path:
+    """Make a git repository with two commits, protected files and a secret."""
+    folder.mkdir()
+    git(folder, "init", "-q", "-b", "main")
+    files = {
+        ".gitignore": ".env\n*.log\nbuild/\n",
+        "README.md": "Hello\nworld\nagain\n",
+        "devkit.config.json": '{"strict": false}\n',
+        "src/app.py": "print('one')\n",
+        "src/deep/er/leaf.txt": "leaf\n",
+        "tool.sh": "#!/bin/sh\necho tool\n",
+    }
+    for name, text in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    (folder / "tool.sh").chmod(0o755)
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", "one")
+    (folder / "devkit.config.json").write_text('{"strict": true}\n')
+    git(folder, "commit", "-q", "-a", "-m", "two")
+    (folder / ".env").write_text("TOKEN=planted-in-workspace\n")
+    hook = folder / ".git" / "hooks" / "pre-commit"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text("#!/bin/sh\nexit 0\n")
+    hook.chmod(0o755)
+    if owner != ME:
+        give(folder, owner)
+    return folder
+
+
+def snapshot(folder: Path) -> dict[str, tuple[Any, ...]]:
+    """Return everything below a folder but Lockgate's own and git's index.
+
+    A file is (type and mode, owner, mtime, content), a link its target.
+    """
+    found: dict[str, tuple[Any, ...]] = {}
+    for base, folders, files in os.walk(folder):
+        if ".lockgate" in folders:
+            folders.remove(".lockgate")
+        for name in (*folders, *files):
+            path = Path(base, name)
+            key = os.fsencode(path.relative_to(folder)).decode("utf-8", "backslashreplace")
+            info = path.lstat()
+            if path.is_symlink():
+                found[key] = ("link", os.fsencode(path.readlink()), info.st_uid)
+            elif path.is_dir():
+                found[key] = (oct(info.st_mode), info.st_uid)
+            elif key != ".git/index":
+                found[key] = (oct(info.st_mode), info.st_uid, info.st_mtime_ns, path.read_bytes())
+    return found
+
+
+def wait_for(condition: Callable[[], object], what: str, seconds: float = WAIT_SECONDS) -> None:
+    """Wait for a condition, with a bound."""
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        time.sleep(0.02)
+
+
+async def eventually(
+    condition: Callable[[], object], what: str, seconds: float = WAIT_SECONDS
+) -> None:
+    """Wait for a condition without blocking the loop, with a bound."""
+    deadline = time.monotonic() + seconds
+    while not await asyncio.to_thread(condition):
+        assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
+        await asyncio.sleep(0.02)
+
+
+async def ended(work: Awaitable[Any]) -> BaseException:
+    """Return the exception that a piece of work ends with."""
+    try:
+        await asyncio.wait_for(asyncio.ensure_future(work), WAIT_SECONDS)
+    except BaseException as error:
+        return error
+    raise AssertionError("it ended well")
