@@ -188,7 +188,7 @@ class BlockingClient:
                 line.send(request)
                 return self._follow(line, source, on_output, on_ask)
             except KeyboardInterrupt:
-                self._cancel(line)
+                self._cancel(line, on_output)
                 raise
             except Unavailable:
                 self.close()
@@ -220,12 +220,15 @@ class BlockingClient:
                 case "cancelled":
                     raise Unavailable("the call was cancelled; nothing of it landed")
 
-    def _cancel(self, line: Line) -> None:
-        """Cancel the request and wait until the supervisor has ended it."""
+    def _cancel(self, line: Line, on_output: OnOutput | None) -> None:
+        """Cancel the request and wait until the supervisor has ended it; show its last output."""
         try:
             line.send({"id": self._number, "op": "cancel"})
             while line.waiting or select.select([line], [], [], CANCEL_SECONDS)[0]:
-                if line.receive().get("event") in ("result", "error", "cancelled"):
+                message = line.receive()
+                if message.get("event") == "output" and on_output is not None:
+                    on_output(str(message["stream"]), wire.unpack(message["data"]))
+                if message.get("event") in ("result", "error", "cancelled"):
                     return
             self.close()
         except Unavailable:

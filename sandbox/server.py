@@ -140,6 +140,8 @@ class Server:
         self._connections.add(task)
         try:
             await Connection(self, self._supervisor, reader, writer).serve()
+        except asyncio.CancelledError:
+            pass  # the server ends; asyncio would log it as an error
         finally:
             self._connections.discard(task)
             writer.close()

@@ -71,6 +71,9 @@ def run(
     if flags["yes"] and not terminal.person_present():
         terminal.say("`--yes` is a person's word and counts only at a terminal")
         return terminal.NOT_PERMITTED
+    if not _is_text(command):
+        terminal.say("the command is not UTF-8 text, so it cannot be judged")
+        return terminal.FAILED
     params: dict[str, Any] = {
         "command": command[0] if len(command) == 1 else shlex.join(command),
         "run_in_background": flags["background"],
@@ -193,15 +196,15 @@ def _say_kept_back(result: Mapping[str, Any], message: str) -> None:
         terminal.say(_opening("discarded", message))
         return
     call = result["id"]
-    way = f"`lockgate show {call}`, then `lockgate land {call}` or `lockgate discard {call}`"
-    terminal.say(f"{_opening('held', message)}; {way}")
+    way = f"; `lockgate show {call}`, then `lockgate land {call}` or `lockgate discard {call}`"
+    terminal.say(_opening("held", message) + ("" if "`lockgate show " in message else way))
 
 
 def _say_landed(result: Mapping[str, Any]) -> None:
     count = len(result["changes"])
-    noun = "change" if count == 1 else "changes"
+    what, them = ("1 change", "it") if count == 1 else (f"{count} changes", "them")
     note = f"{result['message']}; " if result.get("message") else ""
-    terminal.say(f"{note}landed {count} {noun}; `lockgate undo {result['id']}` takes them back")
+    terminal.say(f"{note}landed {what}; `lockgate undo {result['id']}` takes {them} back")
 
 
 def _opening(word: str, message: str) -> str:
@@ -224,6 +227,14 @@ def _status(result: Mapping[str, Any]) -> int:
         case "cancelled" if status is None:
             return terminal.INTERRUPTED
     return int(status) if status is not None else terminal.FAILED
+
+
+def _is_text(words: tuple[str, ...]) -> bool:
+    try:
+        "".join(words).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _environment(pairs: tuple[str, ...]) -> dict[str, str] | None:

@@ -97,8 +97,8 @@ def ask(question: str) -> bool:
     import termios
 
     for _ in range(TRIES):
-        click.echo(f"{question} [yes/no] ", nl=False, err=True)
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        click.echo(f"{question} [yes/no] ", nl=False, err=True)
         line = sys.stdin.readline()
         said = line.strip().lower()
         if said in YES:
