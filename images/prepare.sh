@@ -54,9 +54,10 @@ install_debian() {
     mkdir -p /etc/dpkg/dpkg.cfg.d
     echo force-unsafe-io >/etc/dpkg/dpkg.cfg.d/lockgate-unsafe-io
     export DEBIAN_FRONTEND=noninteractive
-    # shellcheck disable=SC2086  # a list of package names
-    apt-get -o Acquire::Retries=2 update &&
-        apt-get -o Acquire::Retries=2 install -y --no-install-recommends $1
+    # A network that swallows packets must not hold the build for long.
+    patience='-o Acquire::Retries=1 -o Acquire::http::Timeout=15 -o Acquire::https::Timeout=15'
+    # shellcheck disable=SC2086  # lists of words
+    apt-get $patience update && apt-get $patience install -y --no-install-recommends $1
     result=$?
     apt-get clean || true
     rm -rf /var/lib/apt/lists/* /var/cache/apt/*.bin /var/cache/debconf/*-old /var/log/* \

@@ -39,6 +39,9 @@ START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 """A stopped engine ends within this time, or is killed."""
 
+BRIDGE_PACKET = 1500
+"""Bytes of a packet on a bridge, if nobody says otherwise."""
+
 USAGE = "usage: python -m sandbox.bootstrap engine|images|clean|stop | program NAME PACKAGE"
 
 PACKAGES = ("docker.io", "iptables")
@@ -109,7 +112,7 @@ def _begin(place: Place, progress: Progress) -> None:
     clear_stale(place, progress)
     cgroups.ensure(progress)
     try:
-        return _spawn(place, place.command)
+        return _spawn(place, (*place.command, *_packet_size()))
     except Unavailable as error:
         if not re.search("iptables|nat table|bridge|network controller", str(error)):
             raise
@@ -176,6 +179,20 @@ def _spawn(place: Place, command: tuple[str, ...]) -> None:
         return None if code is None else f"ended with {code}"
 
     _wait(place, ended)
+
+
+def _packet_size() -> tuple[str, ...]:
+    """Return dockerd's option for a host whose way out takes smaller packets than a bridge's 1500.
+
+    Without it, what a build downloads through the engine's bridge may get stuck.
+    """
+    try:
+        rows = [line.split() for line in Path("/proc/net/route").read_text().splitlines()[1:]]
+        ways_out = [row[0] for row in rows if row[1] == "00000000"]
+        sizes = [int(Path(f"/sys/class/net/{name}/mtu").read_text()) for name in ways_out]
+    except (OSError, ValueError, IndexError):
+        return ()
+    return (f"--mtu={min(sizes)}",) if sizes and min(sizes) < BRIDGE_PACKET else ()
 
 
 def _wait(place: Place, ended: Callable[[], str | None]) -> None:

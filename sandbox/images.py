@@ -14,6 +14,7 @@ import importlib.util
 import io
 import json
 import os
+import re
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -302,8 +303,10 @@ def _build(
     arguments = {"BASE": base, **_proxies()}
     if role == "cell":
         arguments["TOOLS"] = tools
-    # An engine without a bridge of its own still has the host's network.
-    networks = (None, "host") if client.networks.list(names=["bridge"]) else ("host",)
+    # The engine's bridge may be missing or lead nowhere. A recipe over a base of ours may use the
+    # host's network instead; what comes with somebody else's image may not.
+    bridge = (None,) if client.networks.list(names=["bridge"]) else ()
+    networks = (*bridge, "host") if tools == "all" else (bridge or ("none",))
     for network in networks:
         messages = client.api.build(
             fileobj=_context(role, code),
@@ -319,9 +322,9 @@ def _build(
             network_mode=network,
         )
         problem = _follow(messages, progress)
-        if problem is None or "on network bridge" not in problem:
+        if problem is None or not re.search("on network bridge|not be installed", problem):
             break
-        progress.note(f"the engine's bridge does not work ({problem}): using the host's network")
+        progress.note(f"on the {network or 'bridge'} network: {problem}")
     if problem:
         raise ImageProblem(f"image `{tag}` cannot be built: {problem}")
     if client.images.get(tag).labels.get(LABEL_CODE) != labels[LABEL_CODE]:
@@ -337,8 +340,8 @@ def _follow(messages: Iterator[dict[str, object]], progress: Progress) -> str | 
                 progress.detail(line)
                 if _RECIPE_ERROR in line:
                     ours = line.split(_RECIPE_ERROR, 1)[1].removesuffix("\x1b[0m")
-            if "error" in message:
-                return ours or " ".join(str(message["error"]).split())
+            if failure := message.get("error") or message.get("message"):
+                return ours or " ".join(str(failure).split())
     except (docker.errors.APIError, OSError) as error:
         return _reason(error)
     return None
