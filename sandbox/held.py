@@ -30,7 +30,8 @@ class Held:
 
     async def undo(self, call_id: str, new_id: str) -> UndoResult:
         """Undo a landed call, as a landing of its own that can be undone in turn."""
-        entry = self._record.store.call(call_id)
+        store = self._record.store
+        entry = store.last_landed() if call_id == "last" else store.call(call_id)
         if not entry["landed"]:
             raise BadInput(f"call `{entry['id']}` has landed nothing that could be undone")
         if entry["undone_by"]:

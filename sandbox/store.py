@@ -165,6 +165,16 @@ class Store:
         identity = wanted if wanted in matches else next(iter(matches))
         return _shape(matches[identity], undone.get(identity))
 
+    def last_landed(self) -> dict[str, Any]:
+        """Return the newest call that landed and is not undone. Raises BadInput."""
+        undone: set[str] = set()
+        for record in self.records():
+            if record["event"] == "undone":
+                undone.add(record["undone"])
+            elif record.get("landed") and record["call"] not in undone:
+                return self.call(record["call"])
+        raise BadInput("no call has landed anything that could be undone")
+
     def _last_call(self) -> str:
         for record in self.records():
             if record["event"] == "decided":
