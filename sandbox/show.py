@@ -15,6 +15,8 @@ from typing import Any
 from sandbox.text import safe_block, safe_line
 
 SUBJECT_CHARS = 60
+FIELD = 13
+"""Width of a field's name."""
 CARD_LINES = 40
 """Lines of a command or a content that a card shows before it says how many more there are."""
 ACCESS = {"none": "nothing", "read": "nothing (reads only)", "write": "files of"}
@@ -48,7 +50,8 @@ def card(plan: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
 
 def _field(name: str, value: str) -> str:
     first, *rest = safe_block(value).split("\n")
-    return "\n".join([f"  {name:<11}{first}", *(f"  {'':<11}{line}" for line in rest)])
+    lines = [f"  {name:<{FIELD}}{first}", *(f"  {'':<{FIELD}}{line}" for line in rest)]
+    return "\n".join(lines)
 
 
 def _excerpt(text: str) -> str:
@@ -67,6 +70,36 @@ def _may_change(plan: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
     deletes = decision.get("named_deletions") or ()
     named = f", and delete {', '.join(deletes)}" if deletes else ""
     return f"{what} {plan.get('workspace')}{named}"
+
+
+def explanation(decision: Mapping[str, Any], rules: Sequence[str]) -> str:
+    """Return gate 1's answer with every layer, rule and right."""
+    rights = decision["rights"]
+    rows = [
+        ("verdict", f"{decision['verdict']} ({decision['tier']})"),
+        ("message", str(decision["message"])),
+        ("rules", ", ".join(rules) or "none"),
+    ]
+    for one in decision["layers"]:
+        rule = f" [{one['rule']}]" if one.get("rule") else ""
+        rows.append((str(one["layer"]), f"{one['verdict']}: {one['reason']}{rule}"))
+    for one in decision["matched_rules"]:
+        rows.append(
+            ("matched", f"{one['rule_name']}: {one['trigger_type']} {one['trigger_match']}")
+        )
+    demand = decision.get("enforcement")
+    if demand:
+        names = {
+            "check_id": "check",
+            "denied_path": "denied path",
+            "allowed_path": "allowed path",
+            "next_action_template": "next action",
+        }
+        rows.extend((name, str(demand[key])) for key, name in names.items() if demand.get(key))
+    rows.append(("rights", f"workspace {rights['workspace']}, network {rights['network']}"))
+    if decision["named_deletions"]:
+        rows.append(("deletes", ", ".join(decision["named_deletions"])))
+    return "\n".join(_field(*row) for row in rows)
 
 
 def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
@@ -105,7 +138,8 @@ def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
     return "\n".join(parts)
 
 
-REPLAY_COLUMNS = (("call", 46), ("verdict", 7), ("rule", 24), ("outcome", 12), ("changes", 28))
+REPLAY_COLUMNS = (("call", 46), ("verdict", 7), ("rule", 17), ("outcome", 14), ("changes", 28))
+WHY_CHARS = 140
 
 
 def replay_head() -> str:
@@ -132,8 +166,8 @@ def replay_row(outcome: Mapping[str, Any]) -> str:
     mark = "!" if outcome.get("expected") is False else " "
     lines = [f"{mark} {'  '.join(fitted)}  {outcome['ms']:>7.1f}"]
     lines.extend(f"    differs: {safe_line(one)}" for one in outcome.get("differences", ()))
-    if outcome["ending"] is None or outcome.get("differences"):
-        lines.append(f"    {safe_line(outcome['message'])}")
+    if outcome["ending"] != "ran" or outcome["judgement"] in ("hold", "discard"):
+        lines.append(f"    {_fit(safe_line(outcome['message']), WHY_CHARS).rstrip()}")
     return "\n".join(lines)
 
 

@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import click
 
 from sandbox.client import BlockingClient
 from sandbox.commands import terminal
+from sandbox.errors import BadInput
 from sandbox.start import connect
 from sandbox.text import safe, safe_block, safe_line
 
@@ -143,6 +144,8 @@ def show(call: str, part: str | None, **flags: bool) -> int:
 def undo(call: str, **flags: bool) -> int:
     """Put back what CALL changed, exactly; refused where a later change would be lost.
 
+    CALL is an id of `lockgate log`, a beginning of one, or `last`: the last call that landed.
+
     \b
     Examples:
       lockgate undo last
@@ -151,7 +154,7 @@ def undo(call: str, **flags: bool) -> int:
     from sandbox.show import changes
 
     with BlockingClient(terminal.dirs()) as client:
-        result = client.exchange("undo", {"call": _identity(call)})
+        result = client.exchange("undo", {"call": _identity(call, landed)})
     if flags["as_json"]:
         terminal.show_json(result)
         return 0
@@ -166,14 +169,16 @@ def undo(call: str, **flags: bool) -> int:
 @CONFIRM
 @JSON
 def land(call: str, **flags: bool) -> int:
-    """Land what gate 2 held of CALL. That is a person's decision: it needs a terminal.
+    """Land what gate 2 held of CALL (`last`: the last held one).
+
+    That is a person's decision: it needs a terminal.
 
     \b
     Examples:
       lockgate show last --diff
       lockgate land last
     """
-    found = _store().call(call)
+    found = _store().call(_identity(call, held))
     if not terminal.person_present():
         terminal.say("landing what was held is a person's decision and needs a terminal")
         return terminal.NOT_PERMITTED
@@ -191,13 +196,13 @@ def land(call: str, **flags: bool) -> int:
 @CALL
 @JSON
 def discard(call: str, **flags: bool) -> int:
-    """Throw away what gate 2 held of CALL.
+    """Throw away what gate 2 held of CALL (`last`: the last held one).
 
     \b
     Example:
       lockgate discard last
     """
-    return _settle("discard", _identity(call), as_json=flags["as_json"])
+    return _settle("discard", _identity(call, held), as_json=flags["as_json"])
 
 
 @click.command(short_help="End a background call and land its changes.")
@@ -211,7 +216,7 @@ def end(call: str, **flags: bool) -> int:
       lockgate run --background -- npm run dev
       lockgate end last
     """
-    return _settle("end", _identity(call), as_json=flags["as_json"])
+    return _settle("end", _identity(call, unfinished), as_json=flags["as_json"])
 
 
 def _settle(what: str, call: str, *, as_json: bool) -> int:
@@ -230,9 +235,29 @@ def _settle(what: str, call: str, *, as_json: bool) -> int:
     return 0
 
 
-def _identity(call: str) -> str:
-    """Return the whole id that a person means; one that only the supervisor knows stays."""
-    return str(_store().call(call)["id"])
+def landed(call: Mapping[str, Any]) -> bool:
+    """Whether a call has landed something that was not undone."""
+    return bool(call.get("landed")) and not call.get("undone_by")
+
+
+def held(call: Mapping[str, Any]) -> bool:
+    """Whether a call waits for a person to land or discard it."""
+    return call.get("judgement") == "hold" and not call.get("landed")
+
+
+def unfinished(call: Mapping[str, Any]) -> bool:
+    """Whether a call has no outcome yet."""
+    return call.get("ending") is None
+
+
+def _identity(call: str, fits: Callable[[Mapping[str, Any]], bool]) -> str:
+    """Return the whole id that a person means; `last` is the last call that fits."""
+    if call != "last":
+        return str(_store().call(call)["id"])
+    for one in _store().calls(limit=ALL):
+        if fits(one):
+            return str(one["id"])
+    raise BadInput(f"no call fits: none is {fits.__name__}")
 
 
 def _store() -> Any:

@@ -26,14 +26,16 @@ def stop(reason: str, **flags: bool) -> int:
       lockgate stop
       lockgate stop --reason "it deletes the wrong branch"
     """
-    from sandbox.endpoints import connect
     from sandbox.stop import Latch, stop_all
-    from sandbox.supervisor import engine_of
 
     dirs = terminal.dirs().create()
     Latch(dirs).set(reason)  # before anything that may take time or fail
+    from sandbox.endpoints import connect
+    from sandbox.engine import Engine
+    from sandbox.pool import state_label
+
     try:
-        engine = engine_of(connect(), dirs)
+        engine = Engine(connect(), state_label(dirs))
     except SandboxError:
         engine = None
     report = stop_all(dirs, engine, reason)
@@ -108,6 +110,21 @@ def verify(**flags: bool) -> int:
     else:
         terminal.show(f"{store.log}: {safe_line(wrong)}")
     return 0 if wrong is None else terminal.REFUSED
+
+
+@click.command(short_help="Say what this host enforces and what it does not.")
+@JSON
+def doctor(**flags: bool) -> int:
+    """Check each layer of enforcement on this host; the status is 1 when it is below the floor.
+
+    \b
+    Examples:
+      lockgate doctor
+      lockgate doctor --json
+    """
+    from sandbox.doctor import main
+
+    return main(["--json"] if flags["as_json"] else [])
 
 
 @click.group(short_help="Build and list the images of cells.")
