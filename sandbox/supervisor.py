@@ -376,6 +376,7 @@ class Supervisor:
         return await (await self._held()).discard(call_id)
 
     async def _held(self) -> Held:
+        await self._record.flush()  # a call that has just ended must be found
         return Held(self._record, await self._connected(), self._workspaces)
 
     async def stop(self, reason: str) -> StopReport:
