@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tree_sitter import Node
 
 from policy.facts import How
-from policy.marks import HOLE, NUM, exact, shown, unknown
+from policy.marks import HOLE, NUM, exact, globbed, shown, unknown
 from policy.model import Tier
 from policy.paths import absolute
 from policy.printf import echo, formatted
@@ -205,6 +205,7 @@ def _mapfile(shell: Shell, call: Call) -> str:
 
 
 def _printf(shell: Shell, call: Call) -> str:
+    _matched(shell, call.args)
     words = list(call.args)
     name = ""
     if words and words[0].startswith("-v"):
@@ -223,7 +224,23 @@ def _printf(shell: Shell, call: Call) -> str:
     return text
 
 
+def _matched(shell: Shell, words: tuple[str, ...]) -> None:
+    """Record the directories that globs list."""
+    for word in words:
+        if globbed(word) and "/" in word:
+            shell.touch(How.LIST, word, program="glob")
+
+
+def _completion(shell: Shell, call: Call) -> str:
+    for flag, value in zip(call.args, call.args[1:], strict=False):
+        if flag in ("-C", "-W"):
+            shell.find(Tier.DANGER, "runs-text", f"`{call.name} {flag}` runs a text")
+            shell.run_text(value)
+    return HOLE
+
+
 def _echo(shell: Shell, call: Call) -> str:
+    _matched(shell, call.args)
     return echo(call.args)
 
 
@@ -371,6 +388,7 @@ BUILTINS: dict[str, Builtin] = {
     "trap": _trap, "alias": _alias, "hash": _hash, "enable": _enable,
     "test": _test, "[": _test, "let": _let, "pwd": _pwd, "type": _type,
     "jobs": _jobs, "times": _jobs, "exec": _exec, "command": _command, "builtin": _command,
+    "complete": _completion, "compgen": _completion,
     "umask": _umask, "history": _history, "fc": _history,
 }  # fmt: skip
 QUIET = frozenset(

@@ -40,6 +40,8 @@ _BIN = re.compile(
 _TOOLS = re.compile(r".*/(?:node_modules/\.bin|\.?venv/bin|env/bin|\.tox/[^/]+/bin)/([^/]+)")
 _VERSION = re.compile(r"(?<=[a-z])-?\d+(?:\.\d+)*$")
 _MOST_SCANNED = 64 * 1024
+_QUOTES = re.compile(r"""\\\n|['"\\]""")
+_BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
 _HOW = {
     Use.READ: How.READ,
     Use.SEARCH: How.SEARCH,
@@ -123,6 +125,7 @@ class Catalog:
                 "unknown-program",
                 f"`{call.name}` is not a program that the policy knows",
             )
+            self.launched(shell, call)
             return NET if call.stdin is not None and NET in call.stdin else HOLE
         shell.facts.programs[
             entry.programs[0] if call.name not in entry.programs else call.name
@@ -313,18 +316,24 @@ class Catalog:
         if odd:
             shell.find(Tier.DANGER, "environment", "`PATH`: names of programs get another meaning")
 
+    def launched(self, shell: Shell, call: Call) -> None:
+        """Look at what an unknown program may start: words that stand there as a command."""
+        for at, word in enumerate(call.args):
+            entry = self.entries.get(word.rsplit("/", 1)[-1])
+            if entry is not None and entry.handler in _LAUNCHED:
+                shell.call(Call((word, *call.args[at + 1 :]), call.stdin, call.env, plain=False))
+                return
+
     def scan(self, shell: Shell, text: str) -> None:
         """Record what can be seen in a text that cannot be read with certainty."""
-        plain = re.sub(
-            r"""\\\n|['"\\]""",
-            "",
-            shown(text[:_MOST_SCANNED]).replace("${IFS}", " ").replace("$IFS", " "),
-        )
+        known = shown(text[:_MOST_SCANNED]).replace("${IFS}", " ").replace("$IFS", " ")
+        plain = _BRACES.sub(lambda found: found[1].replace(",", " "), _QUOTES.sub("", known))
         for wanted, one in self.patterns.get("opaque", ()):
             if wanted.search(plain):
                 shell.find(one.tier, one.id, one.because)
 
 
+_LAUNCHED = frozenset(("rm", "shell", "privilege", "wrapper", "env", "xargs"))
 _TRUSTED_FOLDER = re.compile(
     r"^/(?:usr/(?:local/)?)?s?bin$|^/opt/[\w/.-]*bin$|/(?:node_modules/\.bin|\.?venv/bin)$"
     r"|^/(?:home/[^/]+|root)/\.(?:local|cargo|nvm|pyenv|rbenv|bun|deno)/[\w/.-]*(?:bin|shims)$|^/snap/bin$"

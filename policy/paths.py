@@ -102,6 +102,8 @@ def where(path: str, context: Context) -> Where:
     if any(below(path, one) for one in _TEMPORARY):
         return Where.TEMPORARY
     parts = path.split("/")
+    if path == "/":
+        return Where.SYSTEM
     if parts[1] in ("home", "Users") or (parts[1] == "root"):
         return _home(path, parts, context.home)
     if below(path, context.home):
@@ -137,4 +139,4 @@ def fits(word: str, wanted: str) -> Fit:
         return Fit.NO  # a glob does not match a leading dot
     if not pattern(word).fullmatch(wanted):
         return Fit.NO
-    return Fit.SURE if weight(word) * 2 >= len(wanted) else Fit.MAYBE
+    return Fit.SURE if weight(word) * 3 >= len(wanted) else Fit.MAYBE

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from policy.facts import DELETES, READS, WRITES, How, Touch
-from policy.marks import globbed, shown, unknown
+from policy.marks import globbed, shown, unknown, weight
 from policy.model import Context, Frozen, LayerAnswer, Verdict
 from policy.paths import Fit, Where, below, canonical, fits, where
 
@@ -63,6 +63,7 @@ class Places(Frozen):
         home = _home_rest(path, context)
         if home is not None and any(below("/" + home, "/" + one) for one in self.agent_home):
             return None
+        guessed: LayerAnswer | None = None
         for part in parts:
             if not part:
                 continue
@@ -73,10 +74,13 @@ class Places(Frozen):
                         Verdict.DENY, "secrets", touch, "keys and credentials are never touched"
                     )
             elif (found := self._guessed(part)) is not None:
-                verdict = Verdict.DENY if found is Fit.SURE else Verdict.ASK
-                if verdict is Verdict.DENY or touch.how not in _LOOKS:
+                if found is Fit.SURE:
                     return _say(
-                        verdict, "secrets", touch, "it can be a path of keys or credentials"
+                        Verdict.DENY, "secrets", touch, "it can be a path of keys or credentials"
+                    )
+                if touch.how not in _LOOKS:
+                    guessed = _say(
+                        Verdict.ASK, "secrets", touch, "it can be a path of keys or credentials"
                     )
         if any(below(path, one) for one in self.secret_absolute):
             return _say(Verdict.DENY, "secrets", touch, "keys and credentials are never touched")
@@ -102,7 +106,7 @@ class Places(Frozen):
                         touch,
                         "settings and tokens of the user are never touched",
                     )
-        return self._environment(touch, parts[-1])
+        return self._environment(touch, parts[-1]) or guessed
 
     def _guessed(self, part: str) -> Fit | None:
         best: Fit | None = None
@@ -123,8 +127,8 @@ class Places(Frozen):
                 plain.startswith(wanted + ".")
                 and not plain.rsplit(".", 1)[-1].startswith(self.environment_templates)
             )
-            if not plain and name and fits(name, wanted) is Fit.SURE:
-                secret = True
+            fit = fits(name, wanted) if not plain and name else Fit.NO
+            secret = secret or fit is Fit.SURE
             if secret:
                 verdict = (
                     Verdict.DENY if touch.how in READS or touch.how is How.MOVE else Verdict.ASK
@@ -135,6 +139,8 @@ class Places(Frozen):
                     touch,
                     "environment files hold secrets; use a template of it",
                 )
+            if fit is Fit.MAYBE and not unknown(name) and weight(name):
+                return _say(Verdict.ASK, "secrets", touch, "environment files can be among these")
         if plain in self.asked_files or plain.endswith(self.asked_endings):
             return _say(Verdict.ASK, "secrets", touch, "the name is one of keys or credentials")
         return None
@@ -154,7 +160,7 @@ class Places(Frozen):
             return _say(Verdict.ASK, "workspace", touch, "it is the workspace itself")
         names = tuple(relative.split("/")) if relative else ()
         for wanted in self._asked:
-            if _contains(names, wanted):
+            if _contains(names, wanted) or _ancestor(names, wanted):
                 return _say(
                     Verdict.ASK,
                     "executed-files",
@@ -169,6 +175,18 @@ def _vague(path: str, context: Context) -> bool:
     root = next((one.path for one in context.workspaces if below(path, one.path)), "")
     first = path[len(root) :].lstrip("/").split("/")
     return unknown(first[0][:1]) or (len(first) > 1 and any(unknown(one[:1]) for one in first[1:]))
+
+
+def _ancestor(names: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    """Return whether the last names are the folder in which `wanted` lies."""
+    return any(
+        len(names) >= size
+        and all(
+            fits(one, other) is Fit.SURE
+            for one, other in zip(names[-size:], wanted[:size], strict=True)
+        )
+        for size in range(1, len(wanted))
+    )
 
 
 def _contains(names: tuple[str, ...], wanted: tuple[str, ...]) -> bool:

@@ -125,7 +125,7 @@ def write(shell: Shell, plan: Plan, out: str, *, empty: bool) -> str:
     for path, _appends in plan.others:
         _put(shell, path, HOLE, appends=True)
     for path, appends in plan.outputs:
-        _put(shell, path, out, appends=appends, empties=empty)
+        _put(shell, path, out, appends=appends, empties=empty or out == "")
     return "" if plan.outputs else out
 
 

@@ -292,7 +292,7 @@ class Shell:
                 if name in self.state.aliases:
                     self.run_text(" ".join((self.state.aliases[name], *call.words[1:])), call.stdin)
                 body = self.state.functions.get(name)
-                if body is not None and self.calling.count(name) < 2:
+                if body is not None:
                     return self._function(name, body, call)
             return self.catalog.run(self, call)
         finally:
@@ -306,6 +306,9 @@ class Shell:
             redirects.write(self, plan, HOLE, empty=False)
 
     def _function(self, name: str, body: Node, call: Call) -> str:
+        if self.calling.count(name) > 1:
+            self.find(Tier.DANGER, "resources", f"the function `{name}` calls itself")
+            return HOLE
         kept = self.state.args
         self.state.args = list(call.args)
         self.calling.append(name)

@@ -10,6 +10,7 @@ from policy.commands import Catalog
 from policy.facts import How
 from policy.marks import HOLE
 from policy.options import parse
+from policy.programs import literal_code
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -17,7 +18,6 @@ _COMMANDS = (
     "-c",
     "--cmd",
     "-S",
-    "-s",
     "-u",
     "-U",
     "-i",
@@ -35,15 +35,15 @@ _COMMANDS = (
     "--load",
     "-p",
 )
-_BANG = re.compile(r"(?:^|\|)\s*(?:silent!?\s*)?(?:\d*,?[\d$]*|%)?(?:r(?:ead)?\s*)?!\s*(.+)")
+_BANG = re.compile(r"(?:^|\|)[\s:]*(?:silent!?\s*)?(?:\d*,?[\d$]*|%)?(?:r(?:ead)?\s*)?!\s*(.+)")
 _SYSTEM = re.compile(
     r"(?:system|systemlist|shell-command|call-process|termopen|jobstart)\s*\(?\s*['\"]([^'\"]*)['\"]"
 )
 _FILE = re.compile(
-    r"(?:^|\|)\s*(?:silent!?\s*)?[%\d,$]*(?:w|wq|x|sav|saveas|write|up|update)!?\s+(?:>>\s*)?([^|!\s]\S*)"
+    r"(?:^|\|)[\s:]*(?:silent!?\s*)?[%\d,$]*(?:w|wq|x|sav|saveas|write|up|update)!?\s+(?:>>\s*)?([^|!\s]\S*)"
 )
 _READ = re.compile(
-    r"(?:^|\|)\s*(?:silent!?\s*)?[%\d,$]*(?:r|e|read|edit|sp|tabe|source|so)!?\s+([^|!\s]\S*)"
+    r"(?:^|\|)[\s:]*(?:silent!?\s*)?[%\d,$]*(?:r|e|read|edit|sp|tabe|source|so)!?\s+([^|!\s]\S*)"
 )
 
 
@@ -63,6 +63,9 @@ def _editor(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             shell.touch(How.READ, path, program=call.name)
             if call.name not in ("view",):
                 catalog.use(shell, Use.WRITE, path, call)
+    if call.name == "emacs":
+        for text in texts:
+            literal_code.read(catalog, shell, "other", text, call)
     for text in texts:
         for found in _BANG.finditer(text):
             shell.run_text(found[1])

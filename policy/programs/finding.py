@@ -60,7 +60,11 @@ def _find(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 
 
 def _results(starts: list[str], named: list[str], words: list[str]) -> list[str]:
-    globs = [one.replace("*", STAR).replace("?", ONE) for one in named if "/" not in one]
+    active = [one.replace("*", STAR).replace("?", ONE) for one in named]
+    globs = [one for one in active if "/" not in one]
+    paths = [one.lstrip(STAR + "/") for one in active if "/" in one]
+    if paths and not globs:
+        return [f"{start.rstrip('/')}/{one}" for start in starts for one in paths][:8]
     if not globs:
         if "-maxdepth" in words and words[
             words.index("-maxdepth") + 1 : words.index("-maxdepth") + 2

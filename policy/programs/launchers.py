@@ -85,6 +85,9 @@ def _launcher(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
         for path in parse(call.args, ("-u",)).operands:
             if path != "-":
                 shell.touch(How.RUN, path)
+        if name == "crontab" and call.stdin is not None:
+            for line in call.stdin.split("\n"):
+                shell.run_text(re.sub(r"^\s*(?:@\w+|(?:\S+\s+){5})\s*", "", line))
         if name == "crontab" and "-r" in call.args:
             shell.find(Tier.DANGER, "delete", "`crontab -r` deletes the table")
         return HOLE
@@ -97,11 +100,12 @@ def _launcher(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
     if name in ("chroot", "gosu", "su-exec", "su"):
         words = words[1:]
     if name in ("tmux", "screen"):
-        known = next(
-            (at for at, one in enumerate(words) if " " in one or (at and catalog.lookup(one))), None
-        )
-        if known is not None:
-            shell.run_text(" ".join(words[known:]))
+        for at, word in enumerate(call.args):
+            if " " in word:
+                shell.run_text(word)
+            elif catalog.lookup(word) is not None:
+                shell.call(call.only(call.args[at:]))
+                break
         return HOLE
     return shell.call(call.only(tuple(words))) if words else HOLE
 

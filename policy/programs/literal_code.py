@@ -54,6 +54,10 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
             shell.facts.network |= rule.network
             rest = plain[found.end() : found.end() + _MOST_ARGS]
             values = _bare(rest) if language == "tcl" else list(_arguments(rest, names))
+            if language == "tcl" and rule.args[:1] == (Use.SHELL,):
+                values = [re.split(r"[\n\]}]", rest, maxsplit=1)[0]]
+            elif rule.args[:1] in ((Use.SHELL,), (Use.PROGRAM,)):
+                values = [" ".join(one for one in values if one != HOLE) or HOLE]
             for at, use in enumerate(rule.args):
                 value = values[at] if at < len(values) else HOLE
                 _use(catalog, shell, use, value, call)

@@ -16,8 +16,8 @@ from policy.shell_state import Call
 _VALUED = ("-W", "-X", "--check-hash-based-pycs", "-Q")
 _MODULES = frozenset(
     ("pytest", "pip", "ruff", "mypy", "black", "isort", "flake8", "pylint", "coverage", "tox", "nox",
-     "pre_commit", "playwright", "behave", "robot", "poetry", "hatch", "uv", "pipx", "bandit", "build",
-     "twine", "sphinx", "mkdocs", "alembic", "flask", "uvicorn", "gunicorn", "celery", "pyright")
+     "pre_commit", "sandbox.cli", "playwright", "behave", "robot", "poetry", "hatch", "uv", "pipx", "bandit",
+     "sphinx", "mkdocs", "alembic", "flask", "uvicorn", "gunicorn", "celery", "pyright")
 )  # fmt: skip
 _PLAIN = frozenset(
     ("unittest", "doctest", "compileall", "py_compile", "venv", "virtualenv", "ensurepip", "dis", "ast",
@@ -93,7 +93,11 @@ def governed(shell: Shell, word: str) -> None:
 
 def _module(catalog: Catalog, shell: Shell, call: Call, name: str, words: list[str]) -> str:
     if name in _MODULES:
-        program = {"pre_commit": "pre-commit", "sphinx": "sphinx-build"}.get(name, name)
+        program = {
+            "pre_commit": "pre-commit",
+            "sphinx": "sphinx-build",
+            "sandbox.cli": "lockgate",
+        }.get(name, name)
         return shell.call(Call((program, *words), call.stdin, call.env, plain=False))
     if name in ("cProfile", "profile", "trace"):
         parsed = parse(

@@ -131,6 +131,8 @@ class Code(ast.NodeVisitor):
                 return self._item(inner, key)
             case ast.Attribute(attr="parent", value=inner):
                 return self.value(inner).rpartition("/")[0] or "."
+            case ast.Attribute(value=inner) if NET in self.value(inner):
+                return NET
             case ast.NamedExpr(value=inner) | ast.Await(value=inner) | ast.Starred(value=inner):
                 return self.value(inner)
             case ast.IfExp(body=body):
@@ -225,14 +227,16 @@ class Code(ast.NodeVisitor):
                 return clean(bytes.fromhex(args[0]).decode("utf-8", "replace"))
             except ValueError:
                 return HOLE
-        if name == "open" and args:
-            return HOLE
+        if _NETWORK.match(name):
+            return NET
         if isinstance(node.func, ast.Attribute):
             return self._method(node.func, node, args)
         return HOLE
 
     def _method(self, func: ast.Attribute, node: ast.Call, args: list[str]) -> str:
         base = self.value(func.value)
+        if NET in base:
+            return NET
         match func.attr:
             case "joinpath":
                 return self._join([base, *args])
@@ -308,6 +312,36 @@ class Code(ast.NodeVisitor):
                 self.visit(one)
         for one in node.orelse:
             self.visit(one)
+
+    def _comprehended(
+        self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, elements: list[ast.expr]
+    ) -> None:
+        for one in node.generators:
+            self.visit(one.iter)
+            items = self._items(one.iter)
+            elements = [*elements, *one.ifs]
+            if isinstance(one.target, ast.Name):
+                self._names[one.target.id] = HOLE
+                for item in items[:16] if items else []:
+                    self._names[one.target.id] = item
+                    for element in elements:
+                        self.visit(element)
+                if items:
+                    return
+        for element in elements:
+            self.visit(element)
+
+    def visit_ListComp(self, node: ast.ListComp) -> None:
+        """Follow a comprehension item by item."""
+        self._comprehended(node, [node.elt])
+
+    def visit_SetComp(self, node: ast.SetComp) -> None:
+        """Follow a comprehension item by item."""
+        self._comprehended(node, [node.elt])
+
+    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
+        """Follow a comprehension item by item."""
+        self._comprehended(node, [node.elt])
 
     def _bind(self, target: ast.expr, value: ast.expr) -> None:
         if isinstance(target, ast.Tuple | ast.List) and isinstance(value, ast.Tuple | ast.List):

@@ -73,6 +73,20 @@ def _firewall(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
     return HOLE
 
 
+_SHOWS = re.compile(
+    r"^(?:status|list|show|query|verbose|numbered|--state|--list\S*|-l|-s|-L|get\S*|dump|info|/query)$",
+    re.IGNORECASE,
+)
+
+
+def _protection(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    if call.args and _SHOWS.match(call.args[0]) or call.name == "aa-status":
+        shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    else:
+        shell.find(Tier.FORBIDDEN, entry.rule, f"`{call.name}` changes a protection of the machine")
+    return HOLE
+
+
 def _keys(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     name = call.name
     words = [one for one in call.args if not one.startswith("-")]
@@ -249,6 +263,7 @@ def _lockgate(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
 READERS = {
     "services": _services,
     "firewall": _firewall,
+    "protection": _protection,
     "keys": _keys,
     "debugger": _debugger,
     "lockgate": _lockgate,

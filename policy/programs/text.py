@@ -42,6 +42,18 @@ def _cat(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return _inputs(shell, call, parsed.operands)
 
 
+def _pager(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = _parsed(catalog, shell, call, entry)
+    for word in parsed.operands:
+        if word.startswith("+"):
+            if "!" in word:
+                shell.find(Tier.DANGER, "runs-text", f"`{call.name} +` runs a command")
+                shell.run_text(word.partition("!")[2])
+        else:
+            shell.touch(How.READ, word, program=call.name)
+    return _inputs(shell, call, [])
+
+
 def _head(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = _parsed(catalog, shell, call, entry)
     if call.name == "tail" or not parsed.has("-c", "--bytes", "-n", "--lines"):
@@ -405,6 +417,7 @@ def _awk_program(
 READERS = {
     "cat": _cat,
     "head": _head,
+    "pager": _pager,
     "filter": _filter,
     "xxd": _xxd,
     "base64": _base64,

@@ -93,8 +93,7 @@ def _wrapper(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str
     if not words:
         return ""
     if name in ("time", "coproc"):
-        if words[0] in ("{", "(") or words[0].endswith("{"):
-            shell.find(Tier.DANGER, "opaque", "a coprocess cannot be read with certainty")
+        if name == "coproc":
             catalog.scan(shell, " ".join(words))
         return shell.call(Call(tuple(words), call.stdin, call.env))
     return shell.call(call.only(tuple(words)))
@@ -245,36 +244,25 @@ def _flock(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return shell.call(call.only(tuple(rest))) if rest else ""
 
 
+_SCRIPT = (
+    "-c", "--command", "-t", "-I", "-O", "-B", "-T", "-m", "-o", "-E",
+    "--log-out", "--log-in", "--log-io", "--log-timing",
+)  # fmt: skip
+
+
 def _script(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    parsed = parse(
-        call.args,
-        (
-            "-c",
-            "--command",
-            "-t",
-            "-I",
-            "-O",
-            "-B",
-            "-T",
-            "-m",
-            "-o",
-            "-E",
-            "--log-out",
-            "--log-in",
-            "--log-io",
-            "--log-timing",
-        ),
-    )
+    parsed = parse(call.args, _SCRIPT, in_order=True)
+    if any(one.startswith("-") for one in parsed.operands[1:2]):
+        parsed = parse(call.args, _SCRIPT)
     shell.find(entry.tier, entry.rule, f"`script`: {entry.because}")
-    for path in (
-        *parsed.values("-I", "-O", "-B", "-T", "--log-out", "--log-io", "--log-in"),
-        *(parsed.operands[:1] or ["typescript"]),
-    ):
+    logs = parsed.values("-I", "-O", "-B", "-T", "--log-out", "--log-io", "--log-in")
+    for path in (*logs, *(parsed.operands[:1] or ["typescript"])):
         catalog.use(shell, Use.WRITE, path, call)
-    out = "".join(shell.run_text(one) for one in parsed.values("-c", "--command"))
+    texts = parsed.values("-c", "--command")
+    out = "".join(shell.run_text(one) for one in texts)
     if len(parsed.operands) > 1:
         out += shell.call(call.only(tuple(parsed.operands[1:])))
-    if not parsed.has("-c", "--command") and len(parsed.operands) < 2:
+    elif not texts:
         out += shell.run_text(call.stdin if call.stdin is not None else HOLE)
     return out
 
