@@ -52,27 +52,44 @@ class Runner:
 
     # Whole runs. Each gives the identities at every operation's path, as they are right after it.
 
-    def forward(self, expected: Sequence[Identity | None], start: int = 0) -> Identities:
-        """Do what is left from operation `start`. Raises Conflict with all of it reversed."""
+    def forward(
+        self, expected: Sequence[Identity | None], resumed: int | None = None
+    ) -> Identities:
+        """Do all operations. Raises Conflict with all of them reversed.
+
+        `resumed` is how many stand already, after a crash (see `progress`).
+        """
+        start = resumed or 0
         now = [self._at(op.path) if n < start else None for n, op in enumerate(self._ops)]
         for position in range(start, len(self._ops)):
             self._step(f"do {position}")
+            op = self._ops[position]
+            unsure = resumed is not None and op.action == META
             try:
-                now[position] = self._do(self._ops[position], expected[position])
+                now[position] = self._do(op, None if unsure else expected[position])
             except (Conflict, OSError) as error:
-                raise self._gave_up(error, self._revert(position)) from None
+                # Settings come last: whether a crash came before or after one cannot be seen.
+                done = len(self._ops) if unsure else position
+                raise self._gave_up(error, self._revert(done)) from None
         return now
 
-    def backward(self, expected: Sequence[Identity | None], count: int | None = None) -> Identities:
-        """Take back the first `count` operations. Raises Conflict with all of it done again."""
-        count = len(self._ops) if count is None else count
+    def backward(
+        self, expected: Sequence[Identity | None], resumed: int | None = None
+    ) -> Identities:
+        """Take all operations back. Raises Conflict with all of them done again."""
+        count = len(self._ops) if resumed is None else resumed
+        if all(op.action == META for op in self._ops[count:]):
+            count = len(self._ops)
         now = [self._at(op.path) if n >= count else None for n, op in enumerate(self._ops)]
         for position in range(count - 1, -1, -1):
             self._step(f"undo {position}")
+            op = self._ops[position]
+            unsure = resumed is not None and op.action == META
             try:
-                now[position] = self._undo(self._ops[position], expected[position])
+                now[position] = self._undo(op, None if unsure else expected[position])
             except (Conflict, OSError) as error:
-                raise self._gave_up(error, self._redo(position + 1)) from None
+                again = 0 if unsure else position + 1
+                raise self._gave_up(error, self._redo(again, from_meta=unsure)) from None
         return now
 
     def _revert(self, count: int) -> list[str]:
@@ -81,18 +98,20 @@ class Runner:
             self._step(f"revert {position}")
             op = self._ops[position]
             try:
-                self._undo(op, loosely(op.old if op.action == META else op.identity))
+                self._undo(op, None if op.action == META else loosely(op.identity))
             except (Conflict, OSError):
                 failed.append(op.path)
         return failed
 
-    def _redo(self, start: int) -> list[str]:
+    def _redo(self, start: int, *, from_meta: bool) -> list[str]:
         failed = []
         for position in range(start, len(self._ops)):
             self._step(f"redo {position}")
             op = self._ops[position]
+            if from_meta and op.action != META:
+                continue
             try:
-                self._do(op, loosely(first_expected(op)))
+                self._do(op, None if op.action == META else loosely(first_expected(op)))
             except (Conflict, OSError):
                 failed.append(op.path)
         return failed
@@ -209,12 +228,15 @@ class Runner:
     def _set(
         self, op: Op, expected: Identity | None, old: list[Any] | None, new: list[Any] | None
     ) -> Identity:
+        """Set attributes in place. Without an expected identity they may be old, new or between."""
         assert old is not None
         assert new is not None
         if op.path == ".":
             return self._set_open(op, self._root, expected, old, new)
         with self._parent(op.path) as (directory, name):
             found = self._expect(op, directory, name, expected)
+            if op.old is None or (found[0], found[4]) != (op.old[0], op.old[4]):
+                raise Conflict(op.path)
             if found[4] == stat.S_IFLNK:
                 os.chown(name, new[1], new[2], dir_fd=directory, follow_symlinks=False)
                 times = (new[3], new[3])
@@ -231,9 +253,11 @@ class Runner:
     ) -> Identity:
         status = os.fstat(descriptor)
         present = [stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid]
-        if expected is not None and not matches(fs.identity(status), expected):
-            raise Conflict(op.path)
-        if expected is not None and present not in (old[:3], new[:3]):
+        if expected is None:
+            known = all(value in (old[n], new[n]) for n, value in enumerate(present))
+        else:
+            known = present == old[:3] and matches(fs.identity(status), expected)
+        if not known or (op.old is not None and status.st_ino != op.old[0]):
             raise Conflict(op.path)
         if new[1:3] != present[1:]:
             os.fchown(descriptor, new[1], new[2])

@@ -94,6 +94,7 @@ def land(
         return Landing("conflict", call, tuple(walked.conflicts), message=_CONFLICT)
     if walked.empty:
         return Landing("nothing", call, left_out=tuple(walked.left_out))
+    _check_paths(walked)
     with _locked(root) as vault:
         _finish_all(vault, fault)
         folder = vault.start(call)
@@ -268,12 +269,10 @@ def _staged(folder: int, walked: Walk, *, durable: bool, fault: Fault | None) ->
     """Stage all new content and return the operations in their order."""
     stage = Stage(folder, walked.owners)
     for number, put in enumerate(walked.puts):
-        _own_path(put.path)
         if put.source is None:
             _say(fault, f"stage n{number}")
             stage.place(put.node, f"n{number}")
     for number, swap in enumerate(walked.swaps):
-        _own_path(swap.path)
         _say(fault, f"stage s{number}")
         stage.place(swap.node, f"s{number}")
     if durable:
@@ -284,7 +283,6 @@ def _staged(folder: int, walked: Walk, *, durable: bool, fault: Fault | None) ->
     slots: dict[str, tuple[str, Identity]] = {}
     takes = sorted(walked.takes, key=lambda take: take.path.count("/"), reverse=True)
     for number, take in enumerate(takes):
-        _own_path(take.path)
         slot = f"o{number}"
         slots[take.path] = (slot, take.identity)
         place = places.get(take.path) if take.moved else None
@@ -302,16 +300,18 @@ def _staged(folder: int, walked: Walk, *, durable: bool, fault: Fault | None) ->
         identity, _ = _staged_identity(folder, f"s{number}")
         ops.append(Op(SWAP, swap.path, f"s{number}", identity, swap.identity))
     for meta in walked.metas:
-        _own_path(meta.path)
         path = meta.path or "."
         ops.append(Op(META, path, old=meta.identity, before=meta.before, after=meta.after))
     return ops
 
 
-def _own_path(path: str) -> None:
-    # P12: whatever gate 2 said, a landing never reaches into its own records.
-    if path.split("/", 1)[0].casefold() == NAME:
-        raise LandingError(f"`{NAME}` is not changed by landings")
+def _check_paths(walked: Walk) -> None:
+    # P12: whatever gate 2 said, a landing never reaches into the records.
+    paths = [take.path for take in walked.takes] + [put.path for put in walked.puts]
+    paths += [swap.path for swap in walked.swaps] + [meta.path for meta in walked.metas]
+    for path in paths:
+        if path.split("/", 1)[0].casefold() == NAME:
+            raise LandingError(f"`{NAME}` is not changed by landings")
 
 
 def _staged_identity(folder: int, slot: str) -> tuple[Identity, Inner | None]:
@@ -388,7 +388,7 @@ def _finish(vault: Vault, name: str, fault: Fault | None) -> Landing:
             expected = before or [first_expected(op) for op in ops]
             try:
                 if last.back:
-                    now = runner.backward(expected, max(stands, _moves(ops, stands)))
+                    now = runner.backward(expected, stands)
                 else:
                     now = runner.forward(expected, stands)
             except (OSError, Conflict) as error:
@@ -402,11 +402,6 @@ def _finish(vault: Vault, name: str, fault: Fault | None) -> Landing:
         return Landing("undone" if last.back else "landed", last.call)
     finally:
         os.close(folder)
-
-
-def _moves(ops: list[Op], stands: int) -> int:
-    """Settings in place come last and leave no trace: count them as standing if all else does."""
-    return len(ops) if all(op.action == META for op in ops[stands:]) else stands
 
 
 def _now(root: int, ops: list[Op]) -> Identities:

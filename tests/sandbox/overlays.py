@@ -120,7 +120,7 @@ class Overlay:
     def unfinished(self) -> list[str]:
         """Return the landings that did not come to their end."""
         folder = self.lower / ".lockgate" / "landing"
-        return sorted(os.listdir(folder)) if folder.exists() else []
+        return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
 
 
 def tree(root: Path) -> Tree:
@@ -130,19 +130,19 @@ def tree(root: Path) -> Tree:
         if folder == str(root) and ".lockgate" in folders:
             folders.remove(".lockgate")
         for name in folders + files:
-            path = os.path.join(folder, name)
-            found[os.path.relpath(path, root)] = _facts(path)
+            path = Path(folder, name)
+            found[str(path.relative_to(root))] = _facts(path)
     return found
 
 
-def _facts(path: str) -> tuple[object, ...]:
-    status = os.lstat(path)
+def _facts(path: Path) -> tuple[object, ...]:
+    status = path.lstat()
     content: object = None
     mtime = None if stat.S_ISDIR(status.st_mode) else status.st_mtime_ns
     if stat.S_ISLNK(status.st_mode):
-        content = os.readlink(path)
+        content = str(path.readlink())
     elif stat.S_ISREG(status.st_mode):
-        content = Path(path).read_bytes()
+        content = path.read_bytes()
     names = [n for n in os.listxattr(path, follow_symlinks=False) if n.startswith("user.")]
     attributes = {n: os.getxattr(path, n, follow_symlinks=False) for n in names}
     return status.st_mode, status.st_uid, status.st_gid, content, mtime, attributes

@@ -162,7 +162,10 @@ CASES = {
         "rm -r big; echo x >big",
         ["created big", "deleted big", "deleted big/1", "deleted big/2"],
     ),
-    "a file becomes a folder": ("rm a; mkdir a; echo x >a/x", ["created a", "deleted a", "created a/x"]),
+    "a file becomes a folder": (
+        "rm a; mkdir a; echo x >a/x",
+        ["created a", "deleted a", "created a/x"],
+    ),
     "a folder becomes a link": (
         "rm -r big; ln -s d big",
         ["created big", "deleted big", "deleted big/1", "deleted big/2"],
@@ -313,7 +316,7 @@ def test_sparse_files_are_compared_without_reading_holes(overlay: Overlay) -> No
         file.truncate(1 << 40)
         file.seek(1_000_000)
         file.write(b"end\n")
-    os.chmod(fresh, 0o644)
+    fresh.chmod(0o644)
     overlay.since = None
     assert brief(overlay.walk().changes) == []
     with fresh.open("r+b") as file:
