@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tree_sitter import Node
 
 from policy.facts import How
-from policy.marks import HOLE, NUM, exact, globbed, shown, unknown
+from policy.marks import HOLE, NUM, SET, exact, globbed, shown, unknown
 from policy.model import Tier
 from policy.paths import absolute
 from policy.printf import echo, formatted
@@ -40,6 +40,7 @@ def _right(shell: Shell, node: Node) -> Value:
     items: list[str] = []
     for child in value.named_children:
         items += shell.words.fields(child)
+    items = [one.replace(SET, "[") if one.startswith(SET) else one for one in items]
     keyed = [re.fullmatch(r"\[([^\]]*)\]=(.*)", one, re.DOTALL) for one in items]
     if items and all(keyed):
         return {found[1]: found[2] for found in keyed if found}
@@ -256,7 +257,7 @@ def _source(shell: Shell, call: Call) -> str:
     path = words[0]
     if path in ("/dev/stdin", "/dev/fd/0", "-"):
         return shell.run_text(call.stdin if call.stdin is not None else HOLE)
-    content = shell.files.content.get(shell.resolve(path))
+    content = shell.held(path)
     shell.touch(How.RUN, path, program="source")
     if content is None:
         kind = "a path that cannot be known" if unknown(path) else f"`{shown(path)}`"

@@ -295,7 +295,7 @@ class Catalog:
         elif found.value == "prompt":
             shell.aside(lambda: shell.words.evaluated(value))
         elif found.value == "file":
-            content = shell.files.content.get(shell.resolve(value))
+            content = shell.held(value)
             if content is not None:
                 shell.aside(lambda: shell.run_text(content))
             else:

@@ -59,6 +59,8 @@ def parse(
         if word in valued and not word.startswith("--"):
             parsed.flags.setdefault(word, []).append(args[at] if at < len(args) else "")
             at += 1
+        elif word in known and not word.startswith("--"):
+            parsed.flags.setdefault(word, []).append("")
         elif word.startswith("--"):
             at = _long(parsed, word, args, at, valued, known)
         else:
@@ -75,9 +77,9 @@ def _long(
     known: Collection[str],
 ) -> int:
     name, equals, value = word.partition("=")
-    if name not in valued and name not in known:
+    if known and name not in valued and name not in known:
         full = [one for one in (*valued, *known) if one.startswith(name)]
-        name = full[0] if full and len(name) > 3 else name
+        name = full[0] if full and len(name) > 2 else name
     if not equals and name in valued:
         value = args[at] if at < len(args) else ""
         at += 1

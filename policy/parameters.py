@@ -43,7 +43,7 @@ def _look(words: Words, name: str, key: str | None, *, quoted: bool) -> str | No
             items = words.items(name)
             if items is None:
                 return None
-            return (BREAK if inner == "@" or not quoted else " ").join(items)
+            return (BREAK if inner == "@" or not quoted else words.joint()).join(items)
         value = words.look(name)
         if isinstance(value, dict):
             return value.get(inner, "") if not unknown(inner) else HOLE

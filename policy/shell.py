@@ -8,6 +8,7 @@ What it may have overlooked makes the text opaque, which is a finding like any o
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Protocol
 
@@ -29,7 +30,7 @@ MOST_OUTPUT = 64 * 1024
 MOST_TEXT = 1024 * 1024
 MOST_NODES = 15_000
 
-Alarm = Callable[[str], tuple[Tier, str, str] | None]
+_STREAM = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 
 
 class Catalog(Protocol):
@@ -107,6 +108,13 @@ class Shell:
                 break
             done = absolute(self.files.links[link] + done[len(link) :], "/")
         return done
+
+    def held(self, path: str) -> str | None:
+        """Return what the text itself put into a file or an open descriptor, or None."""
+        found = self.files.content.get(self.resolve(path))
+        if found is None and (stream := _STREAM.fullmatch(path)) is not None:
+            return self.state.streams.get(stream[1])
+        return found
 
     # Texts
 

@@ -7,6 +7,7 @@ word, other loops twice, and what the branches left is joined.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from tree_sitter import Node
 from policy import builtins
 from policy.facts import How
 from policy.marks import HOLE, NAME, NET, NUM, unknown
+from policy.model import Tier
 from policy.shell_state import Call
 from policy.shell_words import source
 
@@ -115,8 +117,6 @@ def _endless(condition: Node) -> bool:
 
 
 def _flood(shell: Shell, body: Node | None) -> None:
-    from policy.model import Tier
-
     text = source(body) if body is not None else ""
     if "&" in text.replace("&&", "").replace(">&", "").replace("&>", "") and "break" not in text:
         shell.find(Tier.DANGER, "resources", "it starts processes in an endless loop")
@@ -239,8 +239,14 @@ def _assignments(shell: Shell, node: Node, stdin: str | None) -> str:
 
 def _declaration(shell: Shell, node: Node, stdin: str | None) -> str:
     fields: list[str] = [source(node.children[0])]
+    refers = any(
+        re.fullmatch(r"-\w*n\w*", source(one)) for one in node.children if one.type == "word"
+    )
     for child in node.children[1:]:
-        if child.type == "variable_assignment":
+        if child.type == "variable_assignment" and refers:
+            name, target = builtins.assignment(shell, child)
+            shell.state.references[name] = target
+        elif child.type == "variable_assignment":
             builtins.assign(shell, child)
         elif child.is_named:
             fields += shell.words.fields(child)

@@ -69,6 +69,8 @@ class State:
     args: list[str] | None = None
     """Positional parameters; None where they cannot be known."""
     zero: str = "bash"
+    references: dict[str, str] = field(default_factory=dict)
+    """Variables that stand for another variable (`declare -n`)."""
     streams: dict[str, str] = field(default_factory=dict)
     """What can be read from descriptors that the text opened."""
     git_aliases: dict[str, str] = field(default_factory=dict)
@@ -86,6 +88,7 @@ class State:
             dict(self.aliases),
             None if self.args is None else list(self.args),
             self.zero,
+            dict(self.references),
             dict(self.streams),
             dict(self.git_aliases),
             self.search,
@@ -98,6 +101,8 @@ class State:
 
     def get(self, name: str) -> Value | None:
         """Return the value of a variable, or None if the text never set it."""
+        if self.references:
+            name = self.references.get(name, name)
         found = self.values.get(name)
         if found is not None:
             return found

@@ -249,6 +249,10 @@ class Words:
         separators = as_text(self._shell.state.get("IFS"))
         return split(activate(value), separators)
 
+    def joint(self) -> str:
+        """Return what joins the elements of `"$*"`."""
+        return as_text(self._shell.state.get("IFS"))[:1]
+
     def charge(self, amount: int) -> None:
         """Use up a part of what a text may cost."""
         self._shell.budget.text -= amount
@@ -267,7 +271,7 @@ class Words:
             return (
                 HOLE
                 if state.args is None
-                else (BREAK if name == "@" or not quoted else " ").join(state.args)
+                else (BREAK if name == "@" or not quoted else self.joint()).join(state.args)
             )
         if name.isdigit():
             if name == "0":

@@ -52,6 +52,7 @@ _VALUED = (
     "-n",
     "-a",
     "--result-file",
+    "--tee",
     "-r",
     "--init-command",
     "-A",
@@ -76,7 +77,7 @@ _BANG = re.compile(
     re.IGNORECASE,
 )
 _OUT = re.compile(
-    r"(?m)^\s*(?:\\o|\.(?:output|once|backup|save|log|excel))\s+(?:\w+\s+)?['\"]?([^'\"\s]+)|into\s+(?:outfile|dumpfile)\s+'([^']+)'|writefile\s*\(\s*'([^']+)'|vacuum\s+into\s+'([^']+)'|attach\s+(?:database\s+)?'([^']+)'",
+    r"(?m)^\s*(?:\\o|\.(?:output|once|backup|save|log|excel))\s+(?:\w+\s+)?['\"]?([^'\"\s]+)|copy\b[^;]*?\bto\s+'([^']+)'|into\s+(?:outfile|dumpfile)\s+'([^']+)'|writefile\s*\(\s*'([^']+)'|vacuum\s+into\s+'([^']+)'|attach\s+(?:database\s+)?'([^']+)'",
     re.IGNORECASE,
 )
 _IN = re.compile(
@@ -128,11 +129,13 @@ def _database(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
     if call.stdin is not None:
         texts.append(call.stdin)
     for path in (*parsed.values("-f", "--file"), *parsed.values("-init")):
-        content = shell.files.content.get(shell.resolve(path))
+        content = shell.held(path)
         shell.touch(How.WRITE if "dump" in call.name else How.READ, path, program=call.name)
         if content is not None:
             texts.append(content)
-    for path in parsed.values("-o", "--output", "-L", "--log-file", "--result-file", "--out"):
+    for path in parsed.values(
+        "-o", "--output", "-L", "--log-file", "--result-file", "--tee", "--out"
+    ):
         catalog.use(shell, Use.WRITE, path, call)
     for text in texts:
         statements(catalog, shell, call, text)

@@ -14,18 +14,8 @@ from policy.programs import literal_code
 from policy.shell import Shell
 from policy.shell_state import Call
 
-_COMMANDS = (
-    "-c",
-    "--cmd",
-    "-S",
-    "-u",
-    "-U",
-    "-i",
-    "-w",
-    "-W",
-    "-T",
-    "-t",
-    "-q",
+_VIM = ("-c", "--cmd", "-S", "-u", "-U", "-i", "-w", "-W", "-T", "-t", "-q")
+_EMACS = (
     "--eval",
     "-eval",
     "--execute",
@@ -33,8 +23,16 @@ _COMMANDS = (
     "--funcall",
     "-l",
     "--load",
-    "-p",
+    "-q_",
+    "-u",
+    "-d",
+    "-t",
 )
+_VALUED = {
+    "emacs": _EMACS,
+    "ed": ("-p",),
+    "nano": ("-T", "-s", "-o", "-r", "-C", "-Q", "-X", "-Y", "-J"),
+}
 _BANG = re.compile(r"(?:^|\|)[\s:]*(?:silent!?\s*)?(?:\d*,?[\d$]*|%)?(?:r(?:ead)?\s*)?!\s*(.+)")
 _SYSTEM = re.compile(
     r"(?:system|systemlist|shell-command|call-process|termopen|jobstart)\s*\(?\s*['\"]([^'\"]*)['\"]"
@@ -50,7 +48,7 @@ _READ = re.compile(
 def _editor(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
-    parsed = parse(call.args, _COMMANDS if call.name not in ("ed",) else ("-p",))
+    parsed = parse(call.args, _VALUED.get(call.name, _VIM))
     texts = parsed.values("-c", "--cmd", "--eval", "-eval")
     texts += [one[1:] for one in parsed.operands if one.startswith("+")]
     for path in parsed.values("-S", "-l", "--load", *(("-u",) if call.name != "ed" else ())):

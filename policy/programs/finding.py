@@ -52,11 +52,7 @@ def _find(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         elif word == "-files0-from" and at + 1 < len(words):
             shell.touch(How.READ, words[at + 1])
         at += 1
-    return (
-        "\n".join(results) + "\n"
-        if all(one in (".",) for one in starts) is False and named
-        else NAME + "\n"
-    )
+    return "\n".join(results) + "\n" if named else NAME + "\n"
 
 
 def _results(starts: list[str], named: list[str], words: list[str]) -> list[str]:

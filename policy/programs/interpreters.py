@@ -79,7 +79,7 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
             shell.touch(How.WRITE if in_place else How.READ, path, program=call.name)
         return HOLE
     if operands and operands[0] != "-":
-        content = shell.files.content.get(shell.resolve(operands[0]))
+        content = shell.held(operands[0])
         shell.touch(How.RUN, operands[0], program=call.name)
         if content is not None:
             return literal_code.read(catalog, shell, language, content, call)

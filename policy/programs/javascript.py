@@ -154,7 +154,7 @@ def _file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
         shell.facts.network = True
         shell.find(Tier.FORBIDDEN, "remote-script", f"it runs a program from the address `{path}`")
         return NET
-    content = shell.files.content.get(shell.resolve(path))
+    content = shell.held(path)
     if call.name in ("bun", "deno") and "/" not in path and "." not in path:
         return HOLE
     shell.touch(How.RUN, path, program=call.name)

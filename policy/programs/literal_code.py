@@ -17,7 +17,7 @@ from policy.shell import Shell
 from policy.shell_state import Call
 
 _LITERAL = re.compile(
-    r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`((?:[^`\\]|\\.)*)`|\bq[qwx]?\s*[({\[/|]([^)}\]/|]*)[)}\]/|]",
+    r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`((?:[^`\\]|\\.)*)`|(?:\bq[qwx]?\s*|%[wWqQxi]?)[({\[/|]([^)}\]/|]*)[)}\]/|]",
     re.DOTALL,
 )
 _NAMED = re.compile(
@@ -57,7 +57,8 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
             if language == "tcl" and rule.args[:1] == (Use.SHELL,):
                 values = [re.split(r"[\n\]}]", rest, maxsplit=1)[0]]
             elif rule.args[:1] in ((Use.SHELL,), (Use.PROGRAM,)):
-                values = [" ".join(one for one in values if one != HOLE) or HOLE]
+                known = " ".join(one for one in values if one != HOLE)
+                values = [known or _raw(rest)]
             for at, use in enumerate(rule.args):
                 value = values[at] if at < len(values) else HOLE
                 _use(catalog, shell, use, value, call)
@@ -71,6 +72,12 @@ def _use(catalog: Catalog, shell: Shell, use: Use, value: str, call: Call) -> No
         catalog.use(shell, use, value.strip(" +>"), call)
     elif value != HOLE or use in (Use.WRITE, Use.DELETE, Use.TREE, Use.MOVE):
         catalog.use(shell, use, value, call)
+
+
+def _raw(text: str) -> str:
+    """Return what stands between parentheses, where no literal does."""
+    found = re.match(r"\s*\(([^()'\"]+)\)", text)
+    return found[1] if found and " " in found[1].strip() else HOLE
 
 
 def _bare(text: str) -> list[str]:
@@ -96,7 +103,7 @@ def _arguments(text: str, names: dict[str, str]) -> Iterator[str]:
     depth, start, at = 0, 0, 0
     while at < len(rest):
         found = _LITERAL.match(rest, at)
-        if found is not None and rest[at] in "'\"`q":
+        if found is not None and rest[at] in "'\"`q%":
             at = found.end()
             continue
         char = rest[at]

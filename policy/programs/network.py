@@ -450,6 +450,9 @@ def _cloud(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         text,
     ):
         shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret or a token")
+    for flag, value in zip(call.args, call.args[1:], strict=False):
+        if flag in ("-a", "--args") and call.name == "ansible":
+            shell.aside(lambda: shell.run_text(value))  # noqa: B023
     for word in call.args:
         value = word.removeprefix("file://").removeprefix("fileb://")
         if (

@@ -205,6 +205,8 @@ def _execute(
             shell.find(Tier.DANGER, "packages", f"it runs the package `{value}` of the index")
     if not words:
         return HOLE
+    if " " in words[0]:
+        return shell.run_text(" ".join(words))
     rest = list(call.args)
     start = rest.index(words[0])
     return tool(catalog, shell, call, rest[start:], fetches=fetches)
@@ -377,13 +379,15 @@ def _pip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 def _system(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
-    parsed = parse(call.args, ("-o", "-c", "-t", "--root", "--option"))
+    parsed = parse(call.args, ("-o", "-c", "-t", "--root", "--option", "--run", "--command"))
     for setting in parsed.values("-o", "--option"):
         found = re.match(
             r"[\w:-]*(?:Pre-Invoke|Post-Invoke|Pre-Install-Pkgs)[\w:]*=(.*)", setting, re.IGNORECASE
         )
         if found:
             shell.run_text(found[1])
+    for text in parsed.values("--run", "--command"):
+        shell.run_text(text)
     words = parsed.operands
     if words[:1] in (["remove"], ["purge"], ["autoremove"], ["erase"]) and any(
         re.match(r"apparmor|selinux|auditd|ufw|fail2ban|clamav|falco|osquery", one)

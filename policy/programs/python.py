@@ -70,7 +70,7 @@ def _python(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 def file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
     """Record that a file of Python code is run."""
     path = words[0]
-    content = shell.files.content.get(shell.resolve(path))
+    content = shell.held(path)
     shell.touch(How.RUN, path, program=call.name)
     full = shell.resolve(path)
     if any(full.startswith(one + "/") for one in shell.files.foreign):

@@ -26,6 +26,7 @@ _READING = frozenset(("read_text", "read_bytes", "iterdir", "glob", "rglob", "wa
 _DELETING = frozenset(("unlink", "rmdir"))
 _MOVING = frozenset(("rename", "replace", "move"))
 _TREES = frozenset(("shutil.rmtree", "os.removedirs", "rmtree", "removedirs", "send2trash"))
+_TREE_NAMES = frozenset(("rmtree", "remove_tree", "removedirs"))
 _DELETES = frozenset(("os.remove", "os.unlink", "os.rmdir", "os.truncate"))
 _OS_WRITES = frozenset(("os.mkdir", "os.makedirs", "os.mknod", "os.mkfifo", "os.utime", "os.open"))
 _COPIES = frozenset(
@@ -498,7 +499,7 @@ class Code(ast.NodeVisitor):
     def _file_call(self, name: str, node: ast.Call, args: list[str]) -> None:
         shell = self._shell
         first = args[0] if args else HOLE
-        if name in _TREES:
+        if name in _TREES or name.rsplit(".", 1)[-1] in _TREE_NAMES:
             shell.find(Tier.FORBIDDEN, "recursive-delete", f"`{name}` deletes a whole tree")
             self._touch(How.TREE, first)
         elif name in _DELETES:
@@ -510,6 +511,10 @@ class Code(ast.NodeVisitor):
             self._touch(How.WRITE, args[1] if len(args) > 1 else HOLE)
         elif name in _OS_WRITES:
             self._touch(How.WRITE, first)
+        elif name in ("fileinput.input", "fileinput.FileInput"):
+            if any(one.arg == "inplace" for one in node.keywords):
+                for path in self._items(node.args[0]) or [first] if node.args else self._args[1:]:
+                    self._touch(How.WRITE, path)
         elif name in _LISTS:
             self._touch(How.LIST, first)
         elif name in _MODES:

@@ -49,7 +49,7 @@ def _shell(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 
 
 def _startup(shell: Shell, path: str) -> None:
-    content = shell.files.content.get(shell.resolve(path))
+    content = shell.held(path)
     if content is None:
         shell.touch(How.RUN, path)
         shell.find(Tier.DANGER, "script", f"it runs the file `{path}`, whose text is not known")
@@ -71,7 +71,7 @@ def _text(shell: Shell, text: str, rest: list[str], call: Call) -> str:
 
 
 def _file(catalog: Catalog, shell: Shell, path: str, args: list[str], call: Call) -> str:
-    content = shell.files.content.get(shell.resolve(path))
+    content = shell.held(path)
     if content is None:
         catalog.script(shell, path)
         return NET if call.stdin is not None and NET in call.stdin else HOLE

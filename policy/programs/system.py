@@ -169,6 +169,7 @@ def _debugger(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
     parsed = parse(
         call.args,
         ("-p", "--pid", "-x", "--command", "-ex", "--eval-command", "-c", "--core", "-o", "-O"),
+        ("-nx", "-nh", "-batch", "-quiet", "-q", "-n"),
     )
     for text in (*parsed.values("-ex", "--eval-command"), *([call.stdin] if call.stdin else [])):
         for found in re.finditer(r"(?m)^\s*(?:shell|!)\s*(.+)", text):

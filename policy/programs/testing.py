@@ -73,6 +73,8 @@ def _runner(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         found = re.match(r"--cov-report=(?:\w+):(.+)", value)
         if found:
             catalog.use(shell, Use.WRITE, found[1], call)
+        elif value.startswith("--debug="):
+            catalog.use(shell, Use.WRITE, value[8:], call)
         elif re.match(r"--pastebin|-p\s*no:", value) and value.startswith("--paste"):
             shell.find(Tier.DANGER, "network", "it sends results to another machine")
     for at, value in enumerate(call.args[:-1]):
@@ -249,6 +251,8 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 Tier.DANGER, "runs-text", f"`{call.name}` runs a program that an option names"
             )
             catalog.scan(shell, found[1])
+    if call.name in ("make", "gmake"):
+        _recipes(shell, call, parsed.value("-f", "--file", "--makefile"))
     if verb in _PUBLISHES:
         shell.facts.network = True
         shell.find(
@@ -302,6 +306,17 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for word in words:
         governed(shell, word)
     return HOLE
+
+
+def _recipes(shell: Shell, call: Call, named: str) -> None:
+    """Run the recipes of a makefile that the text itself wrote."""
+    texts = [call.stdin] if named == "-" and call.stdin is not None else []
+    for name in (named,) if named else ("GNUmakefile", "makefile", "Makefile"):
+        if (content := shell.held(name)) is not None:
+            texts.append(content)
+    for text in texts:
+        for found in re.finditer(r"(?m)^(?:\t|[^\s#=]+:[^=;\n]*;)[ \t]*[@+-]*(.+)$", text):
+            shell.run_text(found[1].replace("$$", "$"))
 
 
 def _inner(catalog: Catalog, shell: Shell, call: Call, verb: str, words: list[str]) -> str:

@@ -83,11 +83,27 @@ def _filter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         one for at, one in enumerate(parsed.operands) if uses[min(at, len(uses) - 1)] is Use.READ
     ]
     text = _inputs(shell, call, reading)
+    if call.name == "cut" and exact(text):
+        return _columns(parsed, text)
     if call.name == "rev" and exact(text):
         return "".join(one[::-1] + "\n" for one in text.splitlines())
     if NET in text:
         return NET
     return NAME + "\n" if NAME in text else HOLE
+
+
+def _columns(parsed: Parsed, text: str) -> str:
+    """Return what `cut` keeps of each line."""
+    chosen = parsed.value("-c", "-b", "--characters", "--bytes") or parsed.value("-f", "--fields")
+    found = re.fullmatch(r"(\d{0,5})(-?)(\d{0,5})", chosen)
+    if found is None:
+        return HOLE
+    low = int(found[1] or 1) - 1
+    high = int(found[3]) if found[3] else (None if found[2] else low + 1)
+    if not parsed.has("-f", "--fields"):
+        return "".join(one[low:high] + "\n" for one in text.splitlines())
+    mark = parsed.value("-d", "--delimiter") or "\t"
+    return "".join(mark.join(one.split(mark)[low:high]) + "\n" for one in text.splitlines())
 
 
 def _xxd(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
@@ -322,7 +338,9 @@ def _substituted(text: str, scripts: list[str]) -> str:
 _AWK_CALL = re.compile(
     r"\bsystem\s*\(([^()]*)\)|(\"[^\"]*\"|\w+)\s*\|&?\s*getline|\|&?\s*(\"[^\"]*\"|\w+)(?=\s*(?:[;}\n]|$))"
 )
-_AWK_FILE = re.compile(r">>?\s*(\"[^\"]*\"|\w+)|getline\s*(?:\w+\s*)?<\s*(\"[^\"]*\"|\w+)")
+_AWK_FILE = re.compile(
+    r">>?\s*((?:\"[^\"]*\"|\w+)(?:[ \t]+\"[^\"]*\")*)|getline\s*(?:\w+\s*)?<\s*(\"[^\"]*\"|\w+)"
+)
 
 
 def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
@@ -349,7 +367,11 @@ def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     programs = parsed.values("-e", "--source")
     sources = parsed.values("-f", "--file", "-E", "-i", "--include", "-l", "--load")
     for path in sources:
-        content = shell.files.content.get(shell.resolve(path))
+        if path == "inplace":
+            for one in files[0 if programs else 1 :]:
+                shell.touch(How.WRITE, one, program="awk")
+            continue
+        content = shell.held(path)
         if content is None or unknown(content):
             shell.touch(How.RUN, path)
             shell.find(
@@ -357,7 +379,7 @@ def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             )
         else:
             programs.append(content)
-    if not programs and not sources and files:
+    if not programs and set(sources) <= {"inplace"} and files:
         programs.append(files.pop(0))
     for program in programs:
         _awk_program(catalog, shell, call, program, names)
