@@ -8,7 +8,7 @@ every part of it is compared before the container starts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -152,6 +152,7 @@ def body(plan: ContainerPlan) -> dict[str, Any]:
         "AutoRemove": True,
         "CapAdd": list(plan.caps),
         "CapDrop": ["ALL"],
+        "CgroupnsMode": "private",
         "IpcMode": "private",
         "LogConfig": {"Type": "none", "Config": {}},
         "Memory": r.memory,
@@ -176,6 +177,7 @@ def body(plan: ContainerPlan) -> dict[str, Any]:
     return {
         "Image": plan.image,
         "Entrypoint": ["python3", "-I", "-B", "-c", START.format(plan.program)],
+        "Healthcheck": {"Test": ["NONE"]},
         "Cmd": [],
         "User": plan.user,
         "Env": list(plan.env),
@@ -207,12 +209,19 @@ def _volumes(plan: ContainerPlan) -> list[dict[str, Any]]:
 
 _EMPTY_HOST = (
     "Binds",
+    "CgroupParent",
     "Devices",
     "DeviceCgroupRules",
     "DeviceRequests",
+    "Dns",
+    "DnsOptions",
+    "DnsSearch",
     "ExtraHosts",
     "GroupAdd",
+    "Init",
     "Links",
+    "OomKillDisable",
+    "OomScoreAdj",
     "PortBindings",
     "Sysctls",
     "VolumesFrom",
@@ -220,6 +229,7 @@ _EMPTY_HOST = (
     "UTSMode",
 )
 """Settings of the engine that no plan uses: each must be empty."""
+_CONFIG = ("Entrypoint", "Healthcheck", "User", "WorkingDir", "Tty", "OpenStdin", "StdinOnce")
 _MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list")
 _READONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
 
@@ -236,15 +246,19 @@ def gaps(plan: ContainerPlan, seen: Mapping[str, Any]) -> tuple[str, ...]:
     out += [f"HostConfig.{key}" for key in _EMPTY_HOST if host.get(key)]
     if plan.runtime is None and host.get("Runtime") not in (None, "", "runc", "crun"):
         out.append("HostConfig.Runtime")
-    for key in ("Entrypoint", "User", "WorkingDir", "Tty", "OpenStdin", "StdinOnce"):
+    if (host.get("RestartPolicy") or {}).get("Name") not in (None, "", "no"):
+        out.append("HostConfig.RestartPolicy")
+    for key in _CONFIG:
         if config.get(key) != wanted[key]:
             out.append(f"Config.{key}")
     if config.get("Cmd"):
         out.append("Config.Cmd")
     if config.get("Volumes"):
         out.append("Config.Volumes")
-    if not set(wanted["Env"]) <= set(config.get("Env") or ()):
+    if not _same_variables(wanted["Env"], config.get("Env") or ()):
         out.append("Config.Env")
+    if not set(plan.labels) <= set((config.get("Labels") or {}).items()):
+        out.append("Config.Labels")
     if seen.get("Image") != plan.image:
         out.append("Image")
     for key, paths in (("MaskedPaths", _MASKED), ("ReadonlyPaths", _READONLY)):
@@ -271,6 +285,13 @@ def _same(key: str, wanted: Any, found: Any) -> bool:
     if wanted in ("", [], {}):
         return not found
     return bool(found == wanted)
+
+
+def _same_variables(wanted: Sequence[str], found: Sequence[str]) -> bool:
+    """Compare variables. An image may bring its own, but none that loads code into programs."""
+    names = {one.partition("=")[0] for one in wanted}
+    added = [one.partition("=")[0] for one in found if one not in wanted]
+    return set(wanted) <= set(found) and not any(n in names or n[:3] == "LD_" for n in added)
 
 
 def _by_target(mounts: Any) -> list[tuple[Any, ...]]:

@@ -311,6 +311,12 @@ def test_sys_is_mounted_read_only(lab: Lab) -> None:
     assert "/sys" in options
 
 
+def test_the_cell_does_not_see_where_its_control_groups_lie(lab: Lab) -> None:
+    look = "cut -d: -f3 /proc/self/cgroup | sort -u"
+    assert lab.sh(look).stdout == "/\n"
+    assert lab.look(look) == "/\n"
+
+
 OUTSIDE = {
     "the root": "/lockgate-test",
     "programs": "/usr/bin/lockgate-test",

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans of cells and keepers, compared whole, and what is read from the engine's answers."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from sandbox.plan import (
+    IDMAP_CAPS,
+    KEEPER_CAPS,
+    ContainerPlan,
+    Resources,
+    body,
+    cell_plan,
+    gaps,
+    keeper_plan,
+)
+
+CELL = cell_plan(
+    name="lockgate-1",
+    image="sha256:cell",
+    workspaces=("/home/a/b c", "/srv/w"),
+    uid=1000,
+    gid=100,
+    labels={"org.lockgate.state": "s"},
+    resources=Resources(memory=1 << 30, cpus=1.5, pids=100, files=2048, tmp=11, home=22, shm=33),
+)
+KEEPER = keeper_plan(
+    name="lockgate-1-keeper",
+    image="sha256:keeper",
+    workspaces=("/home/a/b c", "/srv/w"),
+    cell="0123",
+    volume="layers",
+    labels={"org.lockgate.state": "s"},
+    maps_owners=False,
+)
+
+
+def test_a_cell_has_nothing_that_its_commands_could_use() -> None:
+    assert body(CELL) == {
+        "Image": "sha256:cell",
+        "Entrypoint": [
+            "python3",
+            "-I",
+            "-B",
+            "-c",
+            "import sys; sys.path.insert(0, '/'); from cell.runner import main; main()",
+        ],
+        "Healthcheck": {"Test": ["NONE"]},
+        "Cmd": [],
+        "User": "1000:100",
+        "Env": ["HOME=/home/agent", "LANG=C.UTF-8", "LOCKGATE_SANDBOX=1"],
+        "Labels": {"org.lockgate.role": "cell", "org.lockgate.state": "s"},
+        "WorkingDir": "/",
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": False,
+        "HostConfig": {
+            "AutoRemove": True,
+            "CapAdd": [],
+            "CapDrop": ["ALL"],
+            "CgroupnsMode": "private",
+            "IpcMode": "private",
+            "LogConfig": {"Type": "none", "Config": {}},
+            "Memory": 1 << 30,
+            "MemorySwap": 1 << 30,
+            "Mounts": [],
+            "NanoCpus": 1_500_000_000,
+            "NetworkMode": "none",
+            "PidMode": "",
+            "PidsLimit": 100,
+            "Privileged": False,
+            "ReadonlyRootfs": True,
+            "SecurityOpt": ["no-new-privileges"],
+            "ShmSize": 33,
+            "Tmpfs": {
+                "/home/a/b c": "ro,nosuid,nodev,noexec,size=4k,mode=0555",
+                "/home/agent": "rw,exec,nosuid,nodev,size=22,mode=0700,uid=1000,gid=100",
+                "/srv/w": "ro,nosuid,nodev,noexec,size=4k,mode=0555",
+                "/tmp": "rw,exec,nosuid,nodev,size=11,mode=1777",
+            },
+            "Ulimits": [
+                {"Name": "core", "Soft": 0, "Hard": 0},
+                {"Name": "nofile", "Soft": 2048, "Hard": 2048},
+            ],
+        },
+    }
+
+
+def test_a_keeper_has_the_workspaces_and_the_layers_and_few_capabilities() -> None:
+    host = body(KEEPER)["HostConfig"]
+    options = {"Propagation": "rprivate", "NonRecursive": True}
+    assert host["Mounts"] == [
+        {"Type": "bind", "Source": "/home/a/b c", "Target": "/lower/0", "BindOptions": options},
+        {"Type": "bind", "Source": "/srv/w", "Target": "/lower/1", "BindOptions": options},
+        {"Type": "volume", "Source": "layers", "Target": "/tx"},
+    ]
+    assert host["CapAdd"] == sorted(KEEPER_CAPS)
+    assert (host["CapDrop"], host["NetworkMode"]) == (["ALL"], "none")
+    assert host["PidMode"] == "container:0123"
+    assert host["ReadonlyRootfs"] is True
+    assert body(KEEPER)["User"] == "0:0"
+
+
+def test_only_a_keeper_that_maps_owners_may_change_its_user() -> None:
+    plan = keeper_plan(
+        name="k", image="i", workspaces=("/w",), cell="c", volume="v", labels={}, maps_owners=True
+    )
+    assert set(plan.caps) - set(KEEPER_CAPS) == set(IDMAP_CAPS)
+    assert not set(KEEPER.caps) & set(IDMAP_CAPS)
+
+
+def test_a_cell_runs_under_the_runtime_of_the_settings() -> None:
+    plan = cell_plan(
+        name="n",
+        image="i",
+        workspaces=(),
+        uid=1,
+        gid=1,
+        labels={},
+        resources=Resources(),
+        runtime="runsc",
+    )
+    assert body(plan)["HostConfig"]["Runtime"] == "runsc"
+    assert "Runtime" not in body(CELL)["HostConfig"]
+
+
+def answer(plan: ContainerPlan) -> dict[str, Any]:
+    """Return what an engine says of a container that is exactly as planned."""
+    request = copy.deepcopy(body(plan))
+    host = request.pop("HostConfig")
+    host["Ulimits"] = [
+        {"Name": u["Name"], "Hard": u["Hard"], "Soft": u["Soft"]} for u in host["Ulimits"]
+    ]
+    host.update(
+        MaskedPaths=["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/more"],
+        ReadonlyPaths=["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"],
+        Runtime="runc",
+        RestartPolicy={"Name": "no", "MaximumRetryCount": 0},
+    )
+    mounts = [
+        {"Type": "bind", "Source": s, "Destination": t, "RW": True} for s, t in plan.binds
+    ] + [
+        {"Type": "volume", "Name": s, "Source": "/var/lib/x", "Destination": t}
+        for s, t in plan.volumes
+    ]
+    request["Env"] = [*request["Env"], "PATH=/usr/bin"]
+    request["Cmd"] = None
+    return {"Image": plan.image, "Config": request, "HostConfig": host, "Mounts": mounts}
+
+
+@pytest.mark.parametrize("plan", [CELL, KEEPER], ids=["cell", "keeper"])
+def test_a_container_as_planned_has_no_gaps(plan: ContainerPlan) -> None:
+    assert gaps(plan, answer(plan)) == ()
+
+
+def test_capabilities_may_be_spelled_with_their_prefix() -> None:
+    seen = answer(KEEPER)
+    seen["HostConfig"]["CapAdd"] = [f"CAP_{name}" for name in reversed(KEEPER.caps)]
+    assert gaps(KEEPER, seen) == ()
+
+
+@pytest.mark.parametrize("plan", [CELL, KEEPER], ids=["cell", "keeper"])
+def test_every_setting_that_is_missing_is_named(plan: ContainerPlan) -> None:
+    for key, value in body(plan)["HostConfig"].items():
+        if value in ("", [], {}, False):
+            continue
+        seen = answer(plan)
+        del seen["HostConfig"][key]
+        assert f"HostConfig.{key}" in gaps(plan, seen)
+
+
+def test_an_empty_answer_is_all_gaps() -> None:
+    named = gaps(CELL, {})
+    assert {"Image", "Config.User", "Config.Env", "HostConfig.CapDrop"} <= set(named)
+    assert {"HostConfig.MaskedPaths", "HostConfig.ReadonlyPaths", "HostConfig.Tmpfs"} <= set(named)
+
+
+def test_another_runtime_is_named_unless_it_was_planned() -> None:
+    seen = answer(CELL)
+    seen["HostConfig"]["Runtime"] = "other"
+    assert gaps(CELL, seen) == ("HostConfig.Runtime",)
