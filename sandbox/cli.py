@@ -99,6 +99,13 @@ def status(arguments: list[str]) -> int:
     except SandboxError as error:
         terminal.say(str(error))
         return terminal.FAILED
+    except OSError as error:
+        if os.environ.get("LOCKGATE_DEBUG"):
+            raise
+        terminal.broken_pipe()
+        name = f"`{safe_line(str(error.filename))}`: " if error.filename else ""
+        terminal.say(f"{name}{error.strerror or error}".lower())
+        return terminal.FAILED
     except Exception as error:
         if os.environ.get("LOCKGATE_DEBUG"):
             raise

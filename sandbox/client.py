@@ -42,7 +42,7 @@ class Readable(Protocol):
 class Approver(Protocol):
     """Answers gate 1's question: whether a person says yes, and who."""
 
-    def __call__(self, call_id: str, plan: ActionPlan, decision: Decision) -> bool: ...
+    def __call__(self, call_id: str, plan: ActionPlan, decision: Decision, /) -> bool: ...
 
 
 def __getattr__(name: str) -> Any:

@@ -13,14 +13,14 @@ import os
 from collections.abc import AsyncIterator, Iterable
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from policy.model import ActionPlan, Frozen, Params, Verdict
 from sandbox.errors import BadInput, SandboxError
 from sandbox.results import CallResult
-from sandbox.supervisor import Supervisor, nobody, yes
+from sandbox.supervisor import Approver, nobody, yes
 
 Outcome = dict[str, Any]
 """What comes out for one line."""
@@ -28,6 +28,12 @@ Outcome = dict[str, Any]
 Texts = str | tuple[str, ...]
 PATHS = ("file_path", "path")
 """Parameters that may be given relative to the workspace."""
+
+
+class Calling(Protocol):
+    """What a replay needs of a Supervisor."""
+
+    async def call(self, plan: ActionPlan, *, approver: Approver) -> CallResult: ...
 
 
 class Mark(str, Enum):
@@ -75,7 +81,7 @@ class Line(BaseModel):
 
 
 async def replay(
-    supervisor: Supervisor, lines: Iterable[str], workspace: str
+    supervisor: Calling, lines: Iterable[str], workspace: str
 ) -> AsyncIterator[tuple[Outcome, Mark]]:
     """Make each line's call, one after another, and yield what came of it.
 
@@ -86,9 +92,7 @@ async def replay(
             yield await _one(supervisor, text, number, workspace)
 
 
-async def _one(
-    supervisor: Supervisor, text: str, number: int, workspace: str
-) -> tuple[Outcome, Mark]:
+async def _one(supervisor: Calling, text: str, number: int, workspace: str) -> tuple[Outcome, Mark]:
     try:
         line = parse(text, number)
         plan = _plan(line, workspace)
@@ -125,7 +129,7 @@ def _plan(line: Line, workspace: str) -> ActionPlan:
     placed = {
         key: os.path.join(workspace, value)  # noqa: PTH118 - keeps `..` for gate 1 to see
         for key in PATHS
-        if (value := getattr(line.params, key)) is not None
+        if (value := getattr(line.params, key)) is not None and not value.startswith("~")
     }
     try:
         return ActionPlan(

@@ -12,64 +12,11 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from sandbox.card import fields
 from sandbox.text import safe_block, safe_line
 
 SUBJECT_CHARS = 60
-FIELD = 13
-"""Width of a field's name."""
-CARD_LINES = 40
-"""Lines of a command or a content that a card shows before it says how many more there are."""
-ACCESS = {"none": "nothing", "read": "nothing (reads only)", "write": "files of"}
 VERDICT_STYLE = {"allow": "green", "report": "yellow", "ask": "magenta", "deny": "red"}
-
-
-def card(plan: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
-    """Return the approval card of a plan (safety-guardrails.md, Approval Checkpoints)."""
-    params = plan.get("params", {})
-    rows = [("agent", f"{plan.get('agent', '')} calls {plan.get('tool', '')}")]
-    for key in ("command", "file_path", "path", "old_string", "new_string", "content", "pattern"):
-        if params.get(key) is not None:
-            rows.append((key.replace("_", " "), _excerpt(str(params[key]))))
-    for number, step in enumerate(params.get("edits") or (), start=1):
-        rows.append((f"edit {number}", _excerpt(f"{step['old_string']}\n->\n{step['new_string']}")))
-    if plan.get("intent"):
-        rows.append(("intent", _excerpt(str(plan["intent"]))))
-    rows.append(("starts in", str(plan.get("cwd") or plan.get("workspace"))))
-    rows.append(("risk", str(decision.get("tier", ""))))
-    asking = [one for one in decision.get("layers", ()) if one.get("verdict") == "ask"]
-    for one in asking:
-        rule = f"{one['layer']}/{one['rule']}" if one.get("rule") else str(one["layer"])
-        rows.append(("rule", rule))
-        rows.append(("reason", str(one.get("reason", ""))))
-    if not asking:
-        rows.append(("reason", str(decision.get("message", ""))))
-    rows.append(("may change", _may_change(plan, decision)))
-    rows.append(("roll back", "lockgate undo, while the before-image is kept"))
-    return "\n".join(["Lockgate asks: may this call run?", *(_field(*row) for row in rows)])
-
-
-def _field(name: str, value: str) -> str:
-    first, *rest = safe_block(value).split("\n")
-    lines = [f"  {name:<{FIELD}}{first}", *(f"  {'':<{FIELD}}{line}" for line in rest)]
-    return "\n".join(lines)
-
-
-def _excerpt(text: str) -> str:
-    lines = text.split("\n")
-    if len(lines) <= CARD_LINES:
-        return text
-    rest = len(lines) - CARD_LINES
-    return "\n".join([*lines[:CARD_LINES], f"... and {rest} more lines"])
-
-
-def _may_change(plan: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
-    access = str(decision.get("rights", {}).get("workspace", "none"))
-    what = ACCESS.get(access, access)
-    if access != "write":
-        return what
-    deletes = decision.get("named_deletions") or ()
-    named = f", and delete {', '.join(deletes)}" if deletes else ""
-    return f"{what} {plan.get('workspace')}{named}"
 
 
 def explanation(decision: Mapping[str, Any], rules: Sequence[str]) -> str:
@@ -99,7 +46,7 @@ def explanation(decision: Mapping[str, Any], rules: Sequence[str]) -> str:
     rows.append(("rights", f"workspace {rights['workspace']}, network {rights['network']}"))
     if decision["named_deletions"]:
         rows.append(("deletes", ", ".join(decision["named_deletions"])))
-    return "\n".join(_field(*row) for row in rows)
+    return fields(rows, fold=sys.stdout.isatty())
 
 
 def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
@@ -129,7 +76,7 @@ def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
         rows.append(("undone by", str(call["undone_by"])))
     if call.get("message"):
         rows.append(("message", str(call["message"])))
-    parts = ["\n".join(_field(*row) for row in rows)]
+    parts = [fields(rows, fold=sys.stdout.isatty())]
     if call.get("changes"):
         parts.append("changes:\n" + changes(call["changes"]))
     for name, text in (("stdout", stdout), ("stderr", stderr), ("diff", safe_block(diff))):

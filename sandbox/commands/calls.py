@@ -154,7 +154,7 @@ def undo(call: str, **flags: bool) -> int:
     from sandbox.show import changes
 
     with BlockingClient(terminal.dirs()) as client:
-        result = client.exchange("undo", {"call": _identity(call, landed)})
+        result = client.exchange("undo", {"call": call})
     if flags["as_json"]:
         terminal.show_json(result)
         return 0
@@ -235,11 +235,6 @@ def _settle(what: str, call: str, *, as_json: bool) -> int:
     return 0
 
 
-def landed(call: Mapping[str, Any]) -> bool:
-    """Whether a call has landed something that was not undone."""
-    return bool(call.get("landed")) and not call.get("undone_by")
-
-
 def held(call: Mapping[str, Any]) -> bool:
     """Whether a call waits for a person to land or discard it."""
     return call.get("judgement") == "hold" and not call.get("landed")
@@ -257,7 +252,7 @@ def _identity(call: str, fits: Callable[[Mapping[str, Any]], bool]) -> str:
     for one in _store().calls(limit=ALL):
         if fits(one):
             return str(one["id"])
-    raise BadInput(f"no call fits: none is {fits.__name__}")
+    raise BadInput(f"no call is {fits.__name__}")
 
 
 def _store() -> Any:

@@ -152,7 +152,7 @@ def _asking(*, yes: bool) -> Any:
         return None
 
     def answer(message: Mapping[str, Any]) -> dict[str, Any]:
-        from sandbox.show import card
+        from sandbox.card import card
 
         click.echo(card(message["plan"], message["decision"]), err=True)
         approved = terminal.ask("Run it?")

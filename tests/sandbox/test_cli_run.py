@@ -4,93 +4,12 @@
 from __future__ import annotations
 
 import json
-import os
-import pty
-import select
 import signal
-import subprocess
-import sys
-from collections.abc import Iterator, Sequence
-from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
-from sandbox.dirs import Dirs
-from sandbox.workspaces import Registry
-from tests.fakes import Served, served, wait_for
-
-ROOT = Path(__file__).parent.parent.parent
-WAIT_SECONDS = 60
-
-
-class Shell:
-    """Starts the command line with its folders in a place of its own, as a shell does."""
-
-    def __init__(self, place: Path) -> None:
-        self.workspace = place / "a workspace"
-        self.workspace.mkdir()
-        self.env = {
-            "PATH": os.environ["PATH"],
-            "HOME": str(place / "home"),
-            "XDG_STATE_HOME": str(place / "s"),
-            "XDG_CONFIG_HOME": str(place / "c"),
-            "XDG_RUNTIME_DIR": str(place),
-            "PYTHONPATH": str(ROOT),
-        }
-        self.dirs = Dirs(place / "s/lockgate", place / "c/lockgate", place / "lockgate")
-
-    def start(self, *words: str, **options: object) -> subprocess.Popen[bytes]:
-        """Start `lockgate WORDS`, without a terminal."""
-        defaults: dict[str, object] = {
-            "stdin": subprocess.DEVNULL,
-            "stdout": subprocess.PIPE,
-            "stderr": subprocess.PIPE,
-            "cwd": self.workspace,
-            "env": self.env,
-            "start_new_session": True,
-        }
-        command = [sys.executable, "-m", "sandbox.cli", *words]
-        return subprocess.Popen(command, **{**defaults, **options})  # type: ignore[call-overload, no-any-return]
-
-    def __call__(self, *words: str, data: bytes | None = None) -> tuple[int, str, str]:
-        """Run `lockgate WORDS` to its end; return status, stdout, stderr."""
-        stdin = subprocess.DEVNULL if data is None else subprocess.PIPE
-        with self.start(*words, stdin=stdin) as process:
-            out, err = process.communicate(data, timeout=WAIT_SECONDS)
-        return process.returncode, out.decode(), err.decode()
-
-    def at_terminal(self, *words: str, typing: Sequence[tuple[bytes, bytes]]) -> tuple[int, str]:
-        """Run `lockgate WORDS` at a terminal; for each pair, type the second after the first."""
-        mine, theirs = pty.openpty()
-        with self.start(*words, stdin=theirs, stderr=theirs, stdout=theirs) as process:
-            os.close(theirs)
-            shown, seen, left = b"", 0, list(typing)
-            while select.select([mine], [], [], WAIT_SECONDS)[0]:
-                try:
-                    piece = os.read(mine, 65536)
-                except OSError:  # the other end is closed
-                    break
-                shown += piece
-                if left and left[0][0] in shown[seen:]:
-                    seen = len(shown)
-                    os.write(mine, left.pop(0)[1])
-            os.close(mine)  # hangs the terminal up, should the program still wait
-        return process.returncode, shown.decode().replace("\r\n", "\n")
-
-
-@pytest.fixture
-def shell() -> Iterator[Shell]:
-    with TemporaryDirectory(prefix="lg-") as folder:
-        yield Shell(Path(folder))
-
-
-@pytest.fixture
-def running(shell: Shell) -> Iterator[Served]:
-    Registry(shell.dirs).add(shell.workspace, approved=True)
-    with served(shell.dirs) as one:
-        yield one
-
+from tests.fakes import Served, wait_for
+from tests.sandbox.shells import WAIT_SECONDS, Shell
 
 STATUSES = {
     "the command's own": (["exit 0"], 0, ""),
@@ -224,20 +143,23 @@ ANSWERS = {"yes": (b"yes\n", 0), "proceed": (b"PROCEED\n", 0), "no": (b"no\n", 1
 
 @pytest.mark.parametrize("typed, status", ANSWERS.values(), ids=ANSWERS)
 def test_a_person_is_asked(shell: Shell, running: Served, typed: bytes, status: int) -> None:
-    command = "ask rm -f \x1b[2J 'a\nb'"
-    found, shown = shell.at_terminal("run", command, typing=[(b"[yes/no]", typed)])
+    command = "ask rm -f \x1b[2J 'a\nb' " + "x" * 70
+    found, shown = shell.at_terminal(
+        "run", command, typing=[(b"[yes/no]", typed)], env={"COLUMNS": "80"}
+    )
     assert found == status
     card = shown[shown.index("Lockgate asks") :].split("\n")
-    assert card[:9] == [
+    assert card[:10] == [
         "Lockgate asks: may this call run?",
-        "  agent      main calls Bash",
-        "  command    ask rm -f \\x1b[2J 'a",
-        "             b'",
-        f"  starts in  {shell.workspace}",
-        "  risk       danger",
-        "  rule       tier/delete",
-        "  reason     it deletes",
-        "  may change nothing",
+        "  agent        | main calls Bash",
+        "  command      | ask rm -f \\x1b[2J 'a",
+        "               | b' " + "x" * 60,
+        "               | " + "x" * 10,
+        f"  starts in    | {shell.workspace}",
+        "  risk         | danger",
+        "  rule         | tier/delete",
+        "  reason       | it deletes",
+        "  may change   | nothing",
     ]
     assert ("lockgate: not approved: a person's no" in shown) == (status == 126)
 

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run the command line as a shell does, with folders of its own."""
+
+from __future__ import annotations
+
+import os
+import pty
+import select
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from sandbox.dirs import Dirs
+
+ROOT = Path(__file__).parent.parent.parent
+WAIT_SECONDS = 60
+
+
+class Shell:
+    """Starts the command line with its folders in a place of its own, as a shell does."""
+
+    def __init__(self, place: Path) -> None:
+        self.workspace = place / "a workspace"
+        self.workspace.mkdir()
+        self.env = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(place / "home"),
+            "XDG_STATE_HOME": str(place / "s"),
+            "XDG_CONFIG_HOME": str(place / "c"),
+            "XDG_RUNTIME_DIR": str(place),
+            "PYTHONPATH": str(ROOT),
+        }
+        self.dirs = Dirs(place / "s/lockgate", place / "c/lockgate", place / "lockgate")
+
+    def start(self, *words: str, **options: object) -> subprocess.Popen[bytes]:
+        """Start `lockgate WORDS`, without a terminal."""
+        defaults: dict[str, object] = {
+            "stdin": subprocess.DEVNULL,
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.PIPE,
+            "cwd": self.workspace,
+            "env": self.env,
+            "start_new_session": True,
+        }
+        command = [sys.executable, "-m", "sandbox.cli", *words]
+        return subprocess.Popen(command, **{**defaults, **options})  # type: ignore[call-overload, no-any-return]
+
+    def __call__(self, *words: str, data: bytes | None = None) -> tuple[int, str, str]:
+        """Run `lockgate WORDS` to its end; return status, stdout, stderr."""
+        stdin = subprocess.DEVNULL if data is None else subprocess.PIPE
+        with self.start(*words, stdin=stdin) as process:
+            out, err = process.communicate(data, timeout=WAIT_SECONDS)
+        return process.returncode, out.decode(), err.decode()
+
+    def at_terminal(
+        self,
+        *words: str,
+        typing: Sequence[tuple[bytes, bytes]] = (),
+        env: Mapping[str, str] | None = None,
+    ) -> tuple[int, str]:
+        """Run `lockgate WORDS` at a terminal; for each pair, type the second after the first."""
+        mine, theirs = pty.openpty()
+        with self.start(
+            *words, stdin=theirs, stderr=theirs, stdout=theirs, env={**self.env, **(env or {})}
+        ) as process:
+            os.close(theirs)
+            shown, seen, left = b"", 0, list(typing)
+            while select.select([mine], [], [], WAIT_SECONDS)[0]:
+                try:
+                    piece = os.read(mine, 65536)
+                except OSError:  # the other end is closed
+                    break
+                shown += piece
+                if left and left[0][0] in shown[seen:]:
+                    seen = len(shown)
+                    os.write(mine, left.pop(0)[1])
+            os.close(mine)  # hangs the terminal up, should the program still wait
+        return process.returncode, shown.decode().replace("\r\n", "\n")
