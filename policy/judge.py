@@ -298,4 +298,4 @@ def _several(found: Sequence[str]) -> str:
 def _shown(text: str) -> str:
     """Return agent-made text on one line, with nothing in it that a terminal would obey."""
     safe = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() and c != "`" else ascii(c)[1:-1] for c in safe)
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in safe).replace("`", "\\x60")

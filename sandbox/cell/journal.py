@@ -92,7 +92,7 @@ def append(folder: int, record: object, *, durable: bool) -> None:
             os.ftruncate(descriptor, size)
             raise
         if durable:
-            os.fsync(descriptor)
+            os.fdatasync(descriptor)
     finally:
         os.close(descriptor)
 

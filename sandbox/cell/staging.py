@@ -42,7 +42,7 @@ class Stage:
         for path in self.written:
             descriptor = fs.open_beneath(self._folder, path, os.O_RDONLY)
             try:
-                os.fsync(descriptor)
+                os.fdatasync(descriptor)
             finally:
                 os.close(descriptor)
 

@@ -5,7 +5,7 @@
     .lockgate/landing/CALL/  a landing or undo that is not complete; normally empty
     .lockgate/undo/CALL/     a complete one: its journal and what it replaced
     .lockgate/undo/CALL      (a file) an undo: names the folder that it turned back
-    .lockgate/kept           bytes under undo/, in decimal
+    .lockgate/kept           bytes under undo/, in 20 decimal digits
 
 Runs in the keeper: standard library only, Python 3.9. Git ignores the folder, cells never see it.
 """
@@ -192,13 +192,11 @@ class Vault:
                 total -= record.last.kept
                 self._forget(name)
                 gone.append(name)
-        descriptor = self._file("kept")
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, str(total).encode(), 0)
+        os.pwrite(self._file("kept"), b"%020d" % total, 0)
         return gone
 
     def _total(self) -> int:
-        text = os.pread(self._file("kept"), 32, 0)
+        text = os.pread(self._file("kept"), 20, 0)
         return int(text) if text.isdigit() else sum(r.last.kept for _, r in self.kept())
 
     def _forget(self, name: str) -> None:
