@@ -31,7 +31,7 @@ from policy.model import Tier
 from policy.options import Parsed, parse
 from policy.paths import absolute
 from policy.redirects import store
-from policy.shell import Shell
+from policy.shell import Shell, unbraced
 from policy.shell_state import Call
 
 _BIN = re.compile(
@@ -41,7 +41,6 @@ _TOOLS = re.compile(r".*/(?:node_modules/\.bin|\.?venv/bin|env/bin|\.tox/[^/]+/b
 _VERSION = re.compile(r"(?<=[a-z])-?\d+(?:\.\d+)*$")
 _MOST_SCANNED = 64 * 1024
 _QUOTES = re.compile(r"""\\\n|['"\\]""")
-_BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
 _HOW = {
     Use.READ: How.READ,
     Use.SEARCH: How.SEARCH,
@@ -220,6 +219,7 @@ class Catalog:
             chosen = verb(entry, parsed.operands)
             if chosen is not None:
                 name, inner = chosen
+                shell.facts.programs[f"{call.name} {name}"] = None
                 rest = call.args[call.args.index(parsed.operands[0]) + 1 :]
                 self._options(shell, parsed, entry, call)
                 return self.by_data(
@@ -327,7 +327,7 @@ class Catalog:
     def scan(self, shell: Shell, text: str) -> None:
         """Record what can be seen in a text that cannot be read with certainty."""
         known = shown(text[:_MOST_SCANNED]).replace("${IFS}", " ").replace("$IFS", " ")
-        plain = _BRACES.sub(lambda found: found[1].replace(",", " "), _QUOTES.sub("", known))
+        plain = unbraced(_QUOTES.sub("", known))
         for wanted, one in self.patterns.get("opaque", ()):
             if wanted.search(plain):
                 shell.find(one.tier, one.id, one.because)

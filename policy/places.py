@@ -55,7 +55,14 @@ class Places(Frozen):
             if touch.how is How.RUN and place is Where.TEMPORARY:
                 return _say(Verdict.ASK, "outside", touch, "code from outside the workspace")
             return None
+        if place is Where.OWN_HOME and self._own(path, context):
+            return None
         return _outside(touch, place)
+
+    def _own(self, path: str, context: Context) -> bool:
+        """Return whether a path belongs to the agent itself."""
+        home = _home_rest(path, context)
+        return home is not None and any(below("/" + home, "/" + one) for one in self.agent_home)
 
     def _secret(self, touch: Touch, context: Context) -> LayerAnswer | None:
         path = touch.path

@@ -30,6 +30,7 @@ MOST_OUTPUT = 64 * 1024
 MOST_TEXT = 1024 * 1024
 MOST_NODES = 15_000
 
+_BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
 _STREAM = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 
 
@@ -152,8 +153,9 @@ class Shell:
         reason = shell_guards.after(encoded, tree)
         if reason is not None:
             self._opaque(readable, reason)
-            if "\\\n" in readable:
-                self._parsed(readable.replace("\\\n", ""), stdin)
+            plainer = unbraced(readable.replace("\\\n", ""))
+            if plainer != readable:
+                self._parsed(plainer, stdin)
         if (mark := shell_guards.hidden(readable)) is not None:
             self.find(Tier.DANGER, "hidden-text", f"it holds the invisible character {mark}")
         return self.walk(tree.root_node, stdin)
@@ -257,21 +259,18 @@ class Shell:
         fields: list[str] = []
         env: list[tuple[str, str]] = []
         inner: list[Node] = []
+        words: list[Node] = []
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
                 env.append(builtins.assignment(self, child))
-            elif kind == "command_name":
-                for part in child.children:
-                    fields += self.words.fields(part)
             elif kind.endswith("_redirect"):
                 inner.append(child)
             elif child.is_named:
-                fields += self.words.fields(child)
-            elif kind == "$":
-                continue
-        for child in extra:
-            fields += self.words.fields(child)
+                words.append(child)
+        words += extra
+        for glued in _glued(words):
+            fields += self.words.glued(glued)
         plan = redirects.read(self, tuple(inner)) if inner else None
         if plan is not None:
             for child in plan.words:
@@ -341,6 +340,10 @@ class Shell:
 
     def substitute(self, node: Node) -> str:
         """Return what a command substitution gives."""
+        text = source(node)
+        if text.startswith("`") and "\\`" in text:
+            inner = text[1:-1].replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\")
+            return self.aside(lambda: self.run_text(inner))
         if (redirect := node.child_by_field_name("redirect")) is not None:
             plan = redirects.read(self, (redirect,))
             return plan.stdin if plan.stdin is not None else HOLE
@@ -370,6 +373,22 @@ class Shell:
     def _settle(self) -> None:
         while self._pending:
             self.feed(self._pending[-1], HOLE)
+
+
+def unbraced(text: str) -> str:
+    """Return the text with simple braces written out, for commands that are one brace."""
+    return _BRACES.sub(lambda found: found[1].replace(",", " "), text)
+
+
+def _glued(nodes: list[Node]) -> list[list[Node]]:
+    """Put nodes together that the grammar parted though nothing stands between them."""
+    groups: list[list[Node]] = []
+    for node in nodes:
+        if groups and groups[-1][-1].end_byte == node.start_byte:
+            groups[-1].append(node)
+        else:
+            groups.append([node])
+    return groups
 
 
 def read(catalog: Catalog, text: str, place: str, home: str) -> Facts:

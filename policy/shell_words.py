@@ -54,6 +54,7 @@ _ANSI_NAMES = {
     "f": "\f",
     "v": "\v",
 }
+_LITERAL = frozenset(("word", "number", "command_name"))
 _EXPANDING = frozenset(
     (
         "simple_expansion",
@@ -109,9 +110,15 @@ class Words:
     def fields(self, node: Node) -> list[str]:
         """Return the words that one word of the text becomes."""
         raw = node.text or b""
-        if node.type in ("word", "number", "command_name") and _SIMPLE.fullmatch(raw):
+        if node.type in _LITERAL and _SIMPLE.fullmatch(raw):
             return [raw.decode()]
         return self.finish(self.expand(node))
+
+    def glued(self, nodes: list[Node]) -> list[str]:
+        """Return the words that adjoining nodes become together."""
+        if len(nodes) == 1:
+            return self.fields(nodes[0])
+        return self.finish("".join(self.expand(one) for one in nodes))
 
     def finish(self, raw: str) -> list[str]:
         """Return the fields of an expanded word, quotes and braces resolved."""
@@ -216,6 +223,8 @@ class Words:
     def document(self, node: Node) -> str:
         """Return the text of an unquoted here-document."""
         whole = node.text or b""
+        if b"`" in whole:
+            return self.evaluated(source(node))  # the grammar overlooks backticks here
         return self.double(node, whole, 0, len(whole)).replace(QUOTED, "").replace(BREAK, " ")
 
     def evaluated(self, text: str) -> str:

@@ -125,6 +125,7 @@ def _subcommand(
         )
         shell.facts.writes = True
         return HOLE
+    shell.facts.programs[f"git {name}"] = None
     inner = Call((f"git {name}", *words[1:]), call.stdin, call.env)
     special = _SPECIAL.get(name)
     if special is not None:

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three scenarios of policy-check.md, and rules that a user adds."""
+
+from __future__ import annotations
+
+from policy import tools
+from policy.engine import Policy, decide
+from policy.model import ActionPlan, Enforcement, MatchedRule, Tier, Verdict
+from policy.rules import Check, Checks, CommandRule, PolicyCheck, PolicyFile, Rule, Triggers, check
+from tests.policy.asking import CONTEXT, bash, plan, tool
+
+POLICY = Policy.default()
+
+
+def checked(asked: ActionPlan) -> PolicyCheck:
+    facts = tools.facts(asked, CONTEXT, POLICY.catalog, POLICY.tools)
+    return check(asked, facts, POLICY.rules, shell=asked.tool == "Bash")
+
+
+def test_a_direct_waiver_write_is_blocked() -> None:
+    asked = plan("Write", file_path=".devkit-waiver.yml", content="waivers:\n  - rule: lint")
+    answer = checked(asked)
+    assert not answer.allowed
+    assert answer.message.startswith("Blocked by Layered Governance Constitution")
+    assert answer.matched_rules == (
+        MatchedRule(
+            rule_id="rule_006",
+            rule_name="Layered Governance Constitution",
+            trigger_type="file_pattern",
+            trigger_match=".devkit-waiver.yml",
+        ),
+    )
+    assert answer.enforcement == Enforcement(
+        decision="deny",
+        check_id="no-silent-waivers",
+        denied_path="Write waiver file directly via Write/Edit/Bash",
+        allowed_path="Open PR with waiver entry via gh pr create",
+        required_fields=("rule", "reason", "owner", "expires"),
+        next_action_template={
+            "tool": "Bash",
+            "command": "gh pr create --title 'Add waiver' --body '<rule, reason, owner, expires>'",
+        },
+    )
+    assert decide(asked, CONTEXT, POLICY).verdict is Verdict.DENY
+
+
+def test_a_waiver_by_pull_request_passes_the_rules() -> None:
+    asked = plan(
+        "Bash", command="gh pr create --title 'Add lint waiver' --body '.devkit-waiver.yml'"
+    )
+    answer = checked(asked)
+    assert answer.allowed
+    assert answer.matched_rules == ()
+    assert decide(asked, CONTEXT, POLICY).verdict is Verdict.ASK  # it leaves the machine
+
+
+def test_a_sneaky_redirect_is_blocked() -> None:
+    asked = plan("Bash", command="echo 'waivers: ...' >> .devkit-waiver.yml")
+    answer = checked(asked)
+    assert not answer.allowed
+    assert answer.message.startswith("Blocked: Bash redirect to governance file")
+    assert [(one.rule_id, one.trigger_type, one.trigger_match) for one in answer.matched_rules] == [
+        ("rule_006", "command_pattern", "Bash writes to governance files")
+    ]
+    decision = decide(asked, CONTEXT, POLICY)
+    assert decision.verdict is Verdict.DENY
+    assert "gh pr create" in decision.message
+
+
+def test_an_edit_of_the_configuration_is_blocked() -> None:
+    decision = tool(
+        "Edit", file_path="/workspace/devkit.config.json", old_string="a", new_string="b"
+    )
+    assert decision.verdict is Verdict.DENY
+    assert decision.enforcement is not None
+    assert decision.enforcement.check_id == "no-direct-config-edits"
+
+
+def test_reading_a_governance_file_is_no_write() -> None:
+    assert bash("cat .devkit-waiver.yml; jq . devkit.config.json").verdict is Verdict.ALLOW
+
+
+def test_a_name_that_only_contains_a_governance_name_is_another_file() -> None:
+    assert bash("echo x > docs/devkit.config.json.md").allowed
+
+
+def test_a_rule_on_a_program_only_tightens() -> None:
+    rule = CommandRule(
+        id="no-stash",
+        programs=("git stash",),
+        tier=Tier.DANGER,
+        because="work gets lost",
+        match=("git stash",),
+    )
+    policy = POLICY.tightened(PolicyFile(commands=(rule,)))
+    assert decide(plan("Bash", command="git stash"), CONTEXT, policy).verdict is Verdict.ASK
+    assert decide(plan("Bash", command="git status"), CONTEXT, policy).verdict is Verdict.ALLOW
+
+
+def test_a_rule_that_allows_does_not_lower_anything() -> None:
+    rule = Rule(
+        id="mine",
+        name="Mine",
+        triggers=Triggers(file_patterns=("src",)),
+        enforcement=Checks(checks=(Check(id="ok", writes=("src",), decision="allow"),)),
+    )
+    policy = POLICY.tightened(PolicyFile(rules=(rule,)))
+    assert decide(plan("Bash", command="rm -rf src"), CONTEXT, policy).verdict is Verdict.DENY
