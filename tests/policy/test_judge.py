@@ -265,8 +265,8 @@ MESSAGES = {
     ),
     "names cannot redraw a terminal": (
         [deleted("a\x1b[2J`\n\udcff\u202e")],
-        "held, nothing landed yet: `a\\x1b[2J\\x60\\n\\xff\\u202e`: it existed before and is deleted "
-        "without being named (deletion); a person can land or discard it",
+        "held, nothing landed yet: `a\\x1b[2J\\x60\\n\\xff\\u202e`: it existed before and is "
+        "deleted without being named (deletion); a person can land or discard it",
     ),
 }  # fmt: skip
 
