@@ -27,23 +27,20 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import stat
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import fs, journal
-from .applying import Conflict, Identities, Runner, Stuck, differing, first_expected, matches
-from .journal import META, PUT, SWAP, TAKE, Identity, Inner, Journal, Op
-from .staging import Stage
+from .applying import Conflict, Identities, Runner, Stuck, first_expected
+from .journal import Journal
+from .planning import Fault, check_paths, plan, say
+from .standing import bytes_kept, changes_of, identities, later_changes
 from .steps import Walk
 from .vault import NAME, UNDO_QUOTA, LandingError, Vault, checked
 from .walk import walk
 
 __all__ = ["Landing", "LandingError", "land", "list_undo", "recover", "stamp", "undo"]
-
-Fault = Callable[[str], None]
-"""Called with the name of each step before it is done; tests raise from it."""
 
 
 class Landing(NamedTuple):
@@ -94,14 +91,14 @@ def land(
         return Landing("conflict", call, tuple(walked.conflicts), message=_CONFLICT)
     if walked.empty:
         return Landing("nothing", call, left_out=tuple(walked.left_out))
-    _check_paths(walked)
+    check_paths(walked)
     with _locked(root) as vault:
         _finish_all(vault, fault)
         folder = vault.start(call)
         try:
             try:
-                ops = _staged(folder, walked, durable=durable, fault=fault)
-                _say(fault, "journal")
+                ops = plan(folder, walked, durable=durable, fault=fault)
+                say(fault, "journal")
                 journal.append(folder, journal.plan(call, ops, time.time()), durable=durable)
             except (OSError, Conflict) as error:
                 vault.drop(call)
@@ -111,7 +108,7 @@ def land(
                 now = runner.forward([first_expected(op) for op in ops])
             except (OSError, Conflict) as error:
                 return _gave_up(vault, call, call, error)
-            kept = _bytes_kept(ops, back=False)
+            kept = bytes_kept(ops, back=False)
             _complete(vault, folder, call, call, now, kept, fault)
         finally:
             os.close(folder)
@@ -144,12 +141,12 @@ def undo(
             raise LandingError(f"`{call}` was taken back by `{record.last.call}`; undo that")
         back = not record.last.back
         now = record.last.now or [None] * len(record.ops)
-        if changed := _later_changes(vault.root, record.ops, now, back=back):
+        if changed := later_changes(vault.root, record.ops, now, back=back):
             return Landing("conflict", new_call, tuple(changed), message=_LATER)
-        _say(fault, "reopen")
+        say(fault, "reopen")
         folder = vault.reopen(name)
         try:
-            _say(fault, "journal")
+            say(fault, "journal")
             line = journal.run(new_call, back=back, time=time.time())
             try:
                 journal.append(folder, line, durable=durable)
@@ -162,15 +159,15 @@ def undo(
             except (OSError, Conflict) as error:
                 if not isinstance(error, Stuck):
                     journal.append(
-                        folder, journal.void(_now(vault.root, record.ops)), durable=False
+                        folder, journal.void(identities(vault.root, record.ops)), durable=False
                     )
                 return _gave_up(vault, name, new_call, error, keep=True)
-            kept = _bytes_kept(record.ops, back=back)
+            kept = bytes_kept(record.ops, back=back)
             _complete(vault, folder, name, new_call, after, kept, fault)
         finally:
             os.close(folder)
         evicted = vault.account(kept - record.last.kept, quota)
-    changes = tuple(_changes(record.ops, back=back))
+    changes = tuple(changes_of(record.ops, back=back))
     return Landing("undone", new_call, (), (), tuple(evicted), _evicted(evicted), changes)
 
 
@@ -247,11 +244,6 @@ def _locked(root: str) -> Iterator[Vault]:
         os.close(descriptor)
 
 
-def _say(fault: Fault | None, step: str) -> None:
-    if fault is not None:
-        fault(step)
-
-
 def _walked_again(
     root: str,
     upper: str,
@@ -265,66 +257,6 @@ def _walked_again(
     return walked
 
 
-def _staged(folder: int, walked: Walk, *, durable: bool, fault: Fault | None) -> list[Op]:
-    """Stage all new content and return the operations in their order."""
-    stage = Stage(folder, walked.owners)
-    for number, put in enumerate(walked.puts):
-        if put.source is None:
-            _say(fault, f"stage n{number}")
-            stage.place(put.node, f"n{number}")
-    for number, swap in enumerate(walked.swaps):
-        _say(fault, f"stage s{number}")
-        stage.place(swap.node, f"s{number}")
-    if durable:
-        _say(fault, "sync")
-        stage.sync()
-    places = {put.source: put.path for put in walked.puts if put.source is not None}
-    ops: list[Op] = []
-    slots: dict[str, tuple[str, Identity]] = {}
-    takes = sorted(walked.takes, key=lambda take: take.path.count("/"), reverse=True)
-    for number, take in enumerate(takes):
-        slot = f"o{number}"
-        slots[take.path] = (slot, take.identity)
-        place = places.get(take.path) if take.moved else None
-        ops.append(Op(TAKE, take.path, slot, take.identity, inner=take.inner, other=place))
-    puts = []
-    for number, put in enumerate(walked.puts):
-        if put.source is None:
-            identity, inner = _staged_identity(folder, f"n{number}")
-            puts.append(Op(PUT, put.path, f"n{number}", identity, inner=inner))
-        else:
-            slot, identity = slots[put.source]
-            puts.append(Op(PUT, put.path, slot, identity, other=put.source))
-    ops += sorted(puts, key=lambda op: op.path.count("/"))
-    for number, swap in enumerate(walked.swaps):
-        identity, _ = _staged_identity(folder, f"s{number}")
-        ops.append(Op(SWAP, swap.path, f"s{number}", identity, swap.identity))
-    for meta in walked.metas:
-        path = meta.path or "."
-        ops.append(Op(META, path, old=meta.identity, before=meta.before, after=meta.after))
-    return ops
-
-
-def _check_paths(walked: Walk) -> None:
-    # P12: whatever gate 2 said, a landing never reaches into the records.
-    paths = [take.path for take in walked.takes] + [put.path for put in walked.puts]
-    paths += [swap.path for swap in walked.swaps] + [meta.path for meta in walked.metas]
-    for path in paths:
-        if path.split("/", 1)[0].casefold() == NAME:
-            raise LandingError(f"`{NAME}` is not changed by landings")
-
-
-def _staged_identity(folder: int, slot: str) -> tuple[Identity, Inner | None]:
-    status = os.stat(slot, dir_fd=folder, follow_symlinks=False)
-    if not stat.S_ISDIR(status.st_mode):
-        return fs.identity(status), None
-    inner = fs.open_directory(slot, folder)
-    try:
-        return fs.identity(status), {path: fs.identity(found) for path, found in fs.tree(inner)}
-    finally:
-        os.close(inner)
-
-
 def _complete(
     vault: Vault,
     folder: int,
@@ -335,11 +267,11 @@ def _complete(
     fault: Fault | None,
 ) -> None:
     """Record that a run is complete. A crash from here on only makes `recover` say so again."""
-    _say(fault, "end")
+    say(fault, "end")
     journal.append(folder, journal.end(now, kept), durable=False)
-    _say(fault, "finish")
+    say(fault, "finish")
     vault.finish(name, call)
-    _say(fault, "finished")
+    say(fault, "finished")
 
 
 def _gave_up(
@@ -393,62 +325,15 @@ def _finish(vault: Vault, name: str, fault: Fault | None) -> Landing:
                     now = runner.forward(expected, stands)
             except (OSError, Conflict) as error:
                 if len(record.runs) > 1 and not isinstance(error, Stuck):
-                    journal.append(folder, journal.void(_now(vault.root, ops)), durable=False)
+                    journal.append(folder, journal.void(identities(vault.root, ops)), durable=False)
                 return _gave_up(vault, name, last.call, error, keep=len(record.runs) > 1)
-            kept = _bytes_kept(ops, back=last.back)
+            kept = bytes_kept(ops, back=last.back)
             journal.append(folder, journal.end(now, kept), durable=False)
-            vault.account(kept, UNDO_QUOTA)
         vault.finish(name, last.call)
+        vault.recount()
         return Landing("undone" if last.back else "landed", last.call)
     finally:
         os.close(folder)
-
-
-def _now(root: int, ops: list[Op]) -> Identities:
-    found: Identities = []
-    for op in ops:
-        status = fs.lstat(root, "" if op.path == "." else op.path)
-        found.append(None if status is None else fs.identity(status))
-    return found
-
-
-def _later_changes(
-    root: int, ops: list[Op], now: Sequence[Identity | None], *, back: bool
-) -> list[str]:
-    """Return the paths that are no longer as the last run left them."""
-    arrives, leaves = (TAKE, PUT) if back else (PUT, TAKE)
-    placed = {op.path for op in ops if op.action == leaves}
-    changed: list[str] = []
-    for position, op in enumerate(ops):
-        status = fs.lstat(root, "" if op.path == "." else op.path)
-        expected = now[position]
-        if op.action == arrives:
-            if status is not None and not _covered(op.path, placed):
-                changed.append(op.path)
-        elif expected is None or status is None:
-            if expected is not None and op.action == leaves:
-                changed.append(op.path)
-        elif not matches(fs.identity(status), expected):
-            changed.append(op.path)
-        elif op.inner is not None and op.action == leaves:
-            found = _listing(root, op.path)
-            news = differing(op.path, op.inner, found)
-            changed += [path for path in news if not _covered(path, placed - {op.path})]
-    return sorted(set(changed))
-
-
-def _covered(path: str, placed: set[str]) -> bool:
-    """Whether a path is one of `placed`, or lies in one."""
-    parts = path.split("/")
-    return any("/".join(parts[: n + 1]) in placed for n in range(len(parts)))
-
-
-def _listing(root: int, path: str) -> Inner:
-    descriptor = fs.open_beneath(root, path)
-    try:
-        return {name: fs.identity(status) for name, status in fs.tree(descriptor)}
-    finally:
-        os.close(descriptor)
 
 
 def _read(directory: int, name: str) -> Journal:
@@ -460,51 +345,6 @@ def _read(directory: int, name: str) -> Journal:
     if record is None or record.last.now is None:
         raise LandingError(f"the record of `{name}` is damaged; its files are in `{NAME}/undo`")
     return record
-
-
-def _bytes_kept(ops: list[Op], *, back: bool) -> int:
-    """Return the size of what lies in the folder after a run."""
-    total = 0
-    for op in ops:
-        if op.action == SWAP:
-            lying = op.identity if back else op.old
-        elif op.action == (PUT if back else TAKE) and op.other is None:
-            lying = op.identity
-        else:
-            continue
-        total += max(0, lying[1]) if lying else 0
-        total += sum(max(0, held[1]) for held in (op.inner or {}).values())
-    return total
-
-
-def _changes(ops: list[Op], *, back: bool) -> Iterator[dict[str, Any]]:
-    """Say what a run changed, as `walk` would."""
-    for op in ops:
-        if op.other is not None:
-            if op.action == TAKE:
-                old, new = (op.other, op.path) if back else (op.path, op.other)
-                yield _change(new, "renamed", op.identity, source=old)
-        elif op.action in (TAKE, PUT):
-            kind = "created" if (op.action == TAKE) == back else "deleted"
-            yield _change(op.path, kind, op.identity)
-            for name, held in sorted((op.inner or {}).items()):
-                yield _change(f"{op.path}/{name}", kind, held)
-        else:
-            yield _change(
-                op.path, "modified" if op.action == SWAP else "meta", op.identity or op.old
-            )
-
-
-def _change(path: str, kind: str, identity: Identity | None, **more: str) -> dict[str, Any]:
-    form = stat.S_IFREG if identity is None else identity[4]
-    names = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}
-    return {
-        "path": path,
-        "kind": kind,
-        "type": names.get(form, "special"),
-        "conflict": False,
-        **more,
-    }
 
 
 def _evicted(calls: Sequence[str]) -> str:

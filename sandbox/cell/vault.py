@@ -195,6 +195,11 @@ class Vault:
         os.pwrite(self._file("kept"), b"%020d" % total, 0)
         return gone
 
+    def recount(self) -> None:
+        """Add up anew what is kept: after a crash the count cannot be trusted."""
+        total = sum(record.last.kept for _, record in self.kept())
+        os.pwrite(self._file("kept"), b"%020d" % total, 0)
+
     def _total(self) -> int:
         text = os.pread(self._file("kept"), 20, 0)
         return int(text) if text.isdigit() else sum(r.last.kept for _, r in self.kept())

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a complete landing left behind: is it still so, how much is kept, what did it change?
+
+Runs in the keeper: standard library only, Python 3.9. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from . import fs
+from .applying import Identities, differing, matches
+from .journal import PUT, SWAP, TAKE, Identity, Inner, Op
+from .steps import type_name
+
+
+def identities(root: int, ops: list[Op]) -> Identities:
+    """Return the identity of what lies at each operation's path now."""
+    found: Identities = []
+    for op in ops:
+        status = fs.lstat(root, "" if op.path == "." else op.path)
+        found.append(None if status is None else fs.identity(status))
+    return found
+
+
+def later_changes(
+    root: int, ops: list[Op], now: Sequence[Identity | None], *, back: bool
+) -> list[str]:
+    """Return the paths that are no longer as the last run left them."""
+    arrives, leaves = (TAKE, PUT) if back else (PUT, TAKE)
+    placed = {op.path for op in ops if op.action == leaves}
+    changed: list[str] = []
+    for position, op in enumerate(ops):
+        status = fs.lstat(root, "" if op.path == "." else op.path)
+        expected = now[position]
+        if op.action == arrives:
+            if status is not None and not _covered(op.path, placed):
+                changed.append(op.path)
+        elif expected is None or status is None:
+            if expected is not None and op.action == leaves:
+                changed.append(op.path)
+        elif not matches(fs.identity(status), expected):
+            changed.append(op.path)
+        elif op.inner is not None and op.action == leaves:
+            found = _listing(root, op.path)
+            news = differing(op.path, op.inner, found)
+            changed += [path for path in news if not _covered(path, placed - {op.path})]
+    return sorted(set(changed))
+
+
+def _covered(path: str, placed: set[str]) -> bool:
+    """Whether a path is one of `placed`, or lies in one."""
+    parts = path.split("/")
+    return any("/".join(parts[: n + 1]) in placed for n in range(len(parts)))
+
+
+def _listing(root: int, path: str) -> Inner:
+    descriptor = fs.open_beneath(root, path)
+    try:
+        return {name: fs.identity(status) for name, status in fs.tree(descriptor)}
+    finally:
+        os.close(descriptor)
+
+
+def bytes_kept(ops: list[Op], *, back: bool) -> int:
+    """Return the size of what lies in the folder after a run."""
+    total = 0
+    for op in ops:
+        if op.action == SWAP:
+            lying = op.identity if back else op.old
+        elif op.action == (PUT if back else TAKE) and op.other is None:
+            lying = op.identity
+        else:
+            continue
+        total += max(0, lying[1]) if lying else 0
+        total += sum(max(0, held[1]) for held in (op.inner or {}).values())
+    return total
+
+
+def changes_of(ops: list[Op], *, back: bool) -> Iterator[dict[str, Any]]:
+    """Say what a run changed, as `walk` would."""
+    for op in ops:
+        if op.other is not None:
+            if op.action == TAKE:
+                old, new = (op.other, op.path) if back else (op.path, op.other)
+                yield _change(new, "renamed", op.identity, source=old)
+        elif op.action in (TAKE, PUT):
+            kind = "created" if (op.action == TAKE) == back else "deleted"
+            yield _change(op.path, kind, op.identity)
+            for name, held in sorted((op.inner or {}).items()):
+                yield _change(f"{op.path}/{name}", kind, held)
+        else:
+            yield _change(
+                op.path, "modified" if op.action == SWAP else "meta", op.identity or op.old
+            )
+
+
+def _change(path: str, kind: str, identity: Identity | None, **more: str) -> dict[str, Any]:
+    form = stat.S_IFREG if identity is None else identity[4]
+    return {"path": path, "kind": kind, "type": type_name(form), "conflict": False, **more}
