@@ -24,6 +24,7 @@ _IGNORABLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
+_ANYWHERE = "(?:.*/)?"
 _STREAM = re.compile(r":[^:]*:\$[a-z0-9_]+$|:\$[a-z0-9_]+$")
 
 
@@ -63,7 +64,7 @@ def expression(pattern: str) -> str:
     tail = "(?:/.*)?" if len(parts) > 1 and parts[-1] == "**" else ""
     if tail:
         parts.pop()
-    text = "" if anchored else "(?:.*/)?"
+    text = "" if anchored else _ANYWHERE
     for position, part in enumerate(parts):
         last = position == len(parts) - 1
         if part == "**":
@@ -80,7 +81,13 @@ def expressions(patterns: Iterable[str]) -> tuple[str, ...]:
 
 def compiled(patterns: Iterable[str]) -> re.Pattern[str]:
     """Return one regular expression, for `fullmatch` on normalised paths; none matches nothing."""
-    return re.compile("|".join(f"(?:{e})" for e in expressions(patterns)) or r"(?!)", re.DOTALL)
+    found = expressions(patterns)
+    anchored = [e for e in found if not e.startswith(_ANYWHERE)]
+    # said once, or every alternative would look through the whole path again
+    anywhere = [e.removeprefix(_ANYWHERE) for e in found if e.startswith(_ANYWHERE)]
+    if anywhere:
+        anchored.append(_ANYWHERE + "(?:" + "|".join(f"(?:{e})" for e in anywhere) + ")")
+    return re.compile("|".join(anchored) or r"(?!)", re.DOTALL)
 
 
 def _folders(patterns: Iterable[str]) -> tuple[str, ...]:

@@ -34,10 +34,11 @@ from typing import Any, NamedTuple
 from . import fs, journal
 from .applying import Conflict, Identities, Runner, Stuck, first_expected
 from .journal import Journal
+from .layer import LandingError
 from .planning import Fault, check_paths, plan, say
 from .standing import bytes_kept, changes_of, identities, later_changes
 from .steps import Walk
-from .vault import NAME, UNDO_QUOTA, LandingError, Vault, checked
+from .vault import NAME, UNDO_QUOTA, Vault, checked
 from .walk import walk
 
 __all__ = ["Landing", "LandingError", "land", "list_undo", "recover", "stamp", "undo"]

@@ -18,7 +18,11 @@ MAX_ENTRIES = 1_000_000
 """Objects in one layer; a larger layer is refused as a whole."""
 
 
-class LayerError(Exception):
+class LandingError(Exception):
+    """A listing, a landing or an undo cannot be done. The message says why; nothing was changed."""
+
+
+class LayerError(LandingError):
     """The layer cannot be listed. Nothing of it may land."""
 
 

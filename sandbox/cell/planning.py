@@ -16,9 +16,10 @@ from collections.abc import Callable
 
 from . import fs
 from .journal import META, PUT, SWAP, TAKE, Identity, Inner, Op
+from .layer import LandingError
 from .staging import Stage
 from .steps import Walk
-from .vault import NAME, LandingError
+from .vault import NAME
 
 Fault = Callable[[str], None]
 

@@ -21,16 +21,13 @@ import stat
 from collections.abc import Iterator
 
 from . import fs, journal
+from .layer import LandingError
 
 NAME = ".lockgate"
 UNDO_QUOTA = 1 << 30
 """Bytes of before-images that a workspace keeps; beyond it the oldest go."""
 
 _CALL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}")
-
-
-class LandingError(Exception):
-    """A landing or an undo cannot be done. The message says why; nothing was changed."""
 
 
 def checked(call: str) -> str:
