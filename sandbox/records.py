@@ -46,6 +46,7 @@ class Recorder:
             "digest": plan.digest(),
             "intent": plan.intent,
             "workspace": plan.workspace,
+            "also": list(plan.also),
             "cwd": plan.cwd,
             "verdict": decision.verdict.value,
             "tier": decision.tier.value,
