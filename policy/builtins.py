@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 from tree_sitter import Node
 
 from policy.facts import How
-from policy.marks import HOLE, NUM, SET, exact, globbed, shown, unknown
+from policy.marks import BREAK, HOLE, NUM, SET, exact, globbed, shown, split, unknown
 from policy.model import Tier
 from policy.paths import absolute
 from policy.printf import echo, formatted
 from policy.redirects import open_for_reading
-from policy.shell_state import MOST_PLACES, Call, Value
+from policy.shell_state import MOST_PLACES, Call, Value, as_text
 from policy.shell_words import source
 
 if TYPE_CHECKING:
@@ -182,7 +182,8 @@ def _read(shell: Shell, call: Call) -> str:
         elif not word.startswith("-"):
             names.append(word)
     text = (call.stdin if call.stdin is not None else HOLE).split("\n", 1)[0]
-    parts = text.split()
+    marks = dict(call.env).get("IFS", as_text(shell.state.get("IFS")))
+    parts = text.split() if marks == " \t\n" else [one for one in split(text, marks).split(BREAK)]
     if array:
         shell.state.set(array, parts)
         return ""

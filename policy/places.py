@@ -85,7 +85,8 @@ class Places(Frozen):
                     return _say(
                         Verdict.DENY, "secrets", touch, "it can be a path of keys or credentials"
                     )
-                if touch.how not in _LOOKS:
+                inside = where(path, context) is Where.INSIDE
+                if touch.how not in _LOOKS and not inside:
                     guessed = _say(
                         Verdict.ASK, "secrets", touch, "it can be a path of keys or credentials"
                     )

@@ -154,6 +154,7 @@ class Shell:
         if reason is not None:
             self._opaque(readable, reason)
             plainer = unbraced(readable.replace("\\\n", ""))
+            plainer = plainer.replace("((", "( (").replace("))", ") )")
             if plainer != readable:
                 self._parsed(plainer, stdin)
         if (mark := shell_guards.hidden(readable)) is not None:

@@ -14,45 +14,6 @@ from policy.options import parse
 from policy.shell import Shell
 from policy.shell_state import Call
 
-_TAR = (
-    "-f",
-    "-C",
-    "-T",
-    "-X",
-    "-I",
-    "-b",
-    "-F",
-    "-g",
-    "-K",
-    "-L",
-    "-N",
-    "-V",
-    "--file",
-    "--directory",
-    "--files-from",
-    "--exclude-from",
-    "--exclude",
-    "--use-compress-program",
-    "--to-command",
-    "--checkpoint-action",
-    "--rsh-command",
-    "--info-script",
-    "--new-volume-script",
-    "--rmt-command",
-    "--index-file",
-    "--transform",
-    "--strip-components",
-    "--owner",
-    "--group",
-    "--mode",
-    "--volno-file",
-    "--listed-incremental",
-    "--one-top-level",
-    "--xform",
-    "--format",
-    "--warning",
-    "--suffix",
-)
 _RUNS = (
     "-I",
     "--use-compress-program",
@@ -73,7 +34,7 @@ def _tar(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         words[0] = words[0].replace("f", "") + "f"  # old style: the file name follows the cluster
     parsed = parse(
         words,
-        _TAR,
+        entry.values,
         (
             "--extract",
             "--create",

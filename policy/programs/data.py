@@ -14,51 +14,6 @@ from policy.options import parse
 from policy.shell import Shell
 from policy.shell_state import Call
 
-_VALUED = (
-    "-c",
-    "--command",
-    "-e",
-    "--execute",
-    "--eval",
-    "-f",
-    "--file",
-    "-q",
-    "--query",
-    "-Q",
-    "-h",
-    "--host",
-    "-U",
-    "--username",
-    "-u",
-    "--user",
-    "-d",
-    "--dbname",
-    "--database",
-    "-p",
-    "--port",
-    "-P",
-    "-o",
-    "--output",
-    "-L",
-    "--log-file",
-    "-cmd",
-    "-init",
-    "-separator",
-    "-S",
-    "-i",
-    "-D",
-    "-v",
-    "--set",
-    "-n",
-    "-a",
-    "--result-file",
-    "--tee",
-    "-r",
-    "--init-command",
-    "-A",
-    "-t",
-    "--out",
-)
 _TEXTS = (
     "-c",
     "--command",
@@ -110,7 +65,7 @@ def _database(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
         shell.find(Tier.FORBIDDEN, "drop", f"`{call.name}` drops what a database holds")
     if call.name == "mysqladmin" and "drop" in call.args:
         shell.find(Tier.FORBIDDEN, "drop", "`mysqladmin drop` drops a database")
-    parsed = parse(call.args, _VALUED)
+    parsed = parse(call.args, entry.values)
     texts = parsed.values(*_TEXTS)
     local = call.name in ("sqlite3", "sqlite", "duckdb", "litecli")
     if local and parsed.operands:

@@ -8,7 +8,7 @@ import re
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
-from policy.marks import HOLE, PROGRAM, unknown
+from policy.marks import HOLE, NUM, PROGRAM, unknown
 from policy.model import Tier
 from policy.options import Parsed, parse
 from policy.redirects import store
@@ -270,7 +270,18 @@ def _chmod(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return ""
 
 
+def _mktemp(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, (*entry.values, *entry.uses))
+    catalog.apply(shell, call, entry, parsed)
+    folder = parsed.value("-p", "--tmpdir") or (
+        "" if parsed.operands and not parsed.has("-t") else "/tmp"
+    )  # noqa: S108
+    name = re.sub(r"X+", NUM, parsed.operands[0]) if parsed.operands else f"tmp.{NUM}"
+    return f"{folder}/{name}\n" if folder else name + "\n"
+
+
 READERS = {
+    "mktemp": _mktemp,
     "rm": _rm,
     "deleter": _deleter,
     "copy": _copy,

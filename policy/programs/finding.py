@@ -14,6 +14,10 @@ from policy.shell_state import Call
 
 _RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 _WRITES = frozenset(("-fprint", "-fprint0", "-fls", "-fprintf"))
+_RESTRICTS = frozenset(
+    ("-mtime", "-mmin", "-atime", "-ctime", "-size", "-empty", "-newer", "-user", "-regex", "-iregex",
+     "-maxdepth", "-perm", "-links", "-inum", "-samefile")
+)  # fmt: skip
 _START = frozenset(("-H", "-L", "-P"))
 _NAMES = ("-name", "-iname", "-path", "-ipath", "-wholename")
 
@@ -27,7 +31,6 @@ def _find(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         starts.append(words.pop(0))
     starts = starts or ["."]
     named = [words[at + 1] for at, one in enumerate(words[:-1]) if one in _NAMES]
-    kind = [words[at + 1] for at, one in enumerate(words[:-1]) if one == "-type"]
     for start in starts:
         shell.touch(How.LIST, start, program="find")
     results = _results(starts, named, words)
@@ -40,7 +43,7 @@ def _find(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             shell.find(Tier.DANGER, "delete", "`find -delete` deletes what it finds")
             for one in results:
                 shell.touch(How.DELETE, one, program="find")
-            if not named and "f" not in kind:
+            if not (set(words) & _RESTRICTS or [one for one in named if one.strip("*")]):
                 shell.find(
                     Tier.FORBIDDEN,
                     "recursive-delete",

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from fnmatch import fnmatchcase
 
-from policy.catalog_model import ConfigKey, Entry, Programs
+from policy.catalog_model import ConfigKey, Entry, Programs, Use
 from policy.commands import Catalog, verb
 from policy.facts import How
 from policy.marks import HOLE, NAME, NET, STAR, shown, unknown
@@ -64,6 +64,9 @@ def _git(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 )
                 shell.touch(How.RUN, value)
             elif value not in (".git", ".", "./.git"):
+                shell.find(
+                    Tier.DANGER, "git-config", f"`git {flag}`: another repository's settings count"
+                )
                 shell.touch(How.WRITE, value, program="git")
     kept = shell.state.places
     for folder in parsed.values("-C"):
@@ -127,6 +130,9 @@ def _subcommand(
         return HOLE
     shell.facts.programs[f"git {name}"] = None
     inner = Call((f"git {name}", *words[1:]), call.stdin, call.env)
+    for at, word in enumerate(words):
+        if word.startswith("--output=") or (word == "--output" and at + 1 < len(words)):
+            catalog.use(shell, Use.WRITE, word.partition("=")[2] or words[at + 1], inner)
     special = _SPECIAL.get(name)
     if special is not None:
         return special(catalog, shell, inner, chosen[1])
@@ -400,7 +406,7 @@ def _checkout(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
         paths = (
             list(call.args[call.args.index("--") + 1 :])
             if "--" in call.args
-            else parsed.operands[0 if name == "restore" else 1 :]
+            else parsed.operands[1 if name == "checkout" else 0 :]
         )
         for path in paths:
             shell.touch(How.WRITE, path, program="git")

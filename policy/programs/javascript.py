@@ -29,7 +29,6 @@ _WRITES = (
     "--cpu-prof-name",
     "--heap-prof-name",
     "--test-reporter-destination",
-    "--build-snapshot",
     "--snapshot-blob",
     "--icu-data-dir",
     "--tls-keylog",

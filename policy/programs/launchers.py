@@ -14,54 +14,6 @@ from policy.options import parse
 from policy.shell import Shell
 from policy.shell_state import Call
 
-_VALUED = (
-    "-u",
-    "-g",
-    "-G",
-    "-t",
-    "-c",
-    "--command",
-    "-s",
-    "--shell",
-    "-r",
-    "-h",
-    "-p",
-    "-C",
-    "-D",
-    "-R",
-    "-T",
-    "-U",
-    "--user",
-    "--group",
-    "--chdir",
-    "--pidfile",
-    "-S",
-    "-L",
-    "-n",
-    "-x",
-    "-a",
-    "-f",
-    "-q",
-    "--exec",
-    "--startas",
-    "--name",
-    "--userspec",
-    "--groups",
-    "--unit",
-    "--property",
-    "--slice",
-    "--setenv",
-    "--reuid",
-    "--regid",
-    "--caps",
-    "--inh",
-    "--addamb",
-    "-w",
-    "-W",
-    "--target",
-    "--wd",
-)
-
 
 def _privilege(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
@@ -92,8 +44,10 @@ def _launcher(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
             shell.find(Tier.DANGER, "delete", "`crontab -r` deletes the table")
         return HOLE
     if name == "start-stop-daemon":
-        return _daemon(shell, call)
-    parsed = parse(call.args, _VALUED, in_order=name not in ("su", "runuser", "tmux", "screen"))
+        return _daemon(shell, call, entry)
+    parsed = parse(
+        call.args, entry.values, in_order=name not in ("su", "runuser", "tmux", "screen")
+    )
     for text in parsed.values("-c", "--command"):
         shell.run_text(text)
     words = list(parsed.operands)
@@ -110,8 +64,8 @@ def _launcher(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
     return shell.call(call.only(tuple(words))) if words else HOLE
 
 
-def _daemon(shell: Shell, call: Call) -> str:
-    parsed = parse(call.args, _VALUED, ("--start", "--stop", "--background", "--make-pidfile"))
+def _daemon(shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, entry.values, ("--start", "--stop", "--background", "--make-pidfile"))
     rest = call.args[call.args.index("--") + 1 :] if "--" in call.args else ()
     for program in parsed.values("-x", "--exec", "-a", "--startas"):
         shell.call(call.only((program, *rest)))

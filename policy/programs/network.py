@@ -15,122 +15,6 @@ from policy.redirects import store
 from policy.shell import Shell
 from policy.shell_state import Call
 
-_CURL = (
-    "-o",
-    "--output",
-    "-O_",
-    "-d",
-    "--data",
-    "--data-binary",
-    "--data-raw",
-    "--data-urlencode",
-    "-F",
-    "--form",
-    "-T",
-    "--upload-file",
-    "-H",
-    "--header",
-    "-X",
-    "--request",
-    "-u",
-    "--user",
-    "-A",
-    "-e",
-    "-b",
-    "--cookie",
-    "-c",
-    "--cookie-jar",
-    "-K",
-    "--config",
-    "-D",
-    "--dump-header",
-    "-w",
-    "--write-out",
-    "-m",
-    "--max-time",
-    "--connect-timeout",
-    "-x",
-    "--proxy",
-    "--unix-socket",
-    "--cacert",
-    "--cert",
-    "-E",
-    "--key",
-    "--retry",
-    "--resolve",
-    "--output-dir",
-    "--trace",
-    "--trace-ascii",
-    "--stderr",
-    "--interface",
-    "-r",
-    "--range",
-    "-C",
-    "--json",
-    "--url",
-    "--netrc-file",
-    "--libcurl",
-    "-Y",
-    "-y",
-    "-z",
-    "--abstract-unix-socket",
-    "--etag-save",
-    "--etag-compare",
-    "--hsts",
-    "--alt-svc",
-    "--egd-file",
-    "--random-file",
-    "--login-options",
-    "--proto",
-    "--tlsv1.2_",
-)
-_WGET = (
-    "-O",
-    "--output-document",
-    "-o",
-    "--output-file",
-    "-a",
-    "--append-output",
-    "-P",
-    "--directory-prefix",
-    "-i",
-    "--input-file",
-    "-t",
-    "-T",
-    "-U",
-    "--user-agent",
-    "--header",
-    "--post-data",
-    "--post-file",
-    "--body-data",
-    "--body-file",
-    "--load-cookies",
-    "--save-cookies",
-    "--user",
-    "--password",
-    "-e",
-    "--execute",
-    "--use-askpass",
-    "-l",
-    "-A",
-    "-R",
-    "-D",
-    "--tries",
-    "--timeout",
-    "--ca-certificate",
-    "--certificate",
-    "--private-key",
-    "-d_",
-    "-s",
-    "-x_",
-    "--dir",
-    "--out",
-    "--method",
-    "--rejected-log",
-    "--hsts-file",
-    "--warc-file",
-    "--config",
-)
 _METADATA = re.compile(
     r"169\.254\.169\.254|metadata\.google\.internal|100\.100\.100\.200|fd00:ec2::254", re.IGNORECASE
 )
@@ -152,7 +36,7 @@ def _talks(shell: Shell, call: Call, entry: Programs) -> None:
 def _download(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     _talks(shell, call, entry)
     wget = call.name.startswith("wget") or call.name in ("aria2c", "axel")
-    parsed = parse(call.args, _WGET if wget else _CURL)
+    parsed = parse(call.args, entry.values)
     shell.facts.writes = True
     data = (
         *parsed.values("-d", "--data", "--data-binary", "--data-urlencode", "--json"),
@@ -252,36 +136,13 @@ def _download(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
 
 
 _SWEEP = re.compile(r"\d+\.\d+\.\d+\.(?:\{|\d+/\d+|\d+-\d+|[\ue000-\ue006])|/(?:8|16|24)\b")
-_SSH = (
-    "-b",
-    "-c",
-    "-D",
-    "-E",
-    "-e",
-    "-F",
-    "-I",
-    "-i",
-    "-J",
-    "-L",
-    "-l",
-    "-m",
-    "-O",
-    "-o",
-    "-p",
-    "-Q",
-    "-R",
-    "-S",
-    "-W",
-    "-w",
-    "-B",
-)
 
 
 def _remote(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     _talks(shell, call, entry)
     name = call.name
     if name in ("ssh", "scp", "sftp", "autossh", "mosh", "sshpass"):
-        return _secure(catalog, shell, call)
+        return _secure(catalog, shell, call, entry)
     if any(_SWEEP.search(one) for one in call.args) or (
         name in ("ping", "fping", "nc", "ncat", "netcat") and _looping(shell, call)
     ):
@@ -359,9 +220,11 @@ def _looping(shell: Shell, call: Call) -> bool:
     return False
 
 
-def _secure(catalog: Catalog, shell: Shell, call: Call) -> str:
+def _secure(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(
-        call.args, (*_SSH, *(() if call.name != "scp" else ("-P",))), in_order=call.name != "scp"
+        call.args,
+        (*entry.values, *(() if call.name != "scp" else ("-P",))),
+        in_order=call.name != "scp",
     )
     for setting in parsed.values("-o"):
         key, value = (*re.split(r"\s*[=\s]\s*", setting, maxsplit=1), "")[:2]

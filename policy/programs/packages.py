@@ -15,45 +15,8 @@ from policy.programs.python import governed
 from policy.shell import Shell
 from policy.shell_state import Call
 
-_NPM = (
-    "--prefix",
-    "-C",
-    "--dir",
-    "--cwd",
-    "--registry",
-    "--script-shell",
-    "-w",
-    "--workspace",
-    "--filter",
-    "-F",
-    "--call",
-    "-c",
-    "--package",
-    "-p",
-    "--userconfig",
-    "--globalconfig",
-    "--cache",
-    "--tag",
-    "--otp",
-    "--location",
-    "--loglevel",
-    "--node-options",
-    "--shell",
-    "--omit",
-    "--include",
-    "--cafile",
-    "--proxy",
-    "--https-proxy",
-    "--pack-destination",
-    "--git",
-    "--editor",
-    "--viewer",
-    "--network-timeout",
-    "--modules-folder",
-    "--cache-folder",
-)
 _ADDRESS = re.compile(
-    r"^(?:git\+|git:|https?:|ssh:|git@|github:|gitlab:|bitbucket:|file:\.\./|/)|\.(?:tgz|tar\.gz)$"
+    r"(?:^|@)(?:git\+|git:|https?:|ssh:|git@|github:|gitlab:|bitbucket:|file:\.\./|/)|\.(?:tgz|tar\.gz)$"
 )
 _REMOTE = frozenset(
     (
@@ -121,7 +84,7 @@ _SETTINGS = (
 def _npm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
-    parsed = parse(call.args, _NPM)
+    parsed = parse(call.args, entry.values)
     for flag in _SETTINGS:
         for value in parsed.values(flag):
             if value:
@@ -243,73 +206,15 @@ def tool(catalog: Catalog, shell: Shell, call: Call, words: list[str], *, fetche
 def _npx(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
-    parsed = parse(call.args, _NPM, in_order=True)
+    parsed = parse(call.args, entry.values, in_order=True)
     return _execute(catalog, shell, call, parsed, parsed.operands, fetches=False)
-
-
-_PIP = (
-    "-r",
-    "--requirement",
-    "-c",
-    "--constraint",
-    "-e",
-    "--editable",
-    "-t",
-    "--target",
-    "-d",
-    "--dest",
-    "-i",
-    "--index-url",
-    "--extra-index-url",
-    "-f",
-    "--find-links",
-    "--log",
-    "--report",
-    "--prefix",
-    "--root",
-    "--src",
-    "--cache-dir",
-    "--trusted-host",
-    "--proxy",
-    "--cert",
-    "--client-cert",
-    "--python",
-    "-w",
-    "--wheel-dir",
-    "--no-binary",
-    "--only-binary",
-    "--global-option",
-    "--install-option",
-    "--config-settings",
-    "-C",
-    "--build-option",
-    "--upgrade-strategy",
-    "--platform",
-    "--abi",
-    "--implementation",
-    "--python-version",
-    "--format",
-    "--progress-bar",
-    "--exists-action",
-    "--retries",
-    "--timeout",
-    "-o",
-    "--output",
-    "-b",
-    "--with",
-    "--from",
-    "--spec",
-    "--keyring-provider",
-    "--exclude",
-    "--path",
-)
 
 
 def _pip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
     if call.name in ("pipx", "uvx"):
-        parsed = parse(call.args, _PIP, in_order=True)
+        parsed = parse(call.args, entry.values, in_order=True)
         words = parsed.operands[1:] if call.name == "pipx" else parsed.operands
         if call.name == "pipx" and parsed.operands[:1] in (["list"], ["environment"]):
             return HOLE
@@ -319,7 +224,7 @@ def _pip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             Tier.DANGER, "packages", f"`{call.name}` installs or runs a package of the index"
         )
         return HOLE
-    parsed = parse(call.args, _PIP)
+    parsed = parse(call.args, entry.values)
     words = parsed.operands
     verb = words[0] if words else ""
     for path in parsed.values(
@@ -361,12 +266,14 @@ def _pip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if parsed.has("--break-system-packages", "--user"):
         shell.find(Tier.DANGER, "packages", "it installs for the whole user or machine")
     for value in parsed.values("-e", "--editable"):
+        governed(shell, re.sub(r"\[[^\]]*\]$", "", value))
         if _ADDRESS.search(value):
             shell.find(Tier.DANGER, "packages", f"it installs code from the address `{value}`")
     if verb == "config" and words[1:2] not in (["list"], ["get"], ["debug"]):
         shell.find(Tier.DANGER, "packages", "`pip config` changes settings that later runs obey")
     elif verb in ("install", "download", "wheel"):
         for value in words[1:]:
+            governed(shell, re.sub(r"\[[^\]]*\]$", "", value))
             if _ADDRESS.search(value) or "@ " in value or "://" in value:
                 shell.find(Tier.DANGER, "packages", f"it installs code from the address `{value}`")
     elif verb == "cache" and words[1:2] in (["purge"], ["remove"]):

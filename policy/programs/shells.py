@@ -57,8 +57,12 @@ def _startup(shell: Shell, path: str) -> None:
         shell.aside(lambda: shell.run_text(content))
 
 
-def _inner(shell: Shell, text: str, zero: str, args: list[str], stdin: str | None) -> str:
+def _inner(
+    shell: Shell, call: Call, text: str, zero: str, args: list[str], stdin: str | None
+) -> str:
     def work() -> str:
+        for name, value in call.env:
+            shell.state.set(name, value)
         shell.state.args = list(args)
         shell.state.zero = zero
         return shell.run_text(text, stdin)
@@ -67,7 +71,7 @@ def _inner(shell: Shell, text: str, zero: str, args: list[str], stdin: str | Non
 
 
 def _text(shell: Shell, text: str, rest: list[str], call: Call) -> str:
-    return _inner(shell, text, rest[0] if rest else "bash", rest[1:], call.stdin)
+    return _inner(shell, call, text, rest[0] if rest else "bash", rest[1:], call.stdin)
 
 
 def _file(catalog: Catalog, shell: Shell, path: str, args: list[str], call: Call) -> str:
@@ -79,7 +83,7 @@ def _file(catalog: Catalog, shell: Shell, path: str, args: list[str], call: Call
         shell.find(Tier.DANGER, "script", f"it runs `{path}`")
         return HOLE
     open_for_reading(shell, path)
-    return _inner(shell, content, path, args, call.stdin)
+    return _inner(shell, call, content, path, args, call.stdin)
 
 
 def _input(shell: Shell, args: list[str], call: Call) -> str:
@@ -96,7 +100,7 @@ def _input(shell: Shell, args: list[str], call: Call) -> str:
                 Tier.DANGER, "opaque", "a shell takes its commands from where they cannot be known"
             )
         return HOLE
-    return _inner(shell, call.stdin, "bash", args, None)
+    return _inner(shell, call, call.stdin, "bash", args, None)
 
 
 READERS = {"shell": _shell}

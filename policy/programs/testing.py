@@ -138,65 +138,6 @@ _RUNNERS = {
 _PUBLISHES = frozenset(
     ("publish", "login", "yank", "owner", "deploy", "push", "upload", "release", "logout")
 )
-_BUILD = (
-    "-C",
-    "-f",
-    "-j",
-    "-I",
-    "-D",
-    "-G",
-    "-S",
-    "-B",
-    "-o",
-    "-l",
-    "--directory",
-    "--file",
-    "--makefile",
-    "--manifest-path",
-    "--target-dir",
-    "--out-dir",
-    "--output",
-    "--config",
-    "-c",
-    "--features",
-    "--package",
-    "-p",
-    "--bin",
-    "--example",
-    "--test",
-    "--outfile",
-    "--outdir",
-    "--build-file",
-    "-b",
-    "--target",
-    "--profile",
-    "-t",
-    "--settings-file",
-    "-s",
-    "--eval",
-    "-E",
-    "--with",
-    "--python",
-    "--from",
-    "--dest",
-    "--out",
-    "--coverprofile",
-    "-coverprofile",
-    "-cpuprofile",
-    "-memprofile",
-    "-run",
-    "-bench",
-    "-timeout",
-    "-tags",
-    "-ldflags",
-    "-exec",
-    "-toolexec",
-    "-vettool",
-    "--init-script",
-    "--project-dir",
-    "--host",
-    "--port",
-)
 _OUTPUTS = (
     "-o",
     "--output",
@@ -216,7 +157,7 @@ _OUTPUTS = (
 def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
-    parsed = parse(call.args, _BUILD)
+    parsed = parse(call.args, entry.values)
     words = parsed.operands
     verb = words[0] if words else ""
     for path in parsed.values(*_OUTPUTS):

@@ -102,6 +102,7 @@ def _wrapper(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str
 def _env(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     words = list(call.args)
     kept = shell.state.places
+    given = list(call.env)
     while words:
         word = words[0]
         if word == "--" or word in (
@@ -139,6 +140,7 @@ def _env(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         elif _ASSIGNMENT.match(word):
             name, _, value = word.partition("=")
             catalog.environment(shell, name, value)
+            given.append((name, value))
             words.pop(0)
         elif word.startswith("-") and len(word) > 1:
             words.pop(0)
@@ -147,7 +149,7 @@ def _env(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if not words:
         return HOLE
     try:
-        return shell.call(call.only(tuple(words)))
+        return shell.call(Call(tuple(words), call.stdin, tuple(given), plain=False))
     finally:
         shell.state.places = kept
 
@@ -160,38 +162,8 @@ def pieces(text: str) -> list[str]:
         return text.split()
 
 
-_XARGS = (
-    "-a",
-    "-d",
-    "-E",
-    "-I",
-    "-L",
-    "-n",
-    "-P",
-    "-s",
-    "--arg-file",
-    "--delimiter",
-    "--max-args",
-    "--max-procs",
-    "--max-lines",
-    "--replace",
-    "--max-chars",
-    "--eof",
-    "-J",
-    "-R",
-    "-S",
-    "-j",
-    "--jobs",
-    "--colsep",
-    "--joblog",
-    "--results",
-    "--tmpdir",
-    "-N",
-)
-
-
 def _xargs(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    parsed = parse(call.args, _XARGS, in_order=True)
+    parsed = parse(call.args, entry.values, in_order=True)
     for path in parsed.values("-a", "--arg-file"):
         shell.touch(How.READ, path)
     words = list(parsed.operands)
@@ -244,16 +216,10 @@ def _flock(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return shell.call(call.only(tuple(rest))) if rest else ""
 
 
-_SCRIPT = (
-    "-c", "--command", "-t", "-I", "-O", "-B", "-T", "-m", "-o", "-E",
-    "--log-out", "--log-in", "--log-io", "--log-timing",
-)  # fmt: skip
-
-
 def _script(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    parsed = parse(call.args, _SCRIPT, in_order=True)
+    parsed = parse(call.args, entry.values, in_order=True)
     if any(one.startswith("-") for one in parsed.operands[1:2]):
-        parsed = parse(call.args, _SCRIPT)
+        parsed = parse(call.args, entry.values)
     shell.find(entry.tier, entry.rule, f"`script`: {entry.because}")
     logs = parsed.values("-I", "-O", "-B", "-T", "--log-out", "--log-io", "--log-in")
     for path in (*logs, *(parsed.operands[:1] or ["typescript"])):
