@@ -269,9 +269,10 @@ def _complete(
 ) -> None:
     """Record that a run is complete. A crash from here on only makes `recover` say so again."""
     say(fault, "end")
-    journal.append(folder, journal.end(now, kept), durable=False)
-    say(fault, "finish")
-    vault.finish(name, call)
+    with contextlib.suppress(OSError):  # the run is complete; what is left, recovery does
+        journal.append(folder, journal.end(now, kept), durable=False)
+        say(fault, "finish")
+        vault.finish(name, call)
     say(fault, "finished")
 
 

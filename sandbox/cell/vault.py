@@ -189,7 +189,8 @@ class Vault:
                 total -= record.last.kept
                 self._forget(name)
                 gone.append(name)
-        os.pwrite(self._file("kept"), b"%020d" % total, 0)
+        with contextlib.suppress(OSError):  # only a count, made anew by `recount`
+            os.pwrite(self._file("kept"), b"%020d" % total, 0)
         return gone
 
     def recount(self) -> None:

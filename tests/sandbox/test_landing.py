@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sandbox.cell import fs, landing, vault
+from sandbox.cell import fs, journal, landing, vault
 from sandbox.cell.applying import Runner
 from sandbox.cell.landing import LandingError
 from tests.conftest import cannot_run
@@ -439,6 +439,46 @@ def test_a_failure_in_the_middle_takes_back_what_was_done(
         overlay.land(walked)
     monkeypatch.setattr(Runner, "_set", original)
     assert overlay.real() == before
+
+
+def test_what_cannot_be_put_back_is_kept_and_named(overlay: Overlay) -> None:
+    overlay.call("echo x >n; echo x >>a; rm b")
+    walked = overlay.walk()
+
+    def fault(step: str) -> None:
+        if step == "do 2":  # `b` is taken and `n` put: a person edits `n`, and `a` conflicts
+            overlay.edit("echo mine >>n; echo mine >>a")
+
+    with pytest.raises(
+        LandingError, match=r"`n` could not be put back .* `\.lockgate/undo/c1\.stuck`"
+    ):
+        overlay.land(walked, fault=fault)
+    kept = {path: (overlay.lower / path).read_text() for path in ("a", "b", "n")}
+    assert kept == {"a": "a\nmine\n", "b": "b\n", "n": "x\nmine\n"}
+    assert overlay.unfinished() == []
+    assert landing.list_undo(str(overlay.lower)) == []
+
+
+def test_a_disk_that_fills_up_at_the_end_leaves_the_rest_to_recovery(
+    overlay: Overlay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    overlay.call("echo x >>a")
+    seen = overlay.seen()
+    walked = overlay.walk()
+    original = journal.append
+
+    def full(folder: int, record: object, *, durable: bool) -> None:
+        if isinstance(record, dict) and "now" in record:
+            raise OSError(errno.ENOSPC, "no space left on device")
+        original(folder, record, durable=durable)
+
+    monkeypatch.setattr(journal, "append", full)
+    assert overlay.land(walked).state == "landed"
+    assert overlay.real() == seen
+    assert overlay.unfinished() == ["c1"]
+    monkeypatch.undo()
+    assert [r["state"] for r in landing.recover(str(overlay.lower))] == ["landed"]
+    assert overlay.undo("c1", "u1").state == "undone"
 
 
 def test_records_belong_to_the_workspace_and_are_ignored_by_git() -> None:
