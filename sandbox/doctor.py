@@ -23,13 +23,13 @@ import docker
 import docker.errors
 import psutil
 import requests
-from docker.types import Mount
 
 from sandbox.dirs import Dirs
 from sandbox.endpoints import api_problem, connect
 from sandbox.errors import Unavailable
-from sandbox.images import LABEL_PROBE, Images, check_image, names
-from sandbox.plan import IDMAP_CAPS, KEEPER_CAPS, LABEL_OWNER, LABEL_STATE
+from sandbox.images import Images, check_image, names
+from sandbox.plan import LABEL_OWNER, LABEL_STATE
+from sandbox.probe import prove_mounts
 
 KERNEL_FLOOR = (5, 2)
 """fsopen, fsmount and move_mount, with which the keeper places a workspace."""
@@ -39,7 +39,6 @@ WATCHES_WISHED = 65_536
 INSTANCES_WISHED = 128
 DISK_WISHED = 2 * 1024**3
 """Bytes free for images, layers and before-images."""
-PROOF_SECONDS = 30
 
 
 class Status(str, Enum):
@@ -123,7 +122,7 @@ def _engine_checks(client: docker.DockerClient) -> Iterator[Check]:
     problems = _image_checks(client, tags)
     yield from problems
     if all(check.status is Status.OK for check in problems):
-        yield from proof(_prove(client, tags))
+        yield from proof(prove_mounts(client, tags.keeper))
     yield leftovers(client.containers.list(all=True, filters={"label": LABEL_STATE}), _lives)
 
 
@@ -270,39 +269,6 @@ def _lives(owner: str) -> bool:
 
 # What a keeper can really do
 
-_PROOF = """
-import json, os, sys
-sys.path.insert(0, "/")
-from cell import mounts
-out = {"overlay": "", "owners": ""}
-for name in ("lower/old", "upper", "work", "seen", "mapped"):
-    os.makedirs("/tx/" + name)
-with open("/tx/lower/old/file", "w") as file:
-    file.write("as it was")
-options = {"lowerdir": "/tx/lower", "upperdir": "/tx/upper", "workdir": "/tx/work"}
-options.update(redirect_dir="on", xino="off", index="off", metacopy="off")
-try:
-    mount = mounts.overlay(options, mounts.NOSUID | mounts.NODEV)
-    mounts.move(mount, os.open("/tx/seen", os.O_PATH))
-    os.rename("/tx/seen/old", "/tx/seen/new")
-    with open("/tx/seen/new/file", "a") as file:
-        file.write(", changed")
-    with open("/tx/lower/old/file") as file:
-        if file.read() != "as it was":
-            out["overlay"] = "a write went through to the layer below"
-except OSError as error:
-    out["overlay"] = str(error)
-try:
-    tree = mounts.clone(os.open("/tx/lower", os.O_PATH), "")
-    mounts.set_attributes(tree, 0, mounts.owner_map({0: 10000}))
-    mounts.move(tree, os.open("/tx/mapped", os.O_PATH))
-    if os.stat("/tx/mapped/old/file").st_uid != 10000:
-        out["owners"] = "owners are not mapped"
-except OSError as error:
-    out["owners"] = str(error)
-print(json.dumps(out))
-"""
-
 
 def proof(found: Mapping[str, str]) -> Iterator[Check]:
     """Turn what a keeper could do into checks; an empty text is a success."""
@@ -316,37 +282,6 @@ def proof(found: Mapping[str, str]) -> Iterator[Check]:
         yield Check("owner map", Status.WARN, detail, "keep workspaces of a plain user")
     else:
         yield Check("owner map", Status.OK, "a workspace of root can be shown as a plain user's")
-
-
-def _prove(client: docker.DockerClient, tags: Images) -> Mapping[str, str]:
-    """Run the keeper's mounts in a container of its image. An engine's refusal is an answer."""
-    try:
-        container = client.containers.create(
-            tags.keeper,
-            ["python3", "-I", "-B", "-c", _PROOF],
-            user="0:0",
-            network_mode="none",
-            read_only=True,
-            cap_drop=["ALL"],
-            cap_add=[*KEEPER_CAPS, *IDMAP_CAPS],
-            security_opt=["no-new-privileges", "apparmor=unconfined"],
-            mounts=[Mount("/tx", None, type="volume")],
-            labels={LABEL_PROBE: "1"},
-        )
-    except docker.errors.APIError as error:
-        return {"overlay": str(error.explanation or error), "owners": ""}
-    try:
-        container.start()
-        container.wait(timeout=PROOF_SECONDS)
-        output = container.logs(stdout=True, stderr=True).decode(errors="replace").strip()
-        found: dict[str, str] = json.loads(output.splitlines()[-1])
-    except (docker.errors.APIError, requests.RequestException) as error:
-        found = {"overlay": " ".join(str(error).split()), "owners": ""}
-    except (ValueError, IndexError):
-        found = {"overlay": output.splitlines()[-1] if output else "no answer", "owners": ""}
-    finally:
-        container.remove(force=True, v=True)
-    return found
 
 
 # What this host says

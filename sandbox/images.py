@@ -8,18 +8,13 @@ it is had is `sandbox.base`; nothing here starts a cell.
 
 from __future__ import annotations
 
+import dataclasses
 import fcntl
-import hashlib
-import importlib.util
-import io
-import json
 import os
 import re
-import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 
 import docker
 import docker.errors
@@ -28,7 +23,9 @@ from docker.models.images import Image
 from sandbox.base import ensure_base, pull, split_tag
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, ImageProblem
+from sandbox.probe import CellImage, probe
 from sandbox.progress import Progress
+from sandbox.recipe import Files, code, code_digest, context, digest, recipe_files
 from sandbox.version import VERSION
 
 CELL = "lockgate/cell"
@@ -42,17 +39,6 @@ LABEL_FROM = "org.lockgate.from"
 """The image that it was made from, as the user named it."""
 LABEL_VERSION = "org.lockgate.version"
 """The version of Lockgate that built it, for people."""
-LABEL_PROBE = "org.lockgate.probe"
-"""On containers: made to look into an image, of no use after that."""
-
-PROBE_SECONDS = 60
-"""A new image must answer within this time."""
-OLDEST_PYTHON = (3, 9)
-
-Files = dict[str, bytes]
-"""Contents by relative name."""
-
-_HERE = Path(__file__).parent
 _DIGITS = 12
 _RECIPE_ERROR = "lockgate: error: "
 
@@ -79,36 +65,16 @@ class ImageInfo:
     """Whether it holds this version's code."""
 
 
-@dataclass(frozen=True, slots=True)
-class CellImage:
-    """A cell image that was built and looked into."""
-
-    tag: str
-    python: str
-    without: tuple[str, ...]
-    """Usual tools that it lacks."""
-
-
-def recipes() -> Path:
-    """Return the folder with the Dockerfiles: beside the packages, or inside an installed one."""
-    installed = _HERE / "images_data"
-    return installed if installed.is_dir() else _HERE.parent / "images"
-
-
-def code_digest() -> str:
-    """Return the digest over names and contents of the code that goes into both images."""
-    return _digest(_code())
-
-
 def names() -> Images:
     """Return the tags that this version's images have, whether they exist or not."""
-    return _names(_code())
+    return _names(code())
 
 
-def _names(code: Files) -> Images:
-    recipe = _recipe_files("cell") | _recipe_files("keeper")
-    digest = _digest(recipe | {f"cell/{name}": data for name, data in code.items()})
-    return Images(f"{CELL}:{digest[:_DIGITS]}", f"{KEEPER}:{digest[:_DIGITS]}")
+def _names(inside: Files) -> Images:
+    parts = recipe_files("cell") | recipe_files("keeper")
+    parts |= {f"cell/{name}": data for name, data in inside.items()}
+    tag = digest(parts)[:_DIGITS]
+    return Images(f"{CELL}:{tag}", f"{KEEPER}:{tag}")
 
 
 def ensure_images(client: docker.DockerClient, progress: Progress) -> Images:
@@ -117,8 +83,8 @@ def ensure_images(client: docker.DockerClient, progress: Progress) -> Images:
     Takes milliseconds when they exist. Only one process of a user builds at a time; the others
     wait for it. Raises ImageProblem, or Unavailable when no base image can be had.
     """
-    code = _code()
-    wanted = _names(code)
+    inside = code()  # read once: files may change while an image is built
+    wanted = _names(inside)
     if _both_there(client, wanted):
         return wanted
     with _build_lock(progress):
@@ -126,9 +92,9 @@ def ensure_images(client: docker.DockerClient, progress: Progress) -> Images:
             return wanted
         base = ensure_base(client, progress)
         progress.step("building the keeper image")
-        _build(client, "keeper", base, wanted.keeper, code, progress, tools="all")
+        _build(client, "keeper", base, wanted.keeper, inside, progress, tools="all")
         progress.step("building the cell image")
-        _build(client, "cell", base, wanted.cell, code, progress, tools="all")
+        _build(client, "cell", base, wanted.cell, inside, progress, tools="all")
         probe(client, wanted.cell)
     return wanted
 
@@ -153,13 +119,13 @@ def build_cell_image(
     with _build_lock(progress):
         progress.step(f"building a cell image from {from_image}")
         try:
-            _build(client, "cell", from_image, candidate, _code(), progress, tools="available")
+            _build(client, "cell", from_image, candidate, code(), progress, tools="available")
             found = probe(client, candidate)
             repository, name = split_tag(tag)
             client.images.get(candidate).tag(repository, name)
         finally:
             _untag(client, candidate)
-    return CellImage(tag, found.python, found.without)
+    return dataclasses.replace(found, tag=tag)
 
 
 def check_image(client: docker.DockerClient, tag: str) -> str | None:
@@ -214,73 +180,6 @@ def remove_images(client: docker.DockerClient, *, old_only: bool) -> tuple[str, 
     return tuple(removed)
 
 
-_PROBE = """
-import json, os, shutil, sys
-sys.path.insert(0, "/")
-import cell
-modules = ("pip", "venv", "ensurepip", "pytest")
-tools = "bash git node npm rg jq make gcc patch curl unzip less ps".split()
-def importable(name):
-    try:
-        __import__(name)
-    except ImportError:
-        return False
-    return True
-privileged = []
-for folder, _, files in os.walk("/usr"):
-    for name in files:
-        path = os.path.join(folder, name)
-        if os.lstat(path).st_mode & 0o6000 and not os.path.islink(path):
-            privileged.append(path)
-print(json.dumps({
-    "python": sys.version.split()[0],
-    "tuple": sys.version_info[:2],
-    "bash": bool(shutil.which("bash")),
-    "privileged": privileged,
-    "without": [tool for tool in tools if not shutil.which(tool)]
-    + [module for module in modules if not importable(module)],
-}))
-"""
-
-
-def probe(client: docker.DockerClient, tag: str) -> CellImage:
-    """Start a container of a cell image as a cell would be started, and see what it has.
-
-    Raises ImageProblem when it could not serve as a cell.
-    """
-    container = client.containers.create(
-        tag,
-        ["python3", "-I", "-B", "-c", _PROBE],
-        user="10000:10000",
-        network_mode="none",
-        read_only=True,
-        cap_drop=["ALL"],
-        security_opt=["no-new-privileges"],
-        pids_limit=64,
-        mem_limit="512m",
-        labels={LABEL_PROBE: "1"},
-    )
-    try:
-        container.start()
-        code = container.wait(timeout=PROBE_SECONDS)["StatusCode"]
-        output = container.logs(stdout=True, stderr=True).decode(errors="replace").strip()
-    except (docker.errors.APIError, OSError) as error:
-        raise ImageProblem(f"image `{tag}` does not start: {_reason(error)}") from None
-    finally:
-        container.remove(force=True)
-    last = output.splitlines()[-1] if output else "no output"
-    if code != 0:
-        raise ImageProblem(f"image `{tag}` cannot serve as a cell: {last}")
-    found = json.loads(last)
-    if tuple(found["tuple"]) < OLDEST_PYTHON:
-        raise ImageProblem(f"image `{tag}` has python {found['python']}; 3.9 or newer is needed")
-    if not found["bash"]:
-        raise ImageProblem(f"image `{tag}` has no bash, which cells run commands with")
-    if found["privileged"]:
-        raise ImageProblem(f"image `{tag}` lends rights to whoever runs `{found['privileged'][0]}`")
-    return CellImage(tag, found["python"], tuple(found["without"]))
-
-
 # How an image is put together
 
 
@@ -289,14 +188,14 @@ def _build(
     role: str,
     base: str,
     tag: str,
-    code: Files,
+    inside: Files,
     progress: Progress,
     *,
     tools: str,
 ) -> None:
     labels = {
         LABEL_IMAGE: role,
-        LABEL_CODE: _digest(code),
+        LABEL_CODE: digest(inside),
         LABEL_FROM: base,
         LABEL_VERSION: VERSION,
     }
@@ -309,7 +208,7 @@ def _build(
     networks = (*bridge, "host") if tools == "all" else (bridge or ("none",))
     for network in networks:
         messages = client.api.build(
-            fileobj=_context(role, code),
+            fileobj=context(role, inside),
             custom_context=True,
             dockerfile=f"{role}.Dockerfile",
             tag=tag,
@@ -345,48 +244,6 @@ def _follow(messages: Iterator[dict[str, object]], progress: Progress) -> str | 
     except (docker.errors.APIError, OSError) as error:
         return _reason(error)
     return None
-
-
-def _context(role: str, code: Files) -> io.BytesIO:
-    """Return the build context as a tar archive that depends on contents alone."""
-    files = dict(_recipe_files(role))
-    files |= {f"cell/{name}": data for name, data in code.items()}
-    if role == "keeper":
-        files |= {f"lib/watchdog/{name}": data for name, data in _watchdog().items()}
-    archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w") as tar:
-        for name, data in sorted(files.items()):
-            entry = tarfile.TarInfo(name)
-            entry.size, entry.mode = len(data), 0o644
-            tar.addfile(entry, io.BytesIO(data))
-    archive.seek(0)
-    return archive
-
-
-def _recipe_files(role: str) -> Files:
-    wanted = (f"{role}.Dockerfile", "prepare.sh")
-    return {name: (recipes() / name).read_bytes() for name in wanted}
-
-
-def _code() -> Files:
-    return {path.name: path.read_bytes() for path in (_HERE / "cell").glob("*.py")}
-
-
-def _watchdog() -> Files:
-    """Return the files of the watchdog package: pure Python as far as Linux needs it."""
-    found = importlib.util.find_spec("watchdog")
-    if found is None or not found.submodule_search_locations:
-        raise ImageProblem("the package `watchdog` is not installed: run `pip install lockgate`")
-    root = Path(found.submodule_search_locations[0])
-    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*.py")}
-
-
-def _digest(files: Files) -> str:
-    digest = hashlib.sha256()
-    for name, data in sorted(files.items()):
-        digest.update(f"{name}\0{len(data)}\0".encode())
-        digest.update(data)
-    return digest.hexdigest()
 
 
 # How the engine is asked

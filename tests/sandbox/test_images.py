@@ -23,16 +23,15 @@ from sandbox.images import (
     Images,
     build_cell_image,
     check_image,
-    code_digest,
     ensure_images,
     list_images,
     names,
-    probe,
-    recipes,
     remove_images,
 )
 from sandbox.plan import LABEL_TEST
+from sandbox.probe import probe
 from sandbox.progress import Silent
+from sandbox.recipe import code_digest, recipes
 
 Run = Callable[..., str]
 
