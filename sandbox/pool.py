@@ -36,6 +36,9 @@ from sandbox.plan import (
 
 Key = tuple[str, tuple[str, ...]]
 MIB = 1024 * 1024
+_OWNERS_DIFFER = "[core]\n\tcheckStat = minimal\n"
+"""Git settings where a cell sees other owners than the host: else each call would hash all files
+anew and change the index, which keeps the owner of every file."""
 
 
 def state_label(dirs: Dirs) -> str:
@@ -207,7 +210,10 @@ class CellPool:
             "local": local,
             "undo_bytes": self._settings.undo_mib * MIB,
         }
-        return CellSpec(name, agent, workspaces, cell, keeper, setup, door, self._home)
+        home = dict(self._home)
+        if owners:
+            home[".gitconfig"] = home.get(".gitconfig", "") + _OWNERS_DIFFER
+        return CellSpec(name, agent, workspaces, cell, keeper, setup, door, home)
 
     def _patterns(self) -> dict[str, list[str]]:
         hide, show = self._paths.mask_expressions()
