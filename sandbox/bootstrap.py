@@ -15,6 +15,7 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -39,6 +40,8 @@ START_SECONDS = 60.0
 STOP_SECONDS = 30.0
 """A stopped engine ends within this time, or is killed."""
 
+OPEN_FILES = 1_048_576
+"""Open files of an engine, as its own packages set it."""
 BRIDGE_PACKET = 1500
 """Bytes of a packet on a bridge, if nobody says otherwise."""
 
@@ -161,7 +164,7 @@ def _spawn(place: Place, command: tuple[str, ...]) -> None:
         f"--pidfile={place.pid_file}",
         f"--exec-root={place.exec_root}",
     )
-    with place.log.open("wb") as log:
+    with place.log.open("wb") as log, _many_open_files():
         process = subprocess.Popen(
             [*command, *addresses],
             stdin=subprocess.DEVNULL,
@@ -179,6 +182,23 @@ def _spawn(place: Place, command: tuple[str, ...]) -> None:
         return None if code is None else f"ended with {code}"
 
     _wait(place, ended)
+
+
+@contextlib.contextmanager
+def _many_open_files() -> Iterator[None]:
+    """Let what is started meanwhile open many files: containers can get no more than the engine."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        highest = int(Path("/proc/sys/fs/nr_open").read_text(encoding="ascii"))
+        wanted = max(before[1], min(OPEN_FILES, highest))
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, wanted))
+    except (OSError, ValueError):
+        yield  # not permitted: the engine has what we have
+        return
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
 def _packet_size() -> tuple[str, ...]:

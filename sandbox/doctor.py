@@ -272,6 +272,10 @@ def _lives(owner: str) -> bool:
 
 def proof(found: Mapping[str, str]) -> Iterator[Check]:
     """Turn what a keeper could do into checks; an empty text is a success."""
+    if "rlimit" in found["overlay"]:
+        fix = "raise the engine's own limit of open files (LimitNOFILE), or lower `cell.open_files`"
+        yield Check("open files", Status.FAIL, "more are asked for than the engine may give", fix)
+        return
     if found["overlay"]:
         fix = "use a kernel with overlayfs and an engine that may mount"
         yield Check("overlay", Status.FAIL, f"a keeper cannot mount: {found['overlay']}", fix)

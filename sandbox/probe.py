@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import docker
 from docker.models.containers import Container
-from docker.types import Mount
+from docker.types import Mount, Ulimit
 
 from sandbox.errors import ImageProblem
-from sandbox.plan import AGENT_ID, IDMAP_CAPS, KEEPER_CAPS
+from sandbox.plan import AGENT_ID, IDMAP_CAPS, KEEPER_CAPS, Resources
 
 LABEL_PROBE = "org.lockgate.probe"
 """On containers: made to look into an image, of no use after that."""
@@ -132,6 +132,7 @@ def prove_mounts(client: docker.DockerClient, tag: str) -> Mapping[str, str]:
 
     Returns why there is no `overlay` and no mapping of `owners`; an empty text is a success.
     """
+    files = Resources().files
     try:
         container = client.containers.create(
             tag,
@@ -143,6 +144,7 @@ def prove_mounts(client: docker.DockerClient, tag: str) -> Mapping[str, str]:
             cap_add=[*KEEPER_CAPS, *IDMAP_CAPS],
             security_opt=["no-new-privileges", "apparmor=unconfined"],
             mounts=[Mount("/tx", None, type="volume")],
+            ulimits=[Ulimit(name="nofile", soft=files, hard=files)],
             labels={LABEL_PROBE: "1"},
         )
         _, last = _run(container)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -19,7 +20,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sandbox import apt, cgroups
+from sandbox import apt, bootstrap, cgroups
 from sandbox.bootstrap import Place, clear_stale, start, stop
 from sandbox.endpoints import Answer, api_problem, chosen, endpoints, how_to_get, knock
 from sandbox.errors import Unavailable
@@ -174,6 +175,21 @@ def test_an_engine_is_started_once_and_stopped_by_its_process(folder: Path) -> N
     assert stop(place) == pid
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     assert stop(place) is None
+
+
+def test_an_engine_may_open_as_many_files_as_this_host_permits(folder: Path) -> None:
+    place = a_place(folder)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    highest = min(int(Path("/proc/sys/fs/nr_open").read_text()), bootstrap.OPEN_FILES)
+    raising = f"import resource; resource.setrlimit(7, ({highest}, {highest}))"
+    permitted = subprocess.run([sys.executable, "-c", raising], capture_output=True, check=False)
+    start(place, Silent())
+    try:
+        found = resource.prlimit(_pid(place), resource.RLIMIT_NOFILE)[1]
+        assert found == (max(highest, before[1]) if permitted.returncode == 0 else before[1])
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == before
+    finally:
+        stop(place)
 
 
 def test_an_engine_that_was_not_started_here_is_not_stopped(folder: Path) -> None:

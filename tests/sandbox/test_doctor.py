@@ -146,6 +146,10 @@ def test_other_runtimes_are_named() -> None:
 PROOFS = {
     "all works": ({"overlay": "", "owners": ""}, ["ok overlay", "ok owner map"]),
     "no overlay": ({"overlay": "not permitted", "owners": ""}, ["fail overlay"]),
+    "few open files": (
+        {"overlay": "error setting rlimit type 7: operation not permitted", "owners": ""},
+        ["fail open files"],
+    ),
     "no owner map": ({"overlay": "", "owners": "not here"}, ["ok overlay", "warn owner map"]),
 }
 
