@@ -19,7 +19,7 @@ from pydantic import ValidationError
 
 from policy.model import ActionPlan, Decision
 from sandbox.errors import BadInput, SandboxError
-from sandbox.text import safe_line
+from sandbox.text import is_unicode, safe_line
 from sandbox.wire import CHUNK_BYTES, Decoder, Message, WireError, encode, pack, unpack
 from sandbox.workspaces import Registry
 
@@ -234,6 +234,8 @@ def _located(message: Message, registry: Registry) -> object:
     A client that knows neither sends a plan without a workspace and its folder as `here`.
     """
     plan, here = message.get("plan"), message.get("here")
+    if not is_unicode(plan):
+        raise BadInput("the plan holds half a character, which no text can")
     if not isinstance(plan, dict) or "here" not in message:
         return plan
     if plan.get("workspace") is not None:

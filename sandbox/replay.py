@@ -21,6 +21,7 @@ from policy.model import ActionPlan, Frozen, Params, Verdict
 from sandbox.errors import BadInput, SandboxError
 from sandbox.results import CallResult
 from sandbox.supervisor import Approver, nobody, yes
+from sandbox.text import is_unicode
 
 Outcome = dict[str, Any]
 """What comes out for one line."""
@@ -115,6 +116,8 @@ def parse(text: str, number: int) -> Line:
         raise BadInput(f"line {number}: not JSON: {error}") from None
     if not isinstance(data, dict):
         raise BadInput(f"line {number}: not a JSON object")
+    if not is_unicode(data):
+        raise BadInput(f"line {number}: holds half a character, which no text can")
     data.setdefault("id", number)
     try:
         return Line.model_validate(data)

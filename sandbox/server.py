@@ -192,6 +192,8 @@ def main() -> None:
 
     The descriptor READY_FD gets one line: `ready`, `held`, or `error KIND MESSAGE`.
     """
+    if os.fork():  # nobody's child, so that whoever started it need not wait for its end
+        os._exit(0)
     dirs = Dirs(*(Path(argument) for argument in sys.argv[1:4]))
     starter = os.fdopen(int(sys.argv[4]), "w")
 

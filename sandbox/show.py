@@ -101,7 +101,7 @@ def replay_row(outcome: Mapping[str, Any]) -> str:
         f"{outcome['id']} {subject(outcome)}",
         str(outcome["verdict"]),
         (outcome["rules"] or ["-"])[0],
-        ended(outcome),
+        ended(outcome) if outcome["ending"] else "failed",
         brief(outcome["changes"]),
     )
     fitted = [
@@ -141,7 +141,7 @@ def subject(call: Mapping[str, Any]) -> str:
 
 def ended(call: Mapping[str, Any]) -> str:
     """Return in a few words how a call ended."""
-    ending = str(call.get("ending") or "failed")
+    ending = str(call.get("ending") or "unfinished")
     if call.get("undone_by"):
         return "undone"
     if ending != "ran":

@@ -83,16 +83,16 @@ def connect(dirs: Dirs) -> Line | None:
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:
             connection.connect(path)
-            if wire.peer_uid(connection) != os.geteuid():
-                raise Unavailable(f"`{path}` is served by another user; remove it")
-            return Line(connection)
         except OSError:
             connection.close()
-        except Unavailable:
+            continue
+        if wire.peer_uid(connection) != os.geteuid():
             connection.close()
-            if _lock_is_free(dirs):  # it was just ending
-                continue
-            raise
+            raise Unavailable(f"`{path}` is served by another user; remove it")
+        try:
+            return Line(connection)
+        except SandboxError:  # it was just ending, and has not said hello
+            connection.close()
     return None
 
 
@@ -148,7 +148,7 @@ def _start(dirs: Dirs) -> bool:
     try:
         # The folder of the caller may be a workspace, whose files are an agent's: never import
         # from there (-P, and `/` as the working directory).
-        subprocess.Popen(
+        starter = subprocess.Popen(
             [sys.executable, "-P", "-m", "sandbox.server", *where],
             stdin=subprocess.DEVNULL,
             stdout=log,
@@ -167,6 +167,9 @@ def _start(dirs: Dirs) -> bool:
     with os.fdopen(reading) as answers:
         ready, _, _ = select.select([answers], [], [], START_SECONDS)
         said = answers.readline().strip() if ready else ""
+    if not ready:
+        starter.kill()
+    starter.wait()
     if said.startswith("error "):
         _, kind, message = said.split(" ", 2)
         raise wire.failure({"kind": kind, "message": message})

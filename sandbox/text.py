@@ -8,6 +8,7 @@ reorder it is shown as an escape such as `\\x1b`. Nothing is dropped.
 from __future__ import annotations
 
 import codecs
+import json
 import re
 
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
@@ -43,6 +44,15 @@ def safe_line(text: str | bytes) -> str:
 def safe_block(text: str) -> str:
     """Return text of several lines without colours, for what a person is asked about."""
     return "\n".join(safe_line(line) for line in text.split("\n"))
+
+
+def is_unicode(value: object) -> bool:
+    """Whether all text in a JSON value can be encoded; JSON can name halves of characters."""
+    try:
+        json.dumps(value, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class SafeStream:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -49,7 +50,9 @@ def ps(**flags: bool) -> int:
             terminal.show(empty)
             continue
         columns = list(dict.fromkeys(key for row in rows for key in row))
-        terminal.show(table(columns, [[_cell(row.get(key)) for key in columns] for row in rows]))
+        terminal.show(
+            table(columns, [[_cell(key, row.get(key)) for key in columns] for row in rows])
+        )
     return 0
 
 
@@ -261,5 +264,10 @@ def _store() -> Any:
     return Store(terminal.dirs())
 
 
-def _cell(value: object) -> str:
+def _cell(column: str, value: object) -> str:
+    """Return one value of a list of calls or cells as a person reads it."""
+    if column == "started" and isinstance(value, float):
+        return f"{max(time.time() - value, 0):.0f} s ago"
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
     return value if isinstance(value, str) else json.dumps(value)

@@ -167,15 +167,15 @@ def _conclude(result: Mapping[str, Any], *, quiet: bool) -> int:
     call = result["id"]
     match result["ending"]:
         case "denied":
-            terminal.say(f"denied: {message}")
+            terminal.say(_opening("denied", message))
         case "not-approved":
             terminal.say(f"not approved: {message}")
         case "timed-out":
-            terminal.say(f"the time limit is over, the command was ended{_because(message)}")
+            terminal.say(f"the command was ended: {message or 'the time limit is over'}")
         case "flooded":
-            terminal.say(f"too much output, the command was ended{_because(message)}")
+            terminal.say(f"the command was ended: {message or 'it wrote too much'}")
         case "cancelled":
-            terminal.say(f"cancelled: the command was ended{_because(message)}")
+            terminal.say(f"the command was ended: {message or 'it was cancelled'}")
         case "running":
             click.echo(call)
             if not quiet:
@@ -209,10 +209,6 @@ def _say_landed(result: Mapping[str, Any]) -> None:
 
 def _opening(word: str, message: str) -> str:
     return message if message.lower().startswith(word) else f"{word}: {message}"
-
-
-def _because(message: str) -> str:
-    return f": {message}" if message else ""
 
 
 def _status(result: Mapping[str, Any]) -> int:

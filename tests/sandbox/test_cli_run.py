@@ -16,7 +16,7 @@ STATUSES = {
     "the command's own failure": (["exit 3"], 3, ""),
     "not found": (["nothing"], 127, ""),
     "ended by a signal": (["exit 137"], 137, ""),
-    "the time limit": (["late"], 124, "lockgate: the time limit is over, the command was ended\n"),
+    "the time limit": (["late"], 124, "lockgate: the command was ended: the time limit is over\n"),
     "denied": (["deny"], 126, "lockgate: denied: no: because\n"),
     "nobody to ask": (["ask"], 126, "lockgate: not approved: nobody to ask\n"),
     "stopped": (

@@ -74,6 +74,11 @@ BAD = {
         "line 1: `expect.verdit`",
     ),
     "an empty tool": ('{"id": 7, "tool": ""}', 7, "`tool`: "),
+    "half a character": (
+        '{"id": 7, "tool": "Bash", "params": {"command": "\\udcff"}}',
+        7,
+        "line 1: holds half a character",
+    ),
     "nested without end": ("[" * 100_000, 1, "line 1: not JSON"),
 }
 

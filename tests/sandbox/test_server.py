@@ -187,6 +187,44 @@ def test_another_version_is_replaced_when_idle(running: Served) -> None:
     assert running.ended.wait(20)
 
 
+def test_a_server_that_ends_before_it_says_hello_is_none(dirs: Dirs) -> None:
+    dirs.create()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(dirs.socket))
+        listener.listen()
+
+        def hang_up() -> None:
+            listener.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up)
+        thread.start()
+        assert connect(dirs) is None
+        thread.join()
+
+
+def test_a_server_is_started_on_demand_and_replaced(dirs: Dirs) -> None:
+    with BlockingClient(dirs) as client:
+        first = client.ping()["pid"]
+    with BlockingClient(dirs) as client:
+        assert client.ping()["pid"] == first
+    dirs.config.mkdir()
+    dirs.settings.write_text("undo_mib: 1\n")
+    with BlockingClient(dirs) as client:
+        second = client.ping()["pid"]
+        assert second != first
+        assert client.shutdown(force=True)
+    wait_for(lambda: not Path(f"/proc/{second}").exists(), "ended")
+    assert not Path(f"/proc/{first}").exists()
+    assert dirs.log.read_text() == ""
+
+
+def test_a_server_that_cannot_start_says_why(dirs: Dirs) -> None:
+    dirs.config.mkdir(parents=True)
+    dirs.settings.write_text("colour: red\n")
+    with BlockingClient(dirs) as client, pytest.raises(BadInput, match="`colour`"):
+        client.ping()
+
+
 def test_another_version_that_is_busy_is_said(running: Served) -> None:
     line = reach(running.dirs)
     line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
@@ -250,6 +288,8 @@ def test_a_wrong_plan_is_bad_input(running: Served) -> None:
     with BlockingClient(running.dirs) as client:
         with pytest.raises(BadInput, match="the plan's `tool`: field required"):
             client.exchange("call", {"plan": {"workspace": "/w"}})
+        with pytest.raises(BadInput, match="the plan holds half a character"):
+            client.exchange("call", {"plan": {"workspace": "/w", "tool": "\udcff"}})
         with pytest.raises(BadInput, match="`frob` is no request"):
             client.exchange("frob", {})
         with pytest.raises(BadInput, match="`env` is not given as names and texts"):
