@@ -40,7 +40,7 @@ class CellSettings(Frozen):
     """Processors that a cell may keep busy; never more than the host has."""
     pids: Annotated[int, Field(ge=32)] = 1024
     """Processes and threads of a cell."""
-    open_files: Annotated[int, Field(ge=64)] = 65_536
+    open_files: Annotated[int, Field(ge=64)] = 16_384
     """File descriptors of one process."""
     tmp_mib: Annotated[int, Field(ge=1)] = 1024
     """Size of the cell's own /tmp, in MiB (its pages count as memory)."""

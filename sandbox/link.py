@@ -65,9 +65,10 @@ class Link(asyncio.Protocol):
     def close(self) -> None:
         """End the stream; the program at the other end takes that as its end."""
         self.closed = True
-        for transport in (self._direct and self._direct.transport, self._transport):
-            if transport is not None:
-                transport.abort()
+        if self._direct is not None and self._direct.transport is not None:
+            self._direct.transport.abort()
+        if self._transport is not None:
+            self._transport.abort()
 
     @property
     def tail(self) -> str:

@@ -18,10 +18,10 @@ import psutil
 
 from policy.protected import PathPolicy
 from sandbox.cells import Cell, CellSpec
-from sandbox.config import Dirs, Settings
+from sandbox.config import Dirs, Lifetime, Settings
 from sandbox.endpoints import connect
 from sandbox.engine import Engine
-from sandbox.errors import BadInput, ImageProblem
+from sandbox.errors import BadInput, ImageProblem, NotEnforced
 from sandbox.images import Images, check_image, names
 from sandbox.plan import (
     AGENT_ID,
@@ -87,6 +87,7 @@ class CellPool:
         cls, dirs: Dirs, settings: Settings, paths: PathPolicy, labels: Mapping[str, str]
     ) -> CellPool:
         """Reach the engine, check the images, sweep leftovers. Blocking. Raises SandboxError."""
+        _refuse_unenforced(settings)
         client = connect()
         wanted = names()
         cell = settings.image or wanted.cell
@@ -228,6 +229,17 @@ class CellPool:
             files=wanted.open_files,
             tmp=wanted.tmp_mib * MIB,
             home=2 * wanted.tmp_mib * MIB,
+        )
+
+
+def _refuse_unenforced(settings: Settings) -> None:
+    """Refuse settings that this version cannot carry out, instead of running with less."""
+    if settings.lifetime is not Lifetime.RESIDENT:
+        raise NotEnforced("`lifetime: disposable` cannot be carried out yet; set `resident`")
+    if settings.runtime not in (None, "runc", "crun"):
+        raise NotEnforced(
+            f"`runtime: {settings.runtime}` does not see mounts that are moved in later; "
+            "set `runc` or `crun`, or leave it out"
         )
 
 

@@ -52,7 +52,7 @@ class CallResult(Frozen):
     tier: Tier
     rules: tuple[str, ...]
     message: str
-    """What an agent should read: a refusal with what to do instead, or notes; empty if all is well."""
+    """What an agent should read: a refusal with what to do instead, or notes; else empty."""
     ending: Ending
     judgement: str | None = None
     """land, hold, discard; None when the call had no writable layer or did not run."""

@@ -17,7 +17,6 @@ from types import TracebackType
 from typing import Any, Protocol
 
 from policy.engine import Policy, decide
-
 from policy.model import (
     Access,
     ActionPlan,

@@ -39,8 +39,8 @@ def _fork_tool(request: dict[str, Any], fds: tuple[int, ...]) -> int:
     status = FAILED
     try:
         signal.set_wakeup_fd(-1)
-        for number in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, signal.SIG_DFL)
+        for caught in (signal.SIGCHLD, signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+            signal.signal(caught, signal.SIG_DFL)
         os.setsid()
         for number, fd in enumerate(fds):
             os.dup2(fd, number)
