@@ -118,9 +118,13 @@ def replay_row(outcome: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def replay_sum(calls: int, differing: int, failed: int) -> str:
+def replay_sum(outcomes: Sequence[Mapping[str, Any]], *, failed: int) -> str:
     """Return the last line of a replay."""
-    parts = [f"{calls} calls", "all as expected" if not differing else f"{differing} differ"]
+    compared = [one for one in outcomes if "expected" in one]
+    differing = sum(1 for one in compared if not one["expected"])
+    parts = [f"{len(outcomes)} calls"]
+    if compared:
+        parts.append(f"{differing} NOT as expected" if differing else "all as expected")
     if failed:
         parts.append(f"{failed} failed")
     return ", ".join(parts)

@@ -55,8 +55,7 @@ async def _replay(lines: list[str], place: Workspace, *, as_json: bool) -> int:
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    marks = []
-    differing = 0
+    marks, outcomes = [], []
     if not as_json:
         terminal.show(show.replay_head())
     async with Supervisor(terminal.dirs(), workspaces=(place,)) as supervisor:
@@ -64,12 +63,12 @@ async def _replay(lines: list[str], place: Workspace, *, as_json: bool) -> int:
             terminal.show(json.dumps(outcome) if as_json else show.replay_row(outcome))
             sys.stdout.flush()
             marks.append(mark)
-            differing += outcome.get("expected") is False
+            outcomes.append(outcome)
     if not as_json:
-        terminal.show(show.replay_sum(len(marks), differing, marks.count(Mark.FAILED)))
+        terminal.show(show.replay_sum(outcomes, failed=marks.count(Mark.FAILED)))
     if Mark.FAILED in marks:
         return terminal.FAILED
-    if differing:
+    if any(one.get("expected") is False for one in outcomes):
         return terminal.REFUSED
     return terminal.USAGE if Mark.BAD in marks else 0
 

@@ -12,6 +12,7 @@ from sandbox.commands import terminal
 from sandbox.text import safe_line
 from sandbox.workspaces import NeedsApproval, Registry, State
 
+MOST_NAMES = 10
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 YES = click.option("--yes", is_flag=True, help="Say yes to a folder outside your home.")
 
@@ -20,7 +21,8 @@ YES = click.option("--yes", is_flag=True, help="Say yes to a folder outside your
 @click.argument("path", required=False, default=".", metavar="[PATH]")
 @YES
 def init(path: str, **flags: bool) -> int:
-    """Register PATH (default: this folder) as a workspace.
+    """Register PATH (default: this folder) as a workspace, and say what its cells will not see
+    (secrets) and cannot write (protected files).
 
     \b
     Examples:
@@ -31,6 +33,8 @@ def init(path: str, **flags: bool) -> int:
     if found is None:
         return terminal.REFUSED
     terminal.show(f"workspace {safe_line(found.path)}")
+    for line in _unseen(found.path):
+        terminal.show(safe_line(line))
     terminal.show("next: `lockgate doctor` checks this host, `lockgate run -- COMMAND` runs one")
     return 0
 
@@ -137,6 +141,26 @@ def validate(path: str, **flags: bool) -> int:
     else:
         terminal.show(f"{'valid' if found.valid else 'not valid'}: {found.reason}")
     return 0 if found.valid else terminal.REFUSED
+
+
+def _unseen(path: str) -> list[str]:
+    """Return lines about what a cell of this workspace will not see, and what it cannot write."""
+    from policy.protected import PathPolicy
+    from sandbox.cell.masks import Patterns, TooLarge, find
+
+    paths = PathPolicy.default()
+    hide, show = paths.mask_expressions()
+    try:
+        found = find(path, Patterns([*hide], [*show], [*paths.pin_expressions()]))
+    except TooLarge:
+        return ["too many files to look for secrets: no cell can be made of this folder"]
+    lines = []
+    for what, names in zip(("cells will not see", "cells cannot write"), found, strict=True):
+        named = [name for name in names if name != ".lockgate"]
+        if named:
+            more = f" and {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
+            lines.append(f"{what}: {', '.join(named[:MOST_NAMES])}{more}")
+    return lines
 
 
 def _add(path: str, *, approved: bool) -> Workspace | None:
