@@ -92,6 +92,7 @@ class Cell:
         self.busy = 0
         self.identity = ""
         self.hidden: list[list[str]] = []
+        self._roots: list[tuple[int, int]] = []
         self._engine = engine
         self._keeper_identity = ""
         self._numbers = itertools.count(1)
@@ -298,8 +299,17 @@ class Cell:
         """
         for path, (device, inode) in zip(self.spec.workspaces, answer["roots"], strict=True):
             here = os.lstat(path)
+            self._roots.append((here.st_dev, here.st_ino))
             if self.spec.setup["local"] and (here.st_dev, here.st_ino) != (device, inode):
                 raise NotEnforced(f"the engine mounted something else than `{path}`")
+
+    def stands(self) -> bool:
+        """Whether its workspaces are still what stands at their paths."""
+        try:
+            found = [os.lstat(path) for path in self.spec.workspaces]
+        except OSError:
+            return False
+        return [(one.st_dev, one.st_ino) for one in found] == self._roots
 
     def _check(self) -> None:
         if self._failed is not None:

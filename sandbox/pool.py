@@ -122,6 +122,8 @@ class CellPool:
         key = (agent, workspaces)
         async with self._starting.setdefault(key, asyncio.Lock()):
             cell = self._cells.get(key)
+            if cell is not None and cell.alive and not cell.stands():
+                await cell.end("another folder stands at the path of its workspace")
             if cell is None or not cell.alive:
                 cell = await self._start(agent, workspaces, network="none")
                 self._cells[key] = cell

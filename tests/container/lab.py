@@ -28,7 +28,7 @@ from policy.model import (
     Workspace,
 )
 from sandbox.config import Dirs, Settings
-from sandbox.plan import LABEL_ROLE, LABEL_STATE, LABEL_TEST
+from sandbox.plan import LABEL_CELL, LABEL_ROLE, LABEL_STATE, LABEL_TEST
 from sandbox.pool import state_label
 from sandbox.results import CallResult
 from sandbox.supervisor import Supervisor
@@ -165,12 +165,15 @@ class Lab:
 
     def close(self) -> None:
         """End the supervisor; nothing that it made stays."""
+        own = {cell["name"] for cell in self.supervisor.cells()}
         try:
             self._runner.run(self.supervisor.__aexit__(None, None, None))
         finally:
             self._runner.close()
-        left = [one.name for one in self.containers()]
-        remove_layers(self.client, self.dirs)
+        found = self.containers()
+        left = [one.name for one in found if one.labels[LABEL_CELL] in own]
+        if not found:  # another lab may share the folder
+            remove_layers(self.client, self.dirs)
         assert left == []
 
 
