@@ -7,86 +7,19 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tree_sitter import Node
-
 from policy.facts import How
-from policy.marks import BREAK, HOLE, NUM, SET, exact, globbed, shown, split, unknown
+from policy.marks import BREAK, HOLE, NUM, exact, globbed, shown, split, unknown
 from policy.model import Tier
 from policy.paths import absolute
 from policy.printf import echo, formatted
 from policy.redirects import open_for_reading
-from policy.shell_state import MOST_PLACES, Call, Value, as_text
-from policy.shell_words import source
+from policy.shell_state import MOST_PLACES, Call, as_text
+from policy.variables import give, set_item, subscript
 
 if TYPE_CHECKING:
     from policy.shell import Shell
 
 Builtin = Callable[["Shell", Call], str]
-_SUBSCRIPT = re.compile(r"[\w]+\[")
-
-
-def subscript(shell: Shell, operand: str) -> None:
-    """Run what an array subscript hides where the shell evaluates it a second time."""
-    if _SUBSCRIPT.match(operand) and ("$" in operand or "`" in operand):
-        shell.words.evaluated(operand)
-
-
-def _right(shell: Shell, node: Node) -> Value:
-    value = node.child_by_field_name("value")
-    if value is None:
-        return ""
-    if value.type != "array":
-        return shell.words.text(value)
-    items: list[str] = []
-    for child in value.named_children:
-        items += shell.words.fields(child)
-    items = [one.replace(SET, "[") if one.startswith(SET) else one for one in items]
-    keyed = [re.fullmatch(r"\[([^\]]*)\]=(.*)", one, re.DOTALL) for one in items]
-    if items and all(keyed):
-        return {found[1]: found[2] for found in keyed if found}
-    return items
-
-
-def assignment(shell: Shell, node: Node) -> tuple[str, str]:
-    """Return the name and value of an assignment that stands before a command."""
-    name = node.child_by_field_name("name")
-    value = _right(shell, node)
-    return (source(name) if name is not None else "", value if isinstance(value, str) else HOLE)
-
-
-def assign(shell: Shell, node: Node) -> None:
-    """Carry out an assignment."""
-    name = node.child_by_field_name("name")
-    if name is None:
-        shell.words.visit(node)
-        return
-    value = _right(shell, node)
-    adds = any(one.type == "+=" for one in node.children)
-    if name.type == "subscript":
-        base = name.child_by_field_name("name")
-        index = name.child_by_field_name("index")
-        key = shell.words.text(index) if index is not None else "0"
-        subscript(shell, source(name))
-        text = value if isinstance(value, str) else HOLE
-        set_item(shell, source(base) if base is not None else "", key, text)
-        return
-    give(shell, source(name), value, adds=adds)
-
-
-def give(shell: Shell, name: str, value: Value, *, adds: bool = False) -> None:
-    """Set a variable and record what setting it does."""
-    if adds:
-        shell.state.append(name, value)
-    else:
-        shell.state.set(name, value)
-    shell.catalog.environment(shell, name, value if isinstance(value, str) else " ".join(value))
-
-
-def set_item(shell: Shell, name: str, key: str, value: str) -> None:
-    """Set an element of an array; two arrays of the shell redefine commands."""
-    if name == "BASH_CMDS" or name == "BASH_ALIASES":
-        shell.state.aliases[key] = value
-    shell.state.set_item(name, key, value)
 
 
 def _cd(shell: Shell, call: Call) -> str:
@@ -183,7 +116,7 @@ def _read(shell: Shell, call: Call) -> str:
             names.append(word)
     text = (call.stdin if call.stdin is not None else HOLE).split("\n", 1)[0]
     marks = dict(call.env).get("IFS", as_text(shell.state.get("IFS")))
-    parts = text.split() if marks == " \t\n" else [one for one in split(text, marks).split(BREAK)]
+    parts = text.split() if marks == " \t\n" else split(text, marks).split(BREAK)
     if array:
         shell.state.set(array, parts)
         return ""
@@ -383,7 +316,8 @@ def _history(shell: Shell, call: Call) -> str:
 
 BUILTINS: dict[str, Builtin] = {
     "cd": _cd, "pushd": _cd, "popd": _popd,
-    "export": _declare, "declare": _declare, "typeset": _declare, "local": _declare, "readonly": _declare,
+    "export": _declare, "declare": _declare, "typeset": _declare,
+    "local": _declare, "readonly": _declare,
     "unset": _unset, "set": _set, "shift": _shift, "getopts": _let,
     "read": _read, "mapfile": _mapfile, "readarray": _mapfile,
     "printf": _printf, "echo": _echo, "eval": _eval, "source": _source, ".": _source,
@@ -394,9 +328,8 @@ BUILTINS: dict[str, Builtin] = {
     "umask": _umask, "history": _history, "fc": _history,
 }  # fmt: skip
 QUIET = frozenset(
-    (":", "true", "false", "return", "exit", "break", "continue", "wait", "shopt", "ulimit", "unalias",
-     "bg", "fg", "disown", "dirs", "complete", "compgen", "compopt", "suspend", "logout", "help", "caller")
+    (":", "true", "false", "return", "exit", "break", "continue", "wait", "shopt", "ulimit",
+     "unalias", "bg", "fg", "disown", "dirs", "complete", "compgen", "compopt", "suspend",
+     "logout", "help", "caller")
 )  # fmt: skip
 """Builtins that change nothing which matters here."""
-
-__all__ = ["BUILTINS", "QUIET", "assign", "assignment", "give", "subscript"]

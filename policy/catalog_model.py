@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shape of the catalog: what each program reads, writes, deletes, runs and talks to, as data."""
+"""The shape of the catalog: what programs read, write, delete, run and talk to, as data."""
 
 from __future__ import annotations
 

@@ -227,9 +227,7 @@ def _outside(touch: Touch, place: Where) -> LayerAnswer | None:
         case Where.OTHER_HOME:
             return _say(Verdict.DENY, "other-home", touch, "it is another user's home")
         case Where.SYSTEM if writes and touch.how is not How.META:
-            wipes = touch.path.startswith("/dev/") and not touch.path.startswith(
-                ("/dev/shm", "/dev/pts")
-            )
+            wipes = below(touch.path, "/dev")
             why = "it overwrites a device" if wipes else "files of the system are never changed"
             return _say(Verdict.DENY, "wipe" if wipes else "system", touch, why)
         case Where.UNKNOWN:

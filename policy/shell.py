@@ -14,7 +14,7 @@ from typing import Protocol
 
 from tree_sitter import Node
 
-from policy import builtins, redirects, shell_guards
+from policy import redirects, shell_guards, variables
 from policy.facts import Facts, How, Touch
 from policy.marks import HOLE, NET, clean, holds_marks, known_part, shown, unknown
 from policy.model import Tier
@@ -264,7 +264,7 @@ class Shell:
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
-                env.append(builtins.assignment(self, child))
+                env.append(variables.assignment(self, child))
             elif kind.endswith("_redirect"):
                 inner.append(child)
             elif child.is_named:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
-from policy import builtins
+from policy import variables
 from policy.facts import How
 from policy.marks import HOLE, NAME, NET, NUM, unknown
 from policy.model import Tier
@@ -42,7 +42,7 @@ def _assigned(shell: Shell, node: Node) -> None:
     """Forget the value of what arithmetic assigns."""
     for child in node.named_children:
         if child.type == "variable_assignment":
-            builtins.assign(shell, child)
+            variables.assign(shell, child)
         elif child.type in ("postfix_expression", "unary_expression", "binary_expression"):
             for name in child.named_children:
                 text = source(name)
@@ -160,7 +160,7 @@ def _c_for(shell: Shell, node: Node, stdin: str | None) -> str:
         if child is not body:
             shell.words.visit(child)
             if child.type == "variable_assignment":
-                builtins.assign(shell, child)
+                variables.assign(shell, child)
     _assigned(shell, node)
     return shell.walk(body, stdin) if body is not None else ""
 
@@ -215,7 +215,7 @@ def _test(shell: Shell, node: Node, stdin: str | None) -> str:
         elif word in _NUMERIC:
             operands += words[at - 1 : at] + words[at + 1 : at + 2]
     for operand in operands:
-        builtins.subscript(shell, operand)
+        variables.subscript(shell, operand)
     return ""
 
 
@@ -233,7 +233,7 @@ def _negated(shell: Shell, node: Node, stdin: str | None) -> str:
 
 def _assignments(shell: Shell, node: Node, stdin: str | None) -> str:
     for child in node.named_children if node.type == "variable_assignments" else (node,):
-        builtins.assign(shell, child)
+        variables.assign(shell, child)
     return ""
 
 
@@ -244,10 +244,10 @@ def _declaration(shell: Shell, node: Node, stdin: str | None) -> str:
     )
     for child in node.children[1:]:
         if child.type == "variable_assignment" and refers:
-            name, target = builtins.assignment(shell, child)
+            name, target = variables.assignment(shell, child)
             shell.state.references[name] = target
         elif child.type == "variable_assignment":
-            builtins.assign(shell, child)
+            variables.assign(shell, child)
         elif child.is_named:
             fields += shell.words.fields(child)
     return shell.call(Call(tuple(fields), stdin))

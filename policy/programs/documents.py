@@ -18,10 +18,12 @@ _PROTOCOL = re.compile(
 )
 _LOCAL = re.compile(r"^(?:file|concat|subfile|crypto|async|cache|tee|pipe|fd|data|md5):")
 _FFMPEG = frozenset(
-    ("-f", "-c", "-vf", "-af", "-r", "-s", "-b", "-t", "-ss", "-to", "-map", "-filter_complex", "-codec", "-preset", "-crf",
-     "-vcodec", "-acodec", "-ar", "-ac", "-b:v", "-b:a", "-c:v", "-c:a", "-c:s", "-pix_fmt", "-loglevel", "-v", "-frames:v",
-     "-vframes", "-q:v", "-q:a", "-qscale", "-g", "-metadata", "-movflags", "-aspect", "-filter", "-lavfi", "-threads",
-     "-loop", "-stream_loop", "-show_entries", "-of", "-print_format", "-select_streams", "-framerate", "-start_number", "-vol")
+    ("-f", "-c", "-vf", "-af", "-r", "-s", "-b", "-t", "-ss", "-to", "-map", "-filter_complex",
+     "-codec", "-preset", "-crf", "-vcodec", "-acodec", "-ar", "-ac", "-b:v", "-b:a", "-c:v",
+     "-c:a", "-c:s", "-pix_fmt", "-loglevel", "-v", "-frames:v", "-vframes", "-q:v", "-q:a",
+     "-qscale", "-g", "-metadata", "-movflags", "-aspect", "-filter", "-lavfi", "-threads",
+     "-loop", "-stream_loop", "-show_entries", "-of", "-print_format", "-select_streams",
+     "-framerate", "-start_number", "-vol")
 )  # fmt: skip
 _READS = re.compile(
     r"(?:movie|amovie|subtitles|ass|textfile|filename|lut3d|fontfile)\s*=\s*'?([^':,;\]]+)"
@@ -32,10 +34,12 @@ _IMAGE_SCRIPTS = re.compile(
 _FORMAT = re.compile(r"^(?!/)([A-Za-z0-9-]{2,12}):(.+)$")
 _IMAGE_WRITES = frozenset(("-write", "+write", "-path", "-log", "-report"))
 _IMAGE_VALUES = frozenset(
-    ("-resize", "-quality", "-crop", "-rotate", "-density", "-depth", "-geometry", "-gravity", "-background", "-fill", "-font",
-     "-pointsize", "-annotate", "-draw", "-blur", "-format", "-define", "-colorspace", "-extent", "-size", "-compress", "-delay",
-     "-loop", "-alpha", "-thumbnail", "-scale", "-sharpen", "-threshold", "-level", "-fuzz", "-transparent", "-channel", "-set",
-     "-tile", "-border", "-bordercolor", "-type", "-interlace", "-sampling-factor", "-metric", "-limit", "-layers", "-dispose")
+    ("-resize", "-quality", "-crop", "-rotate", "-density", "-depth", "-geometry", "-gravity",
+     "-background", "-fill", "-font", "-pointsize", "-annotate", "-draw", "-blur", "-format",
+     "-define", "-colorspace", "-extent", "-size", "-compress", "-delay", "-loop", "-alpha",
+     "-thumbnail", "-scale", "-sharpen", "-threshold", "-level", "-fuzz", "-transparent",
+     "-channel", "-set", "-tile", "-border", "-bordercolor", "-type", "-interlace",
+     "-sampling-factor", "-metric", "-limit", "-layers", "-dispose")
 )  # fmt: skip
 
 

@@ -273,9 +273,9 @@ def _chmod(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 def _mktemp(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, (*entry.values, *entry.uses))
     catalog.apply(shell, call, entry, parsed)
-    folder = parsed.value("-p", "--tmpdir") or (
-        "" if parsed.operands and not parsed.has("-t") else "/tmp"
-    )  # noqa: S108
+    private = "/tmp"  # noqa: S108 - the cell's own directory
+    named = parsed.operands and not parsed.has("-t")
+    folder = parsed.value("-p", "--tmpdir") or ("" if named else private)
     name = re.sub(r"X+", NUM, parsed.operands[0]) if parsed.operands else f"tmp.{NUM}"
     return f"{folder}/{name}\n" if folder else name + "\n"
 

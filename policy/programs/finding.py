@@ -15,8 +15,8 @@ from policy.shell_state import Call
 _RUNS = frozenset(("-exec", "-execdir", "-ok", "-okdir"))
 _WRITES = frozenset(("-fprint", "-fprint0", "-fls", "-fprintf"))
 _RESTRICTS = frozenset(
-    ("-mtime", "-mmin", "-atime", "-ctime", "-size", "-empty", "-newer", "-user", "-regex", "-iregex",
-     "-maxdepth", "-perm", "-links", "-inum", "-samefile")
+    ("-mtime", "-mmin", "-atime", "-ctime", "-size", "-empty", "-newer", "-user", "-regex",
+     "-iregex", "-maxdepth", "-perm", "-links", "-inum", "-samefile")
 )  # fmt: skip
 _START = frozenset(("-H", "-L", "-P"))
 _NAMES = ("-name", "-iname", "-path", "-ipath", "-wholename")

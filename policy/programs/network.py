@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that talk to other machines: downloads, uploads, logins, code hosts, clouds, containers."""
+"""Programs that talk to other machines: downloads, uploads, logins, raw connections."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _METADATA_SECRET = re.compile(
 )
 
 
-def _talks(shell: Shell, call: Call, entry: Programs) -> None:
+def talks(shell: Shell, call: Call, entry: Programs) -> None:
     shell.facts.network = True
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     for word in call.args:
@@ -34,7 +34,7 @@ def _talks(shell: Shell, call: Call, entry: Programs) -> None:
 
 
 def _download(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    _talks(shell, call, entry)
+    talks(shell, call, entry)
     wget = call.name.startswith("wget") or call.name in ("aria2c", "axel")
     parsed = parse(call.args, entry.values)
     shell.facts.writes = True
@@ -139,7 +139,7 @@ _SWEEP = re.compile(r"\d+\.\d+\.\d+\.(?:\{|\d+/\d+|\d+-\d+|[\ue000-\ue006])|/(?:
 
 
 def _remote(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    _talks(shell, call, entry)
+    talks(shell, call, entry)
     name = call.name
     if name in ("ssh", "scp", "sftp", "autossh", "mosh", "sshpass"):
         return _secure(catalog, shell, call, entry)
@@ -260,141 +260,7 @@ def _secure(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return NET
 
 
-def _codehost(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    _talks(shell, call, entry)
-    words = [one for one in call.args if not one.startswith("-")]
-    if words[:2] in (["auth", "token"], ["auth", "status"]) and (
-        "token" in words or "-t" in call.args or "--show-token" in call.args
-    ):
-        shell.find(Tier.FORBIDDEN, "secrets", "it prints a token")
-    if words[:1] == ["alias"] and len(words) > 3:
-        shell.find(Tier.DANGER, "redefinition", "it gives a name another meaning")
-        if words[3].startswith("!"):
-            shell.run_text(words[3][1:])
-    parsed = parse(
-        call.args,
-        (
-            "-F",
-            "--body-file",
-            "-t",
-            "--title",
-            "-b",
-            "--body",
-            "-B",
-            "-H",
-            "-l",
-            "-a",
-            "-r",
-            "--input",
-            "-f",
-            "--field",
-        ),
-    )
-    for path in parsed.values("--body-file", "--input", "-F"):
-        if path != "-" and "=" not in path:
-            shell.touch(How.READ, path, program=call.name)
-        elif "=@" in path:
-            shell.touch(How.READ, path.partition("=@")[2], program=call.name)
-    if words[:2] in (["gist", "create"], ["release", "upload"]):
-        for path in words[2:]:
-            shell.touch(How.READ, path, program=call.name)
-    if words[:2] in (["repo", "clone"],) and len(words) > 2:
-        shell.files.foreign.add(
-            shell.resolve(words[3] if len(words) > 3 else words[2].rsplit("/", 1)[-1])
-        )
-    return NET
-
-
-def _cloud(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    _talks(shell, call, entry)
-    text = " ".join(call.args)
-    if re.search(
-        r"\b(?:get-secret-value|get-session-token|print-access-token|print-identity-token|get-access-token|get-login-password|get-credentials|assume-role|secrets?\s+(?:get|show|versions access)|export-credentials)\b",
-        text,
-    ):
-        shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret or a token")
-    for flag, value in zip(call.args, call.args[1:], strict=False):
-        if flag in ("-a", "--args") and call.name == "ansible":
-            shell.aside(lambda: shell.run_text(value))  # noqa: B023
-    for word in call.args:
-        value = word.removeprefix("file://").removeprefix("fileb://")
-        if (
-            not word.startswith("-")
-            and ("/" in value or value.startswith((".", "~")))
-            and "://" not in value
-        ):
-            shell.touch(How.READ, value, program=call.name)
-    return NET
-
-
-def _containers(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    _talks(shell, call, entry)
-    parsed = parse(
-        call.args,
-        (
-            "-v",
-            "--volume",
-            "--mount",
-            "--env-file",
-            "-e",
-            "--env",
-            "--name",
-            "-w",
-            "--workdir",
-            "-u",
-            "--user",
-            "-p",
-            "--publish",
-            "--network",
-            "-f",
-            "--file",
-            "-H",
-            "--host",
-            "-n",
-            "--namespace",
-            "-c",
-            "--context",
-            "--entrypoint",
-            "-t",
-            "--tag",
-            "-l",
-        ),
-        in_order=False,
-    )
-    for value in parsed.values("-v", "--volume"):
-        host = value.split(":")[0]
-        if host.startswith(("/", ".", "~")):
-            shell.touch(How.READ, host, program=call.name)
-    for value in parsed.values("--mount"):
-        found = re.search(r"(?:source|src)=([^,]+)", value)
-        if found:
-            shell.touch(How.READ, found[1], program=call.name)
-    for path in parsed.values("--env-file", "-f", "--file"):
-        shell.touch(How.READ, path, program=call.name)
-    words = parsed.operands
-    if words[:1] in (["exec"], ["run"]) or words[:2] == ["compose", "exec"]:
-        start = next(
-            (at for at, one in enumerate(words[2:], start=2) if catalog.lookup(one) is not None),
-            None,
-        )
-        if start is not None:
-            inner = list(call.args)[list(call.args).index(words[start]) :]
-            shell.aside(lambda: shell.call(Call(tuple(inner), plain=False)))
-    if words[:1] == ["cp"]:
-        for path in words[1:]:
-            if ":" not in path:
-                shell.touch(
-                    How.READ if path is not words[-1] else How.WRITE, path, program=call.name
-                )
-    if call.name == "kubectl" and {"secret", "secrets"} & set(words):
-        shell.find(Tier.FORBIDDEN, "secrets", "it prints secrets")
-    return NET
-
-
 READERS = {
     "download": _download,
     "remote": _remote,
-    "codehost": _codehost,
-    "cloud": _cloud,
-    "containers": _containers,
 }

@@ -15,16 +15,18 @@ from policy.shell_state import Call
 
 _VALUED = ("-W", "-X", "--check-hash-based-pycs", "-Q")
 _MODULES = frozenset(
-    ("pytest", "pip", "ruff", "mypy", "black", "isort", "flake8", "pylint", "coverage", "tox", "nox",
-     "pre_commit", "sandbox.cli", "playwright", "behave", "robot", "poetry", "hatch", "uv", "pipx", "bandit",
-     "sphinx", "mkdocs", "alembic", "flask", "uvicorn", "gunicorn", "celery", "pyright")
+    ("pytest", "pip", "ruff", "mypy", "black", "isort", "flake8", "pylint", "coverage", "tox",
+     "nox", "pre_commit", "sandbox.cli", "playwright", "behave", "robot", "poetry", "hatch", "uv",
+     "pipx", "bandit", "sphinx", "mkdocs", "alembic", "flask", "uvicorn", "gunicorn", "celery",
+     "pyright")
 )  # fmt: skip
 _PLAIN = frozenset(
-    ("unittest", "doctest", "compileall", "py_compile", "venv", "virtualenv", "ensurepip", "dis", "ast",
-     "tokenize", "this", "site", "sysconfig", "platform", "calendar", "tabnanny", "inspect", "pydoc",
-     "symtable", "json.tool", "zipfile", "tarfile", "gzip", "base64", "trace", "cProfile", "profile",
-     "timeit", "pdb", "http.server", "idlelib", "pyclbr", "textwrap", "difflib", "encodings", "antigravity",
-     "django", "manage", "nltk", "spacy", "ipykernel", "jupyter", "notebook", "IPython", "pstats", "pickletools")
+    ("unittest", "doctest", "compileall", "py_compile", "venv", "virtualenv", "ensurepip", "dis",
+     "ast", "tokenize", "this", "site", "sysconfig", "platform", "calendar", "tabnanny",
+     "inspect", "pydoc", "symtable", "json.tool", "zipfile", "tarfile", "gzip", "base64", "trace",
+     "cProfile", "profile", "timeit", "pdb", "http.server", "idlelib", "pyclbr", "textwrap",
+     "difflib", "encodings", "antigravity", "django", "manage", "nltk", "spacy", "ipykernel",
+     "jupyter", "notebook", "IPython", "pstats", "pickletools")
 )  # fmt: skip
 
 

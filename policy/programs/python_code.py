@@ -12,9 +12,10 @@ import re
 from typing import TYPE_CHECKING
 
 from policy.facts import How
-from policy.marks import HOLE, NET, clean, unknown
+from policy.marks import HOLE, NET, unknown
 from policy.model import Tier
 from policy.paths import absolute
+from policy.programs.python_values import NETWORK, Values
 from policy.redirects import store
 from policy.shell_state import Call
 
@@ -30,8 +31,9 @@ _TREE_NAMES = frozenset(("rmtree", "remove_tree", "removedirs"))
 _DELETES = frozenset(("os.remove", "os.unlink", "os.rmdir", "os.truncate"))
 _OS_WRITES = frozenset(("os.mkdir", "os.makedirs", "os.mknod", "os.mkfifo", "os.utime", "os.open"))
 _COPIES = frozenset(
-    ("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move", "os.rename",
-     "os.replace", "os.link", "os.symlink", "os.renames", "shutil.copymode", "shutil.copystat")
+    ("shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move",
+     "os.rename", "os.replace", "os.link", "os.symlink", "os.renames", "shutil.copymode",
+     "shutil.copystat")
 )  # fmt: skip
 _LISTS = frozenset(
     ("os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob", "os.stat", "os.readlink")
@@ -42,31 +44,19 @@ _RUNS = re.compile(
     r"|asyncio\.create_subprocess_\w+|pexpect\.\w+|sh\.\w+)$"
 )
 _DYNAMIC = frozenset(
-    ("exec", "eval", "compile", "__import__", "getattr", "setattr", "importlib.import_module", "runpy.run_path",
-     "runpy.run_module", "ctypes.CDLL", "ctypes.cdll.LoadLibrary", "marshal.loads", "pickle.loads", "pickle.load",
-     "code.interact", "globals", "vars", "builtins.exec", "builtins.eval", "execfile")
+    ("exec", "eval", "compile", "__import__", "getattr", "setattr", "importlib.import_module",
+     "runpy.run_path", "runpy.run_module", "ctypes.CDLL", "ctypes.cdll.LoadLibrary",
+     "marshal.loads", "pickle.loads", "pickle.load", "code.interact", "globals", "vars",
+     "builtins.exec", "builtins.eval", "execfile")
 )  # fmt: skip
-_NETWORK = re.compile(
-    r"^(?:urllib\.request|urllib2|requests|httpx|aiohttp|http\.client|socket|smtplib|ftplib|telnetlib|poplib|imaplib"
-    r"|paramiko|websocket|websockets|xmlrpc\.client|asyncio\.open_connection|ssl|boto3|nntplib|socketserver|http\.server)\b"
-)
-_MOST_NODES = 4000
 
 
-class Code(ast.NodeVisitor):
+class Code(Values, ast.NodeVisitor):
     """Follows one program."""
 
     def __init__(self, shell: Shell, args: list[str], stdin: str | None) -> None:
-        self._shell = shell
-        self._args = ["-c", *args]
-        self._stdin = stdin
-        self._names: dict[str, str] = {}
-        self._aliases: dict[str, str] = {"Path": "pathlib.Path", "rmtree": "shutil.rmtree"}
-        self._lists: dict[str, list[str]] = {}
+        super().__init__(shell, args, stdin)
         self._out: list[str] = []
-        self._home = shell.state.home
-        self._left = _MOST_NODES
-        self._place = shell.state.place
 
     def run(self, text: str) -> str:
         """Record what the program does and return what it prints."""
@@ -89,187 +79,6 @@ class Code(ast.NodeVisitor):
             return
         full = path if path.startswith(HOLE) else absolute(path, self._place)
         self._shell.touch(how, full, program="python")
-
-    # Values
-
-    def value(self, node: ast.expr | None) -> str:
-        """Return the text that an expression gives, as far as it is known."""
-        self._left -= 1
-        if node is None or self._left < 0:
-            return HOLE
-        match node:
-            case ast.Constant(value=str(text)):
-                return clean(text)
-            case ast.Constant(value=bytes(raw)):
-                return clean(raw.decode("utf-8", "replace"))
-            case ast.Constant(value=number) if isinstance(number, int):
-                return str(number)
-            case ast.Name(id=name):
-                return self._names.get(name, HOLE)
-            case ast.JoinedStr(values=parts):
-                return "".join(self.value(one) for one in parts)
-            case ast.FormattedValue(value=inner):
-                return self.value(inner)
-            case ast.BinOp(left=left, op=ast.Add(), right=right):
-                return self.value(left) + self.value(right)
-            case ast.BinOp(left=left, op=ast.Div(), right=right):
-                return self._join([self.value(left), self.value(right)])
-            case ast.BinOp(left=left, op=ast.Mod(), right=right):
-                items = right.elts if isinstance(right, ast.Tuple) else [right]
-                out = self.value(left)
-                for one in items:
-                    out = re.sub(r"%[sdr]", lambda _: self.value(one), out, count=1)  # noqa: B023
-                return out
-            case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant(value=int(times))) if (
-                0 <= times < 100
-            ):
-                return self.value(left) * times
-            case ast.Call():
-                return self._called(node)
-            case ast.Subscript(value=ast.Attribute(attr="environ"), slice=key):
-                return self._home if self.value(key) == "HOME" else HOLE
-            case ast.Subscript(value=inner, slice=key):
-                return self._item(inner, key)
-            case ast.Attribute(attr="parent", value=inner):
-                return self.value(inner).rpartition("/")[0] or "."
-            case ast.Attribute(value=inner) if NET in self.value(inner):
-                return NET
-            case ast.NamedExpr(value=inner) | ast.Await(value=inner) | ast.Starred(value=inner):
-                return self.value(inner)
-            case ast.IfExp(body=body):
-                return self.value(body)
-        return HOLE
-
-    def _item(self, inner: ast.expr, key: ast.expr) -> str:
-        items = self._items(inner)
-        if isinstance(key, ast.Slice) and self._dotted(inner) not in ("sys.argv",):
-            text = self.value(inner)
-            step = self.value(key.step) if key.step is not None else "1"
-            if isinstance(key.step, ast.UnaryOp):
-                step = "-1"
-            return text[::-1] if step == "-1" and not unknown(text) else HOLE
-        at = self.value(key)
-        if items is not None and at.isdigit() and int(at) < len(items):
-            return items[int(at)]
-        return HOLE
-
-    def _items(self, node: ast.expr | None) -> list[str] | None:
-        if isinstance(node, ast.List | ast.Tuple | ast.Set):
-            return [self.value(one) for one in node.elts]
-        if isinstance(node, ast.Name) and node.id in self._lists:
-            return self._lists[node.id]
-        if node is not None and self._dotted(node) == "sys.argv":
-            return self._args
-        if (
-            isinstance(node, ast.Call)
-            and isinstance(node.func, ast.Attribute)
-            and node.func.attr == "split"
-        ):
-            base = self.value(node.func.value)
-            return (
-                base.split(self.value(node.args[0]) if node.args else None)
-                if not unknown(base)
-                else None
-            )
-        return None
-
-    @staticmethod
-    def _join(parts: list[str]) -> str:
-        out = ""
-        for part in parts:
-            out = part if part.startswith("/") or not out else f"{out.rstrip('/')}/{part}"
-        return out
-
-    def _dotted(self, node: ast.expr) -> str:
-        match node:
-            case ast.Name(id=name):
-                return self._aliases.get(name, name)
-            case ast.Attribute(value=inner, attr=name):
-                return f"{self._dotted(inner)}.{name}"
-            case ast.Call(func=ast.Name(id="__import__"), args=[first, *_]):
-                return self.value(first)
-            case ast.Call(func=func, args=[first, *_]) if (
-                self._dotted(func) == "importlib.import_module"
-            ):
-                return self.value(first)
-            case ast.Call(func=ast.Name(id="getattr"), args=[base, name, *_]):
-                return f"{self._dotted(base)}.{self.value(name)}"
-        return ""
-
-    def _called(self, node: ast.Call) -> str:
-        name = self._dotted(node.func)
-        args = [self.value(one) for one in node.args]
-        if name in (
-            "pathlib.Path",
-            "pathlib.PurePath",
-            "pathlib.PosixPath",
-            "os.path.join",
-            "os.fspath",
-            "str",
-        ):
-            return self._join(args) if args else "."
-        if name in ("os.path.expanduser",) or name.endswith(".expanduser"):
-            base = args[0] if args else self.value(getattr(node.func, "value", None))
-            return (
-                self._home + base[1:]
-                if base.startswith("~/") or base == "~"
-                else re.sub(r"^~(?=\w)", "/home/", base)
-            )
-        if name in ("pathlib.Path.home", "os.path.expandvars"):
-            return self._home if not args else args[0].replace("$HOME", self._home)
-        if name in ("os.getcwd", "pathlib.Path.cwd"):
-            return self._place
-        if name in ("os.getenv", "os.environ.get") and args:
-            return self._home if args[0] == "HOME" else (args[1] if len(args) > 1 else HOLE)
-        if name == "chr" and args and args[0].isdigit() and int(args[0]) < 0xE000:
-            return chr(int(args[0]))
-        if name in ("bytes.fromhex", "binascii.unhexlify") and args:
-            try:
-                return clean(bytes.fromhex(args[0]).decode("utf-8", "replace"))
-            except ValueError:
-                return HOLE
-        if _NETWORK.match(name):
-            return NET
-        if isinstance(node.func, ast.Attribute):
-            return self._method(node.func, node, args)
-        return HOLE
-
-    def _method(self, func: ast.Attribute, node: ast.Call, args: list[str]) -> str:
-        base = self.value(func.value)
-        if NET in base:
-            return NET
-        match func.attr:
-            case "joinpath":
-                return self._join([base, *args])
-            case "join" if node.args:
-                items = self._items(node.args[0])
-                return base.join(items) if items is not None else HOLE
-            case "replace" if len(args) == 2:
-                return base.replace(args[0], args[1])
-            case "format":
-                for one in args:
-                    base = base.replace("{}", one, 1)
-                return base
-            case (
-                "decode"
-                | "encode"
-                | "strip"
-                | "resolve"
-                | "absolute"
-                | "as_posix"
-                | "rstrip"
-                | "lstrip"
-            ):
-                return base
-            case "lower":
-                return base.lower()
-            case "upper":
-                return base.upper()
-            case "with_name" if args:
-                return self._join([base.rpartition("/")[0], args[0]])
-            case "with_suffix" if args:
-                return re.sub(r"\.[^./]*$", "", base) + args[0]
-        return HOLE
 
     # Statements
 
@@ -379,7 +188,7 @@ class Code(ast.NodeVisitor):
             self._dynamic(name, node, args)
         elif _RUNS.fullmatch(name):
             self._started(name, node, args)
-        elif _NETWORK.match(name):
+        elif NETWORK.match(name):
             self._network(name, args)
         else:
             self._file_call(name, node, args)
@@ -451,7 +260,7 @@ class Code(ast.NodeVisitor):
     def _started(self, name: str, node: ast.Call, args: list[str]) -> None:
         items = self._items(node.args[0]) if node.args else None
         shell = self._shell
-        if name.startswith("os.exec") or name.startswith(("os.spawn", "os.posix_spawn")):
+        if name.startswith(("os.exec", "os.spawn", "os.posix_spawn")):
             values = [one for one in args if one != HOLE]
             program = (
                 values[1]

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
@@ -80,7 +81,7 @@ _SHOWS = re.compile(
 
 
 def _protection(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    if call.args and _SHOWS.match(call.args[0]) or call.name == "aa-status":
+    if (call.args and _SHOWS.match(call.args[0])) or call.name == "aa-status":
         shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     else:
         shell.find(Tier.FORBIDDEN, entry.rule, f"`{call.name}` changes a protection of the machine")
@@ -146,7 +147,7 @@ def _keys(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 def _openssl(catalog: Catalog, shell: Shell, call: Call, entry: Programs, words: list[str]) -> str:
     verb = words[0] if words else ""
     args = list(call.args)
-    for flag, value in zip(args, args[1:], strict=False):
+    for flag, value in pairwise(args):
         if flag in ("-in", "-inkey", "-key", "-CAkey", "-kfile", "-pass") and not value.startswith(
             ("pass:", "env:", "stdin")
         ):

@@ -18,7 +18,7 @@ from policy.shell import Shell
 from policy.shell_state import Call
 
 
-def _inputs(shell: Shell, call: Call, paths: list[str]) -> str:
+def inputs(shell: Shell, call: Call, paths: list[str]) -> str:
     """Read operands, or the standard input where there are none."""
     own = call.stdin if call.stdin is not None else HOLE
     parts = [own if one in ("-", "/dev/stdin") else open_for_reading(shell, one) for one in paths]
@@ -39,7 +39,7 @@ def _endless(shell: Shell, parsed: Parsed) -> None:
 def _cat(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = _parsed(catalog, shell, call, entry)
     _endless(shell, parsed)
-    return _inputs(shell, call, parsed.operands)
+    return inputs(shell, call, parsed.operands)
 
 
 def _pager(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
@@ -51,14 +51,14 @@ def _pager(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 shell.run_text(word.partition("!")[2])
         else:
             shell.touch(How.READ, word, program=call.name)
-    return _inputs(shell, call, [])
+    return inputs(shell, call, [])
 
 
 def _head(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = _parsed(catalog, shell, call, entry)
     if call.name == "tail" or not parsed.has("-c", "--bytes", "-n", "--lines"):
         _endless(shell, parsed)
-    text = _inputs(shell, call, parsed.operands)
+    text = inputs(shell, call, parsed.operands)
     if not exact(text):
         return text
     lines = text.splitlines(keepends=True)
@@ -82,7 +82,7 @@ def _filter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     reading = [
         one for at, one in enumerate(parsed.operands) if uses[min(at, len(uses) - 1)] is Use.READ
     ]
-    text = _inputs(shell, call, reading)
+    text = inputs(shell, call, reading)
     if call.name == "cut" and exact(text):
         return _columns(parsed, text)
     if call.name == "rev" and exact(text):
@@ -108,7 +108,7 @@ def _columns(parsed: Parsed, text: str) -> str:
 
 def _xxd(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, entry.values)
-    text = _inputs(shell, call, parsed.operands[:1])
+    text = inputs(shell, call, parsed.operands[:1])
     if len(parsed.operands) > 1:
         catalog.use(shell, Use.WRITE, parsed.operands[1], call)
     if not parsed.has("-r", "-revert") or not exact(text):
@@ -126,7 +126,7 @@ def _xxd(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 
 def _base64(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, entry.values)
-    text = _inputs(shell, call, parsed.operands)
+    text = inputs(shell, call, parsed.operands)
     if not exact(text):
         return NET if NET in text else HOLE
     decoding = parsed.has("-d", "-D", "--decode")
@@ -210,7 +210,7 @@ def _sort(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for path in parsed.operands:
         if path != "-":
             shell.touch(How.READ, path, program="sort")
-    text = _inputs(shell, call, [one for one in parsed.operands if one != "/dev/null"])
+    text = inputs(shell, call, [one for one in parsed.operands if one != "/dev/null"])
     target = parsed.value("-o", "--output")
     if target:
         shell.facts.writes = True
@@ -252,190 +252,6 @@ def _ranges(text: str) -> str:
     )
 
 
-_SED_RUN = re.compile(
-    r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*e(?:\s+([^\n]+)|\s*$|\s*[;}\n])", re.MULTILINE
-)
-_SED_WRITE = re.compile(r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*[wW]\s+([^\n;}]+)", re.MULTILINE)
-_SED_READ = re.compile(r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*[rR]\s+([^\n;}]+)", re.MULTILINE)
-_SED_FLAGS = re.compile(
-    r"s([^\w\s\\])((?:\\.|(?!\1).)*)\1((?:\\.|(?!\1).)*)\1([gpiIm0-9]*)(?:([we])[ \t]*([^\n;}]*))?",
-    re.DOTALL,
-)
-
-
-def _sed(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    parsed = parse(
-        call.args,
-        ("-e", "--expression", "-f", "--file", "-l", "--line-length"),
-        ("--in-place", "--quiet"),
-    )
-    in_place = any(re.match(r"-[nErsuz]*i|--in-place", one) for one in call.args)
-    scripts = parsed.values("-e", "--expression")
-    files = list(parsed.operands)
-    sources = parsed.values("-f", "--file")
-    if not scripts and not sources and files:
-        scripts.append(files.pop(0))
-    script = "\n".join(scripts)
-    for path in sources:
-        content = open_for_reading(shell, path)
-        script += "\n" + content
-        if unknown(content):
-            shell.touch(How.RUN, path)
-            shell.find(
-                Tier.DANGER, "script", f"`sed` follows the script `{path}`, whose text is not known"
-            )
-    if unknown(script):
-        shell.find(Tier.DANGER, "opaque", "a part of the script of `sed` cannot be known")
-    _sed_script(catalog, shell, call, script)
-    for path in files:
-        shell.touch(How.READ, path, program="sed")
-        if in_place:
-            shell.find(Tier.CAUTION, "program", "`sed -i`: edits files")
-            emptied = script.strip() in ("d", "1,$d", "//d", "/.*/d", "/./d", "g", "z")
-            shell.touch(How.EMPTY if emptied else How.WRITE, path, program="sed")
-    text = _inputs(shell, call, []) if not files else HOLE
-    return (
-        _substituted(text, scripts)
-        if exact(text)
-        else (NET if NET in text else NAME + "\n" if NAME in text else HOLE)
-    )
-
-
-def _sed_script(catalog: Catalog, shell: Shell, call: Call, script: str) -> None:
-    plain = _SED_FLAGS.sub(lambda f: "", script)
-    for found in _SED_FLAGS.finditer(script):
-        if found[5] == "w":
-            catalog.use(shell, Use.WRITE, found[6].strip(), call)
-        elif found[5] == "e":
-            shell.find(Tier.DANGER, "runs-text", "`sed s///e` runs its result")
-            shell.run_text(found[3])
-    for found in _SED_WRITE.finditer(plain):
-        catalog.use(shell, Use.WRITE, found[1].strip(), call)
-    for found in _SED_READ.finditer(plain):
-        catalog.use(shell, Use.READ, found[1].strip(), call)
-    for found in _SED_RUN.finditer(plain):
-        shell.find(Tier.DANGER, "runs-text", "`sed e` runs a command")
-        shell.run_text(found[1] if found[1] else HOLE)
-
-
-def _substituted(text: str, scripts: list[str]) -> str:
-    for script in scripts:
-        found = _SED_FLAGS.fullmatch(script.strip())
-        if found is None or found[5]:
-            return HOLE
-        try:
-            wanted = re.compile(found[2].replace("\\(", "(").replace("\\)", ")"))
-        except re.error:
-            return HOLE
-        text = wanted.sub(
-            lambda _: found[3].replace("\\" + found[1], found[1]),
-            text,
-            count=0 if "g" in found[4] else 1,
-        )
-    return text
-
-
-_AWK_CALL = re.compile(
-    r"\bsystem\s*\(([^()]*)\)|(\"[^\"]*\"|\w+)\s*\|&?\s*getline|\|&?\s*(\"[^\"]*\"|\w+)(?=\s*(?:[;}\n]|$))"
-)
-_AWK_FILE = re.compile(
-    r">>?\s*((?:\"[^\"]*\"|\w+)(?:[ \t]+\"[^\"]*\")*)|getline\s*(?:\w+\s*)?<\s*(\"[^\"]*\"|\w+)"
-)
-
-
-def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    parsed = parse(
-        call.args,
-        (
-            "-F",
-            "-v",
-            "-f",
-            "--field-separator",
-            "--assign",
-            "--file",
-            "-i",
-            "--include",
-            "-l",
-            "--load",
-            "-e",
-            "--source",
-            "-E",
-        ),
-    )
-    files = list(parsed.operands)
-    names = dict(one.partition("=")[::2] for one in parsed.values("-v", "--assign"))
-    programs = parsed.values("-e", "--source")
-    sources = parsed.values("-f", "--file", "-E", "-i", "--include", "-l", "--load")
-    for path in sources:
-        if path == "inplace":
-            for one in files[0 if programs else 1 :]:
-                shell.touch(How.WRITE, one, program="awk")
-            continue
-        content = shell.held(path)
-        if content is None or unknown(content):
-            shell.touch(How.RUN, path)
-            shell.find(
-                Tier.DANGER, "script", f"`awk` runs the program `{path}`, whose text is not known"
-            )
-        else:
-            programs.append(content)
-    if not programs and set(sources) <= {"inplace"} and files:
-        programs.append(files.pop(0))
-    for program in programs:
-        _awk_program(catalog, shell, call, program, names)
-    for path in files:
-        if not re.match(r"\w+=", path):
-            shell.touch(How.READ, path, program="awk")
-    if NET in (call.stdin or ""):
-        return NET
-    printed = (
-        re.fullmatch(r'\s*BEGIN\s*\{\s*printf?\s*\(?\s*"([^"]*)"\s*\)?;?\s*\}\s*', programs[0])
-        if programs
-        else None
-    )
-    if printed:
-        return printed[1].replace("\\n", "\n") + "\n"
-    return NAME + "\n" if NAME in (call.stdin or "") else HOLE
-
-
-def _awk_value(word: str, names: dict[str, str], program: str) -> str:
-    parts = re.findall(r'"((?:[^"\\]|\\.)*)"|(\w+)', word)
-    out = ""
-    for text, name in parts:
-        if name:
-            assigned = re.search(rf'\b{re.escape(name)}\s*=\s*"((?:[^"\\]|\\.)*)"', program)
-            out += names.get(name, assigned[1] if assigned else HOLE)
-        else:
-            out += text.replace('\\"', '"')
-    return out or HOLE
-
-
-def _awk_program(
-    catalog: Catalog, shell: Shell, call: Call, program: str, names: dict[str, str]
-) -> None:
-    if unknown(program):
-        shell.find(Tier.DANGER, "opaque", "a part of the program of `awk` cannot be known")
-    for found in _AWK_CALL.finditer(program):
-        text = _awk_value(found[1] or found[2] or found[3] or "", names, program)
-        shell.find(Tier.DANGER, "runs-text", "`awk` runs a command")
-        shell.run_text(text)
-    code = re.sub(r"/(?:[^/\\\n]|\\.)+/", "//", program) if "getline" not in program else program
-    for found in _AWK_FILE.finditer(code if ">" in code else program):
-        word = found[1] or found[2] or ""
-        if re.fullmatch(r"\d+", word):
-            continue  # a comparison
-        value = _awk_value(word, names, program)
-        if value.startswith("/inet"):
-            shell.facts.network = True
-            shell.find(Tier.DANGER, "network", "`awk` opens a network connection")
-        elif word.startswith('"') or value != HOLE:
-            catalog.use(shell, Use.WRITE if found[1] else Use.READ, value, call)
-        elif found[1] and re.search(r"print[^;}]*>>?\s*\w+", program):
-            shell.find(Tier.DANGER, "opaque", "`awk` writes files whose names cannot be known")
-    if re.search(r"@\s*(?:load|include)", program):
-        shell.find(Tier.DANGER, "script", "`awk` loads other code")
-
-
 READERS = {
     "cat": _cat,
     "head": _head,
@@ -448,6 +264,4 @@ READERS = {
     "grep": _grep,
     "sort": _sort,
     "tr": _tr,
-    "sed": _sed,
-    "awk": _awk,
 }

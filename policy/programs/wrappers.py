@@ -188,7 +188,7 @@ def _xargs(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             if item or unknown(text):
                 out += _started(shell, call, [one.replace(placeholder, item) for one in words])
         return out
-    items = [one for one in (pieces(text) if not unknown(text) else text.split())][:64]
+    items = (pieces(text) if not unknown(text) else text.split())[:64]
     return _started(shell, call, [*words, *items])
 
 

@@ -22,8 +22,8 @@ def test_a_command_is_answered_in_full() -> None:
         "verdict": "deny",
         "tier": "forbidden",
         "rules": ["recursive-delete"],
-        "message": "denied: `rm` with a recursive option deletes a whole tree (rule `recursive-delete`)"
-        "; instead: name the single files that should go, and a person is asked",
+        "message": "denied: `rm` with a recursive option deletes a whole tree "
+        "(rule `recursive-delete`); instead: name the single files that should go, and a person is asked",
     }
 
 
@@ -63,7 +63,8 @@ LARGE = {
     "sixty thousand backticks": "`" * 60_000,
     "thousands of loops": "while :; do " * 4_000,
     "growing variables": "x=a;" + "x=$x$x;" * 40 + "echo $x",
-    "loops in loops": "for a in {1..99}; do for b in {1..99}; do for c in {1..99}; do ls; done; done; done",
+    "loops in loops": "for a in {1..99}; do for b in {1..99}; do for c in {1..99}; do ls"
+    + "; done" * 3,
     "a costly pattern": "x=" + "a" * 3_000 + "; echo ${x%%*a*b*c} ${x//*a*b*c/d}",
     "a function that calls itself": "f() { f; f; }; f",
     "a text that evaluates itself": 'x=\'eval "$x"\'; eval "$x"',

@@ -27,10 +27,11 @@ CONTEXT = Context(workspaces=(Workspace("/workspace"),), home="/home/me")
 ORDER = list(Verdict)
 
 PIECES = st.sampled_from(
-    ["ls", "cat", "a", ".env", "rm", "-rf", "git", "push", "status", "|", ";", "&&", ">", "<<E\n", "\nE\n",
-     "$(", ")", "`", "'", '"', "$x", "x=", "${x:-", "}", "{", "(", "\\", "\n", "#", "for i in", "; do", "; done",
-     "if", "then", "fi", "[[", "]]", "*", "~", "/", "../", "python3 -c", "sh -c", "sed", "awk", "find . -exec",
-     "\u202e", "\ue000", "\x00", "eval", "devkit.config.json", "é"]
+    ["ls", "cat", "a", ".env", "rm", "-rf", "git", "push", "status", "|", ";", "&&", ">", "<<E\n",
+     "\nE\n", "$(", ")", "`", "'", '"', "$x", "x=", "${x:-", "}", "{", "(", "\\", "\n", "#",
+     "for i in", "; do", "; done", "if", "then", "fi", "[[", "]]", "*", "~", "/", "../",
+     "python3 -c", "sh -c", "sed", "awk", "find . -exec", "\u202e", "\ue000", "\x00", "eval",
+     "devkit.config.json", "é"]
 )  # fmt: skip
 COMMANDS = st.one_of(
     st.text(max_size=60),

@@ -1,0 +1,305 @@
+# SPDX-License-Identifier: Apache-2.0
+"""git subcommands that need more than a line of the catalog."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from policy.catalog_model import Entry
+from policy.commands import Catalog
+from policy.facts import How
+from policy.marks import HOLE, NAME, STAR
+from policy.model import Tier
+from policy.options import parse
+from policy.programs.git_settings import config, set_key
+from policy.shell import Shell
+from policy.shell_state import Call
+
+_BRANCH_CHANGES = (
+    "-d",
+    "-D",
+    "--delete",
+    "-m",
+    "-M",
+    "--move",
+    "-c",
+    "-C",
+    "--copy",
+    "-f",
+    "--force",
+    "-u",
+    "--set-upstream-to",
+    "--unset-upstream",
+    "--edit-description",
+)
+
+
+def _branch(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    parsed = parse(
+        call.args,
+        (
+            "--sort",
+            "--format",
+            "--contains",
+            "--merged",
+            "--no-merged",
+            "--points-at",
+            "-u",
+            "--set-upstream-to",
+            "--abbrev",
+            "--column",
+            "--color",
+        ),
+    )
+    if parsed.has("-d", "-D", "--delete"):
+        shell.find(Tier.DANGER, "delete", "`git branch -d` deletes branches")
+    elif parsed.has(*_BRANCH_CHANGES):
+        shell.find(
+            Tier.DANGER if parsed.has("-f", "--force", "-M", "-C") else Tier.CAUTION,
+            "git-branch",
+            "`git branch` changes branches",
+        )
+    elif parsed.operands and not parsed.has(
+        "--list", "-l", "--contains", "--merged", "-a", "-r", "--show-current"
+    ):
+        shell.find(Tier.CAUTION, "git-branch", "`git branch` makes a branch")
+    else:
+        return NAME + "\n"
+    shell.facts.writes = True
+    return ""
+
+
+def _tag(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    parsed = parse(call.args, (*entry.values, *entry.uses))
+    if not parsed.operands or parsed.has(
+        "-l", "--list", "-n", "--contains", "-v", "--verify", "--points-at"
+    ):
+        return HOLE
+    return catalog.by_data(shell, call, entry)
+
+
+def _reflog(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    if call.args[:1] and call.args[0] in ("expire", "delete", "drop"):
+        shell.find(Tier.DANGER, "delete", "`git reflog` deletes history")
+        shell.facts.writes = True
+    return HOLE
+
+
+def _listing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    """Subcommands whose plain form only lists."""
+    name = call.name.removeprefix("git ")
+    safe = {
+        "remote": ((), ("-v", "show", "get-url", "--verbose")),
+        "worktree": ((), ("list",)),
+        "submodule": ((), ("status", "summary")),
+        "notes": ((), ("list", "show")),
+        "bisect": ((), ("log", "view", "visualize", "terms")),
+        "sparse-checkout": ((), ("list",)),
+        "bundle": ((), ("verify", "list-heads")),
+        "lfs": ((), ("ls-files", "status", "env", "track")),
+        "symbolic-ref": ((), ()),
+        "gc": ((), ()),
+    }
+    words = call.args
+    allowed = safe.get(name, ((), ()))[1]
+    if (name in ("remote", "notes", "submodule") and not words) or (
+        words and words[0] in allowed and len(words) <= 3
+    ):
+        if name == "remote" and words[:1] == ("show",):
+            shell.facts.network = True
+            shell.find(Tier.DANGER, "network", "`git remote show` asks another machine")
+        return HOLE
+    if (
+        name == "symbolic-ref"
+        and len([one for one in words if not one.startswith("-")]) == 1
+        and "-d" not in words
+    ):
+        return HOLE
+    return _plumbing(catalog, shell, call, entry)
+
+
+def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    name = call.name.removeprefix("git ")
+    words = list(call.args)
+    shell.find(entry.tier, entry.rule, f"`git {name}`: {entry.because}")
+    shell.facts.writes = True
+    if name == "bisect" and words[:1] == ["run"]:
+        shell.call(Call(tuple(words[1:]), plain=False)) if words[1:] else None
+    elif name == "submodule" and "foreach" in words:
+        text = [one for one in words[words.index("foreach") + 1 :] if one != "--recursive"]
+        shell.run_text(" ".join(text))
+    elif name == "bundle" and words[:1] == ["create"]:
+        for path in [one for one in words[1:] if not one.startswith("-")][:1]:
+            shell.touch(How.WRITE, path, program="git")
+    elif name in ("hash-object", "apply", "interpret-trailers", "update-index"):
+        for path in [one for one in words if not one.startswith("-")]:
+            how = (
+                How.READ
+                if name in ("hash-object", "apply")
+                else How.META
+                if name == "update-index"
+                else How.WRITE
+            )
+            shell.touch(how, path, program="git")
+        return HOLE if name != "hash-object" else NAME
+    elif name in ("filter-branch", "filter-repo"):
+        for flag, value in pairwise(words):
+            if flag.endswith(("-filter", "-callback")):
+                shell.aside(lambda: shell.run_text(value))  # noqa: B023
+    elif name in ("difftool", "mergetool"):
+        for value in parse(words, ("-x", "--extcmd", "-t", "--tool")).values("-x", "--extcmd"):
+            shell.run_text(value)
+    elif name in ("format-patch", "archive", "fast-export", "send-email", "credential-store"):
+        parsed = parse(
+            words,
+            (
+                "-o",
+                "--output",
+                "--output-directory",
+                "--file",
+                "--export-marks",
+                "--exec",
+                "--remote",
+                "--format",
+                "--prefix",
+            ),
+        )
+        for path in parsed.values(
+            "-o", "--output", "--output-directory", "--file", "--export-marks"
+        ):
+            shell.touch(How.WRITE, path, program="git")
+    elif name in ("worktree", "sparse-checkout", "subtree"):
+        for path in [one for one in words[1:] if not one.startswith("-")]:
+            shell.touch(How.WRITE, path, program="git")
+    elif name == "mv":
+        return HOLE
+    return HOLE
+
+
+def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    parsed = parse(call.args, ("--pathspec-from-file",))
+    shell.find(entry.tier, entry.rule, f"`git rm`: {entry.because}")
+    shell.facts.writes = True
+    tree = parsed.has("-r")
+    cached = parsed.has("--cached")
+    for path in parsed.operands:
+        how = How.META if cached else How.DELETE
+        shell.touch(how, path, program="git")
+        if tree and not cached:
+            shell.touch(How.DELETE, f"{path.rstrip('/')}/{STAR}{STAR}", program="git")
+    return HOLE
+
+
+def _clean(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    parsed = parse(call.args, ("-e", "--exclude"))
+    if parsed.has("-n", "--dry-run"):
+        return NAME
+    shell.find(entry.tier, entry.rule, f"`git clean`: {entry.because}")
+    shell.facts.writes = True
+    for path in parsed.operands or ["."]:
+        shell.touch(How.DELETE, f"{path.rstrip('/')}/{STAR}{STAR}", program="git")
+    return HOLE
+
+
+def _checkout(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    parsed = parse(call.args, (*entry.values, *entry.uses, "-s", "--source"))
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    shell.facts.writes = True
+    name = call.name.removeprefix("git ")
+    if name in ("checkout", "restore", "checkout-index"):
+        paths = (
+            list(call.args[call.args.index("--") + 1 :])
+            if "--" in call.args
+            else parsed.operands[1 if name == "checkout" else 0 :]
+        )
+        for path in paths:
+            shell.touch(How.WRITE, path, program="git")
+    for text in parsed.values("--exec", "-x"):
+        if name == "rebase":
+            shell.find(Tier.DANGER, "runs-text", "`git rebase --exec` runs a program")
+            shell.run_text(text)
+    if name == "reset":
+        for path in parsed.operands[1:]:
+            shell.touch(How.META, path, program="git")
+    return HOLE
+
+
+def _transfer(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    parsed = parse(call.args, (*entry.values, *entry.uses))
+    catalog.by_data(shell, call, entry)
+    name = call.name.removeprefix("git ")
+    for setting in parsed.values("-c", "--config"):
+        key, _, value = setting.partition("=")
+        set_key(catalog, shell, key, value)
+    for url in parsed.operands:
+        if url.startswith("ext::"):
+            shell.find(Tier.DANGER, "runs-text", "the `ext::` transport runs a program")
+            shell.run_text(url[5:])
+        elif url.startswith(("/", "~", "./", "../", "file://")):
+            shell.touch(How.READ, url.removeprefix("file://"), program="git")
+    if name == "clone":
+        target = (
+            parsed.operands[1]
+            if len(parsed.operands) > 1
+            else re.sub(r"\.git/?$", "", parsed.operands[0]).rsplit("/", 1)[-1]
+            if parsed.operands
+            else ""
+        )
+        if target:
+            shell.touch(How.WRITE, target, program="git")
+            shell.files.foreign.add(shell.resolve(target))
+    return HOLE
+
+
+SPECIAL = {
+    "config": config,
+    "branch": _branch,
+    "tag": _tag,
+    "reflog": _reflog,
+    "rm": _rm,
+    "clean": _clean,
+    "checkout": _checkout,
+    "switch": _checkout,
+    "restore": _checkout,
+    "reset": _checkout,
+    "rebase": _checkout,
+    "checkout-index": _checkout,
+    "clone": _transfer,
+    "fetch": _transfer,
+    "pull": _transfer,
+    "ls-remote": _transfer,
+    "push": _transfer,
+    **dict.fromkeys(
+        (
+            "remote",
+            "worktree",
+            "submodule",
+            "notes",
+            "bisect",
+            "sparse-checkout",
+            "bundle",
+            "lfs",
+            "symbolic-ref",
+        ),
+        _listing,
+    ),
+    **dict.fromkeys(
+        (
+            "hash-object",
+            "apply",
+            "update-index",
+            "filter-branch",
+            "filter-repo",
+            "difftool",
+            "mergetool",
+            "format-patch",
+            "archive",
+            "fast-export",
+            "credential-store",
+            "interpret-trailers",
+            "subtree",
+        ),
+        _plumbing,
+    ),
+}

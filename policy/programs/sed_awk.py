@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The little languages of sed and awk: what their scripts write, read and run."""
+
+from __future__ import annotations
+
+import re
+
+from policy.catalog_model import Programs, Use
+from policy.commands import Catalog
+from policy.facts import How
+from policy.marks import HOLE, NAME, NET, exact, unknown
+from policy.model import Tier
+from policy.options import parse
+from policy.programs.text import inputs
+from policy.redirects import open_for_reading
+from policy.shell import Shell
+from policy.shell_state import Call
+
+_SED_RUN = re.compile(
+    r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*e(?:\s+([^\n]+)|\s*$|\s*[;}\n])", re.MULTILINE
+)
+_SED_WRITE = re.compile(r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*[wW]\s+([^\n;}]+)", re.MULTILINE)
+_SED_READ = re.compile(r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*[rR]\s+([^\n;}]+)", re.MULTILINE)
+_SED_FLAGS = re.compile(
+    r"s([^\w\s\\])((?:\\.|(?!\1).)*)\1((?:\\.|(?!\1).)*)\1([gpiIm0-9]*)(?:([we])[ \t]*([^\n;}]*))?",
+    re.DOTALL,
+)
+
+
+def _sed(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(
+        call.args,
+        ("-e", "--expression", "-f", "--file", "-l", "--line-length"),
+        ("--in-place", "--quiet"),
+    )
+    in_place = any(re.match(r"-[nErsuz]*i|--in-place", one) for one in call.args)
+    scripts = parsed.values("-e", "--expression")
+    files = list(parsed.operands)
+    sources = parsed.values("-f", "--file")
+    if not scripts and not sources and files:
+        scripts.append(files.pop(0))
+    script = "\n".join(scripts)
+    for path in sources:
+        content = open_for_reading(shell, path)
+        script += "\n" + content
+        if unknown(content):
+            shell.touch(How.RUN, path)
+            shell.find(
+                Tier.DANGER, "script", f"`sed` follows the script `{path}`, whose text is not known"
+            )
+    if unknown(script):
+        shell.find(Tier.DANGER, "opaque", "a part of the script of `sed` cannot be known")
+    _sed_script(catalog, shell, call, script)
+    for path in files:
+        shell.touch(How.READ, path, program="sed")
+        if in_place:
+            shell.find(Tier.CAUTION, "program", "`sed -i`: edits files")
+            emptied = script.strip() in ("d", "1,$d", "//d", "/.*/d", "/./d", "g", "z")
+            shell.touch(How.EMPTY if emptied else How.WRITE, path, program="sed")
+    text = inputs(shell, call, []) if not files else HOLE
+    return (
+        _substituted(text, scripts)
+        if exact(text)
+        else (NET if NET in text else NAME + "\n" if NAME in text else HOLE)
+    )
+
+
+def _sed_script(catalog: Catalog, shell: Shell, call: Call, script: str) -> None:
+    plain = _SED_FLAGS.sub(lambda f: "", script)
+    for found in _SED_FLAGS.finditer(script):
+        if found[5] == "w":
+            catalog.use(shell, Use.WRITE, found[6].strip(), call)
+        elif found[5] == "e":
+            shell.find(Tier.DANGER, "runs-text", "`sed s///e` runs its result")
+            shell.run_text(found[3])
+    for found in _SED_WRITE.finditer(plain):
+        catalog.use(shell, Use.WRITE, found[1].strip(), call)
+    for found in _SED_READ.finditer(plain):
+        catalog.use(shell, Use.READ, found[1].strip(), call)
+    for found in _SED_RUN.finditer(plain):
+        shell.find(Tier.DANGER, "runs-text", "`sed e` runs a command")
+        shell.run_text(found[1] if found[1] else HOLE)
+
+
+def _substituted(text: str, scripts: list[str]) -> str:
+    for script in scripts:
+        found = _SED_FLAGS.fullmatch(script.strip())
+        if found is None or found[5]:
+            return HOLE
+        try:
+            wanted = re.compile(found[2].replace("\\(", "(").replace("\\)", ")"))
+        except re.error:
+            return HOLE
+        new = found[3].replace("\\" + found[1], found[1])
+        text = wanted.sub(new.replace("\\", "\\\\"), text, count=0 if "g" in found[4] else 1)
+    return text
+
+
+_AWK_CALL = re.compile(
+    r"\bsystem\s*\(([^()]*)\)|(\"[^\"]*\"|\w+)\s*\|&?\s*getline|\|&?\s*(\"[^\"]*\"|\w+)(?=\s*(?:[;}\n]|$))"
+)
+_AWK_FILE = re.compile(
+    r">>?\s*((?:\"[^\"]*\"|\w+)(?:[ \t]+\"[^\"]*\")*)|getline\s*(?:\w+\s*)?<\s*(\"[^\"]*\"|\w+)"
+)
+
+
+def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(
+        call.args,
+        (
+            "-F",
+            "-v",
+            "-f",
+            "--field-separator",
+            "--assign",
+            "--file",
+            "-i",
+            "--include",
+            "-l",
+            "--load",
+            "-e",
+            "--source",
+            "-E",
+        ),
+    )
+    files = list(parsed.operands)
+    names = dict(one.partition("=")[::2] for one in parsed.values("-v", "--assign"))
+    programs = parsed.values("-e", "--source")
+    sources = parsed.values("-f", "--file", "-E", "-i", "--include", "-l", "--load")
+    for path in sources:
+        if path == "inplace":
+            for one in files[0 if programs else 1 :]:
+                shell.touch(How.WRITE, one, program="awk")
+            continue
+        content = shell.held(path)
+        if content is None or unknown(content):
+            shell.touch(How.RUN, path)
+            shell.find(
+                Tier.DANGER, "script", f"`awk` runs the program `{path}`, whose text is not known"
+            )
+        else:
+            programs.append(content)
+    if not programs and set(sources) <= {"inplace"} and files:
+        programs.append(files.pop(0))
+    for program in programs:
+        _awk_program(catalog, shell, call, program, names)
+    for path in files:
+        if not re.match(r"\w+=", path):
+            shell.touch(How.READ, path, program="awk")
+    if NET in (call.stdin or ""):
+        return NET
+    printed = (
+        re.fullmatch(r'\s*BEGIN\s*\{\s*printf?\s*\(?\s*"([^"]*)"\s*\)?;?\s*\}\s*', programs[0])
+        if programs
+        else None
+    )
+    if printed:
+        return printed[1].replace("\\n", "\n") + "\n"
+    return NAME + "\n" if NAME in (call.stdin or "") else HOLE
+
+
+def _awk_value(word: str, names: dict[str, str], program: str) -> str:
+    parts = re.findall(r'"((?:[^"\\]|\\.)*)"|(\w+)', word)
+    out = ""
+    for text, name in parts:
+        if name:
+            assigned = re.search(rf'\b{re.escape(name)}\s*=\s*"((?:[^"\\]|\\.)*)"', program)
+            out += names.get(name, assigned[1] if assigned else HOLE)
+        else:
+            out += text.replace('\\"', '"')
+    return out or HOLE
+
+
+def _awk_program(
+    catalog: Catalog, shell: Shell, call: Call, program: str, names: dict[str, str]
+) -> None:
+    if unknown(program):
+        shell.find(Tier.DANGER, "opaque", "a part of the program of `awk` cannot be known")
+    for found in _AWK_CALL.finditer(program):
+        text = _awk_value(found[1] or found[2] or found[3] or "", names, program)
+        shell.find(Tier.DANGER, "runs-text", "`awk` runs a command")
+        shell.run_text(text)
+    code = re.sub(r"/(?:[^/\\\n]|\\.)+/", "//", program) if "getline" not in program else program
+    for found in _AWK_FILE.finditer(code if ">" in code else program):
+        word = found[1] or found[2] or ""
+        if re.fullmatch(r"\d+", word):
+            continue  # a comparison
+        value = _awk_value(word, names, program)
+        if value.startswith("/inet"):
+            shell.facts.network = True
+            shell.find(Tier.DANGER, "network", "`awk` opens a network connection")
+        elif word.startswith('"') or value != HOLE:
+            catalog.use(shell, Use.WRITE if found[1] else Use.READ, value, call)
+        elif found[1] and re.search(r"print[^;}]*>>?\s*\w+", program):
+            shell.find(Tier.DANGER, "opaque", "`awk` writes files whose names cannot be known")
+    if re.search(r"@\s*(?:load|include)", program):
+        shell.find(Tier.DANGER, "script", "`awk` loads other code")
+
+
+READERS = {"sed": _sed, "awk": _awk}

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Clients of code hosts, clouds and container engines."""
+
+from __future__ import annotations
+
+import re
+from itertools import pairwise
+
+from policy.catalog_model import Programs
+from policy.commands import Catalog
+from policy.facts import How
+from policy.marks import NET
+from policy.model import Tier
+from policy.options import parse
+from policy.programs.network import talks
+from policy.shell import Shell
+from policy.shell_state import Call
+
+
+_SECRET = re.compile(
+    r"\b(?:get-secret-value|get-session-token|print-access-token|print-identity-token"
+    r"|get-access-token|get-login-password|get-credentials|assume-role|export-credentials"
+    r"|secrets?\s+(?:get|show|versions access))\b"
+)
+
+
+def _codehost(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    talks(shell, call, entry)
+    words = [one for one in call.args if not one.startswith("-")]
+    if words[:2] in (["auth", "token"], ["auth", "status"]) and (
+        "token" in words or "-t" in call.args or "--show-token" in call.args
+    ):
+        shell.find(Tier.FORBIDDEN, "secrets", "it prints a token")
+    if words[:1] == ["alias"] and len(words) > 3:
+        shell.find(Tier.DANGER, "redefinition", "it gives a name another meaning")
+        if words[3].startswith("!"):
+            shell.run_text(words[3][1:])
+    parsed = parse(
+        call.args,
+        (
+            "-F",
+            "--body-file",
+            "-t",
+            "--title",
+            "-b",
+            "--body",
+            "-B",
+            "-H",
+            "-l",
+            "-a",
+            "-r",
+            "--input",
+            "-f",
+            "--field",
+        ),
+    )
+    for path in parsed.values("--body-file", "--input", "-F"):
+        if path != "-" and "=" not in path:
+            shell.touch(How.READ, path, program=call.name)
+        elif "=@" in path:
+            shell.touch(How.READ, path.partition("=@")[2], program=call.name)
+    if words[:2] in (["gist", "create"], ["release", "upload"]):
+        for path in words[2:]:
+            shell.touch(How.READ, path, program=call.name)
+    if words[:2] in (["repo", "clone"],) and len(words) > 2:
+        shell.files.foreign.add(
+            shell.resolve(words[3] if len(words) > 3 else words[2].rsplit("/", 1)[-1])
+        )
+    return NET
+
+
+def _cloud(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    talks(shell, call, entry)
+    text = " ".join(call.args)
+    if _SECRET.search(text):
+        shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret or a token")
+    for flag, value in pairwise(call.args):
+        if flag in ("-a", "--args") and call.name == "ansible":
+            shell.aside(lambda: shell.run_text(value))  # noqa: B023
+    for word in call.args:
+        value = word.removeprefix("file://").removeprefix("fileb://")
+        if (
+            not word.startswith("-")
+            and ("/" in value or value.startswith((".", "~")))
+            and "://" not in value
+        ):
+            shell.touch(How.READ, value, program=call.name)
+    return NET
+
+
+def _containers(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    talks(shell, call, entry)
+    parsed = parse(
+        call.args,
+        (
+            "-v",
+            "--volume",
+            "--mount",
+            "--env-file",
+            "-e",
+            "--env",
+            "--name",
+            "-w",
+            "--workdir",
+            "-u",
+            "--user",
+            "-p",
+            "--publish",
+            "--network",
+            "-f",
+            "--file",
+            "-H",
+            "--host",
+            "-n",
+            "--namespace",
+            "-c",
+            "--context",
+            "--entrypoint",
+            "-t",
+            "--tag",
+            "-l",
+        ),
+        in_order=False,
+    )
+    for value in parsed.values("-v", "--volume"):
+        host = value.split(":")[0]
+        if host.startswith(("/", ".", "~")):
+            shell.touch(How.READ, host, program=call.name)
+    for value in parsed.values("--mount"):
+        found = re.search(r"(?:source|src)=([^,]+)", value)
+        if found:
+            shell.touch(How.READ, found[1], program=call.name)
+    for path in parsed.values("--env-file", "-f", "--file"):
+        shell.touch(How.READ, path, program=call.name)
+    words = parsed.operands
+    if words[:1] in (["exec"], ["run"]) or words[:2] == ["compose", "exec"]:
+        start = next(
+            (at for at, one in enumerate(words[2:], start=2) if catalog.lookup(one) is not None),
+            None,
+        )
+        if start is not None:
+            inner = list(call.args)[list(call.args).index(words[start]) :]
+            shell.aside(lambda: shell.call(Call(tuple(inner), plain=False)))
+    if words[:1] == ["cp"]:
+        for path in words[1:]:
+            if ":" not in path:
+                shell.touch(
+                    How.READ if path is not words[-1] else How.WRITE, path, program=call.name
+                )
+    if call.name == "kubectl" and {"secret", "secrets"} & set(words):
+        shell.find(Tier.FORBIDDEN, "secrets", "it prints secrets")
+    return NET
+
+
+READERS = {"codehost": _codehost, "cloud": _cloud, "containers": _containers}
