@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 from policy import commands, load, rules, tiers, tools
 from policy.commands import Catalog
@@ -20,9 +21,11 @@ from policy.model import (
     Context,
     Decision,
     LayerAnswer,
+    Params,
     Rights,
     Tier,
     Verdict,
+    Workspace,
     strictest,
 )
 from policy.paths import below
@@ -37,6 +40,7 @@ _SAYS = {
     Verdict.ASK: "a person must approve",
     Verdict.DENY: "denied",
 }
+_INSIDE = "every path that it names lies where it may"
 _MOST_TEXT = 400
 
 
@@ -65,15 +69,37 @@ class Policy:
         )
 
 
+def with_file(policy: Policy, path: Path) -> Policy:
+    """Return the policy with the rules of a user's file; raises PolicyError.
+
+    The examples of its rules are run: a rule that does not do what its author thinks never starts.
+    """
+    file = load.read(PolicyFile, path)
+    extended = policy.tightened(file)
+    context = Context(workspaces=(Workspace("/workspace"),))
+    for rule in file.commands:
+        for command, wanted in [*((c, True) for c in rule.match), *((c, False) for c in rule.miss)]:
+            plan = ActionPlan(
+                tool=file.tools.shell[0] if file.tools.shell else "Bash",
+                params=Params(command=command),
+                workspace="/workspace",
+            )
+            if (rule.id in decide(plan, context, extended).rules) is not wanted:
+                what = "does not match" if wanted else "must not match"
+                raise load.PolicyError(f"{path}: rule `{rule.id}`: {what} its example `{command}`")
+    return extended
+
+
 def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     """Return gate 1's answer for a plan."""
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
     shell = plan.tool in policy.tools.shell
     said = tiers.answers(facts)
     placed = [policy.places.judge(one, context) for one in facts.touches]
-    said += [one for one in placed if one is not None]
+    said += [one for one in placed if one is not None] or [_quiet("workspace", _INSIDE)]
     checked = rules.check(plan, facts, policy.rules, shell=shell)
-    said += [*checked.answers, *rules.commanded(facts, policy.commands)]
+    said += checked.answers or [_quiet("rules", checked.message)]
+    said += rules.commanded(facts, policy.commands)
     if plan.tool in policy.tools.web:
         said.append(_web(plan))
     verdict = strictest(one.verdict for one in said)
@@ -91,6 +117,11 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     )
 
 
+def _quiet(layer: str, reason: str) -> LayerAnswer:
+    """Return the answer of a layer that has nothing against a call."""
+    return LayerAnswer(layer=layer, verdict=Verdict.ALLOW, reason=reason)
+
+
 def _web(plan: ActionPlan) -> LayerAnswer:
     return LayerAnswer(
         layer="tier",
@@ -104,7 +135,13 @@ def _ordered(said: list[LayerAnswer], verdict: Verdict) -> tuple[LayerAnswer, ..
     order = list(Verdict)
     unique = dict.fromkeys(said)
     strict = sorted(
-        unique, key=lambda one: (-order.index(one.verdict), -_LAYERS.index(one.layer), one.reason)
+        unique,
+        key=lambda one: (
+            -order.index(one.verdict),
+            not one.rule,
+            -_LAYERS.index(one.layer),
+            one.reason,
+        ),
     )
     return tuple(strict[:64])
 

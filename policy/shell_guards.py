@@ -16,6 +16,7 @@ from tree_sitter import Language, Node, Parser, Tree
 
 MOST_BYTES = 64 * 1024
 MOST_NESTING = 64
+MOST_SEPARATORS = 4000
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _HIDDEN = re.compile(
@@ -48,6 +49,8 @@ def before(text: str) -> str | None:
         return "it is not valid Unicode"
     if _nesting(text) > MOST_NESTING:
         return f"it nests deeper than {MOST_NESTING}"
+    if sum(map(text.count, ";|&`")) > MOST_SEPARATORS:
+        return "it has too many parts"
     return None
 
 

@@ -16,7 +16,6 @@ from policy.programs.network import talks
 from policy.shell import Shell
 from policy.shell_state import Call
 
-
 _SECRET = re.compile(
     r"\b(?:get-secret-value|get-session-token|print-access-token|print-identity-token"
     r"|get-access-token|get-login-password|get-credentials|assume-role|export-credentials"

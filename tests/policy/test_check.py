@@ -23,7 +23,8 @@ def test_a_command_is_answered_in_full() -> None:
         "tier": "forbidden",
         "rules": ["recursive-delete"],
         "message": "denied: `rm` with a recursive option deletes a whole tree "
-        "(rule `recursive-delete`); instead: name the single files that should go, and a person is asked",
+        "(rule `recursive-delete`); "
+        "instead: name the single files that should go, and a person is asked",
     }
 
 
