@@ -27,6 +27,8 @@ from sandbox.plan import ContainerPlan
 START_SECONDS = 60.0
 END_SECONDS = 10.0
 """A runner that has not ended a call this long after it was told to is taken for lost."""
+KEEPER_SECONDS = 900.0
+"""A keeper that takes longer over one request (a huge landing) is taken for lost."""
 STDIN_WINDOW = 1 << 20
 
 OnOutput = Callable[[int, bytes], None]
@@ -90,6 +92,8 @@ class Cell:
         self.started = time.time()
         self.used = time.monotonic()
         self.busy = 0
+        self.held = 0
+        """Transactions of this state folder that waited for a person when the keeper last said."""
         self.identity = ""
         self.hidden: list[list[str]] = []
         self._roots: list[tuple[int, int]] = []
@@ -139,7 +143,14 @@ class Cell:
 
     async def ask(self, request: dict[str, Any] | None = None, *, op: str) -> dict[str, Any]:
         """Send the keeper a request and return its answer. Raises SandboxError."""
-        answer = await self._send(request or {}, op)
+        try:
+            async with asyncio.timeout(KEEPER_SECONDS):
+                answer = await self._send(request or {}, op)
+        except TimeoutError:
+            self._fail(f"the keeper did not {op} within {KEEPER_SECONDS:.0f} s")
+            self._check()
+            raise
+        self.held = answer.get("held", self.held)
         if "error" in answer:
             raise SandboxError(f"the keeper could not {op}: {answer['error']}")
         return answer

@@ -93,6 +93,11 @@ class Engine:
         with contextlib.suppress(docker.errors.APIError, requests.RequestException):
             self._api.wait(identity, timeout=REMOVE_SECONDS, condition="removed")
 
+    def remove_volume(self, name: str) -> None:
+        """Remove a volume that no container uses; one that is used or gone is fine."""
+        with contextlib.suppress(docker.errors.APIError, requests.RequestException):
+            self._api.remove_volume(name)
+
     def containers(self, **labels: str) -> list[dict[str, Any]]:
         """Return the containers of this state folder, running or not, with these labels."""
         wanted = [f"{LABEL_STATE}={self.state}", *(f"{k}={v}" for k, v in labels.items())]

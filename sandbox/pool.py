@@ -81,6 +81,7 @@ class CellPool:
         self._home = _home_files()
         self._labels = dict(labels)
         self._doors = doors
+        self._volume = f"lockgate-layers-{engine.state}"
 
     @classmethod
     def connect(
@@ -158,6 +159,8 @@ class CellPool:
         self._cells.clear()
         self._extra.clear()
         await asyncio.gather(*(cell.end() for cell in cells), return_exceptions=True)
+        if cells and not any(cell.held for cell in cells):
+            await asyncio.to_thread(self._engine.remove_volume, self._volume)
 
     async def _start(self, agent: str, workspaces: tuple[str, ...], *, network: str) -> Cell:
         spec = await asyncio.to_thread(self._spec, agent, workspaces, network)
@@ -196,7 +199,7 @@ class CellPool:
                 image=images[1],
                 workspaces=workspaces,
                 cell=identity,
-                volume=f"lockgate-layers-{state}",
+                volume=self._volume,
                 labels=labels,
                 maps_owners=bool(owners),
                 door=str(door) if door else None,

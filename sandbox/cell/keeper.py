@@ -358,6 +358,8 @@ class Keeper:
         self._trash += [layer for layer in transaction.layers if layer]
 
 
+_ABOUT_HELD = ("setup", "hold", "land_held", "drop")
+"""Requests whose answer says how many transactions wait for a person."""
 _REQUESTS = (
     "direct",
     "setup",
@@ -404,6 +406,8 @@ def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
         return {**head, "error": str(error)}
     except KeyError as error:
         return {**head, "error": f"unknown transaction or field {error}"}
+    if request["op"] in _ABOUT_HELD:
+        answer["held"] = len(os.listdir(HELD))
     return {**head, **answer, "ms": (time.perf_counter() - started) * 1000}
 
 
