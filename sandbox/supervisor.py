@@ -176,34 +176,40 @@ class Supervisor:
             await decided
             return await self._start_background(call)
         with self._listed(call):
-            pool = await self._connected()
-            cell = await pool.get(plan.agent, call.workspaces)
-            return await self._run(call, cell, decided)
+            async with self._failure_recorded(call):
+                pool = await self._connected()
+                cell = await pool.get(plan.agent, call.workspaces)
+                return await self._run(call, cell, decided)
 
     async def _run(
         self, call: _Call, cell: Cell, decided: asyncio.Future[None] | None = None
     ) -> CallResult:
         """Run a call in a cell inside a transaction, judge it, land it, record it."""
-        try:
-            async with Transaction(cell, call.id, write=call.writes) as transaction:
-                if decided is not None:
-                    await decided
-                self._latch.check()
-                done = await self._execute(call, cell)
-                effects = None
-                landed = False
-                if call.writes:
-                    raw, diff = await transaction.close()
-                    effects = weigh(call.decision, raw, call.workspaces, self._paths)
-                    effects, landed = await self._settle(transaction, effects)
-                    self._record.keep_diff(call.id, diff)
-            result = self._result(call, done, effects, landed=landed)
-        except BaseException as error:
-            await self._record.failed(call.id, error, call.ms)
-            raise
+        async with Transaction(cell, call.id, write=call.writes) as transaction:
+            if decided is not None:
+                await decided
+            self._latch.check()
+            done = await self._execute(call, cell)
+            effects = None
+            landed = False
+            if call.writes:
+                raw, diff = await transaction.close()
+                effects = weigh(call.decision, raw, call.workspaces, self._paths)
+                effects, landed = await self._settle(transaction, effects)
+                self._record.keep_diff(call.id, diff)
+        result = self._result(call, done, effects, landed=landed)
         self._record.ended(result)
         call.output.finish()
         return result
+
+    @contextlib.asynccontextmanager
+    async def _failure_recorded(self, call: _Call) -> AsyncIterator[None]:
+        """Record that a call was cancelled, or that Lockgate failed under it."""
+        try:
+            yield
+        except BaseException as error:
+            await self._record.failed(call.id, error, call.ms)
+            raise
 
     async def _settle(self, transaction: Transaction, effects: Effects) -> tuple[Effects, bool]:
         """Land, hold or (by leaving it) throw away. Returns the effects as they turned out."""
@@ -324,13 +330,15 @@ class Supervisor:
     # -- background calls
 
     async def _start_background(self, call: _Call) -> CallResult:
-        pool = await self._connected()
-        cell = await pool.beside(await pool.get(call.plan.agent, call.workspaces))
+        async with self._failure_recorded(call):
+            pool = await self._connected()
+            cell = await pool.beside(await pool.get(call.plan.agent, call.workspaces))
 
         async def run() -> CallResult:
             try:
                 with self._listed(call, background=True):
-                    return await self._run(call, cell)
+                    async with self._failure_recorded(call):
+                        return await self._run(call, cell)
             finally:
                 await pool.end(cell)
 

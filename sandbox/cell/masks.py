@@ -64,7 +64,7 @@ def find(root: str, patterns: Patterns) -> tuple[list[str], list[str]]:
 def _topmost(paths: list[str]) -> list[str]:
     """Return the paths without those that lie below another."""
     kept: list[str] = []
-    for path in sorted(paths, key=lambda path: path.split("/")):
+    for path in sorted(set(paths), key=lambda path: path.split("/")):
         if not kept or not path.startswith(kept[-1] + "/"):
             kept.append(path)
     return kept
@@ -105,8 +105,9 @@ def build(layer: str, root: str, hidden: list[str], owner: dict[int, int]) -> No
         whiteout = os.path.join(layer, path)
         if not os.path.lexists(whiteout):
             os.mknod(whiteout, 0o020000, os.makedev(0, 0))
-    for path in sorted(hidden, reverse=True):
-        folder = os.path.dirname(path)
+    # Last, the deepest first: making what a folder holds has changed its time.
+    above = {path[:at] for path in hidden for at, sign in enumerate(path) if sign == "/"} | {""}
+    for folder in sorted(above, reverse=True):
         _like(os.path.join(layer, folder), os.path.join(root, folder), owner)
 
 

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record of calls on disk: durable, ordered among processes, readable from the end."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.config import Dirs
+from sandbox.errors import BadInput, Unavailable
+from sandbox.store import Store
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> Dirs:
+    """Return folders of this test's own."""
+    return Dirs.under(tmp_path).create()
+
+
+def decided(call: str, **fields: Any) -> dict[str, Any]:
+    """Return the first record of a call."""
+    return {"event": "decided", "call": call, "tool": "Bash", "verdict": "allow", **fields}
+
+
+def ended(call: str, **fields: Any) -> dict[str, Any]:
+    """Return the last record of a call."""
+    return {"event": "ended", "call": call, "ending": "ran", "landed": False, **fields}
+
+
+def write(store: Store, *records: dict[str, Any]) -> None:
+    """Append records."""
+    for record in records:
+        store.append(record, durable=False)
+
+
+def test_a_durable_record_is_synced_before_append_returns(
+    dirs: Dirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr("sandbox.store.os.fdatasync", synced.append)
+    store = Store(dirs)
+    store.append(ended("c1"), durable=False)
+    assert synced == []
+    store.append(decided("c2"), durable=True)
+    assert synced == [store._fd]
+    assert json.loads(store.log.read_bytes().splitlines()[-1])["call"] == "c2"
+
+
+def test_files_are_closed_to_others(dirs: Dirs) -> None:
+    store = Store(dirs)
+    write(store, decided("c1"))
+    store.keep_output("c1", "stdout", b"x")
+    assert store.log.stat().st_mode & 0o077 == 0
+    assert store.head.stat().st_mode & 0o077 == 0
+    assert (dirs.state / "calls" / "c1").stat().st_mode & 0o077 == 0
+
+
+def test_records_come_back_newest_first(dirs: Dirs) -> None:
+    store = Store(dirs)
+    write(store, *(decided(f"c{n}", text="x" * 5000) for n in range(100)))
+    assert [record["call"] for record in store.records()] == [f"c{n}" for n in range(99, -1, -1)]
+    assert store.verify() is None
+
+
+def test_a_call_is_put_together_from_its_records(dirs: Dirs) -> None:
+    store = Store(dirs)
+    write(
+        store,
+        decided("c1", workspace="/w", also=["/v"], message="why"),
+        {"event": "answered", "call": "c1", "approved": True, "approved_by": "me"},
+        decided("c2"),
+        ended("c1", landed=True, judgement="land", exit_status=0),
+        {"event": "undone", "call": "u1", "undone": "c1", "landed": True},
+    )
+    one = store.call("c1")
+    assert {k: one[k] for k in ("id", "workspace", "also", "approved_by", "undone_by")} == {
+        "id": "c1",
+        "workspace": "/w",
+        "also": ["/v"],
+        "approved_by": "me",
+        "undone_by": "u1",
+    }
+    assert (one["ending"], one["judgement"], one["landed"]) == ("ran", "land", True)
+    assert store.call("c2")["ending"] is None
+    assert [call["id"] for call in store.calls()] == ["c2", "c1"]
+    assert store.call("last")["id"] == "c2"
+
+
+def test_a_call_is_found_by_the_beginning_of_its_id(dirs: Dirs) -> None:
+    store = Store(dirs)
+    write(store, decided("cabc1"), decided("cabd2"))
+    assert store.call("cabc")["id"] == "cabc1"
+    with pytest.raises(BadInput, match="`cab` begins 2 call ids; give more of it"):
+        store.call("cab")
+    with pytest.raises(BadInput, match="no call `x`; `lockgate log` lists them"):
+        store.call("x")
+
+
+def test_an_empty_store_has_no_calls(dirs: Dirs) -> None:
+    store = Store(dirs)
+    assert store.calls() == []
+    assert store.verify() is None
+    with pytest.raises(BadInput, match="no call `last`"):
+        store.call("last")
+
+
+def test_a_half_line_of_a_crash_is_taken_back(dirs: Dirs) -> None:
+    write(Store(dirs), decided("c1"), ended("c1"))
+    with Store(dirs).log.open("ab") as file:
+        file.write(b'{"n":3,"event":"dec')
+    store = Store(dirs)
+    write(store, decided("c2"))
+    assert [record["call"] for record in store.records()] == ["c2", "c1", "c1"]
+    assert store.verify() is None
+
+
+def test_a_damaged_last_line_lets_nothing_be_appended(dirs: Dirs) -> None:
+    write(Store(dirs), decided("c1"))
+    with Store(dirs).log.open("ab") as file:
+        file.write(b"damaged\n")
+    with pytest.raises(Unavailable, match="its last line is damaged; see `lockgate audit verify`"):
+        write(Store(dirs), decided("c2"))
+
+
+def test_what_was_tampered_with_is_noticed(dirs: Dirs) -> None:
+    store = Store(dirs)
+    write(store, decided("c1"), decided("c2"), decided("c3"))
+    whole = store.log.read_bytes()
+    store.log.write_bytes(whole.replace(b"c2", b"cX"))
+    assert store.verify() == "line 3 does not follow line 2"
+    store.log.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
+    assert store.verify() == "the log ends at line 2, but 3 lines were written"
+    store.log.unlink()
+    assert store.verify() == "the log is gone, but its head was kept"
+    store.log.write_bytes(whole)
+    store.head.unlink()
+    assert store.verify() == "the kept head of the log is gone"
+
+
+def test_a_full_disk_is_one_clear_line_and_leaves_no_half_record(
+    dirs: Dirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = Store(dirs)
+    write(store, decided("c1"))
+    real = os.write
+    monkeypatch.setattr("sandbox.store.os.write", lambda fd, data: real(fd, data[:10]))
+    with pytest.raises(Unavailable, match="cannot be written: no space left on device"):
+        write(store, decided("c2"))
+    monkeypatch.undo()
+    assert store.verify() is None
+    write(store, decided("c3"))
+    assert [record["call"] for record in store.records()] == ["c3", "c1"]
+
+
+def test_a_log_that_cannot_be_opened_is_one_clear_line(dirs: Dirs) -> None:
+    (dirs.state / "audit.jsonl").mkdir()
+    with pytest.raises(Unavailable, match=r"audit\.jsonl: cannot be written: Is a directory"):
+        write(Store(dirs), decided("c1"))
+
+
+def _append(state: str, name: str) -> None:
+    store = Store(Dirs.under(Path(state)))
+    for number in range(50):
+        store.append(decided(f"{name}{number}"), durable=False)
+
+
+def test_several_processes_append_to_one_chain(dirs: Dirs, tmp_path: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    workers = [context.Process(target=_append, args=(str(tmp_path), name)) for name in "abc"]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(60)
+    store = Store(dirs)
+    assert store.verify() is None
+    found = [str(record["call"]) for record in store.records()]
+    assert len(found) == 150
+    assert [one for one in reversed(found) if one[0] == "a"] == [f"a{n}" for n in range(50)]
+
+
+def test_output_and_diff_of_a_call_come_back_whole(dirs: Dirs) -> None:
+    store = Store(dirs)
+    store.keep_output("c1", "stdout", b"one\xff")
+    store.keep_output("c1", "stdout", b"two")
+    store.keep_output("c1", "diff.patch", "+é\n".encode())
+    assert store.output("c1") == (b"one\xfftwo", b"")
+    assert (store.diff("c1"), store.diff("c2")) == ("+é\n", "")
