@@ -210,6 +210,8 @@ def _source(shell: Shell, call: Call) -> str:
 
 def _trap(shell: Shell, call: Call) -> str:
     words = [one for one in call.args if one not in ("--", "-p", "-l")]
+    if len(words) >= 2 and words[0] == "":
+        shell.find(Tier.DANGER, "processes", "it ignores signals that would end it")
     if len(words) >= 2 and words[0] not in ("-", ""):
         shell.aside(lambda: shell.run_text(words[0]))
     return ""
@@ -275,6 +277,11 @@ def _type(shell: Shell, call: Call) -> str:
     return "".join(f"/usr/bin/{one}\n" for one in names if exact(one))
 
 
+def _disown(shell: Shell, call: Call) -> str:
+    shell.find(Tier.DANGER, "processes", "`disown` lets a program outlive its shell")
+    return ""
+
+
 def _jobs(shell: Shell, call: Call) -> str:
     return NUM if call.name in ("jobs", "times") else ""
 
@@ -283,6 +290,8 @@ def _exec(shell: Shell, call: Call) -> str:
     words = list(call.args)
     while words and words[0].startswith("-"):
         option = words.pop(0)
+        if option.startswith("-") and "a" in option:
+            shell.find(Tier.DANGER, "processes", "`exec -a` hides the name of a program")
         if option == "-a" or (option.endswith("a") and len(option) > 1 and option[1] != "-"):
             words = words[1:]
         if option == "--":
@@ -323,13 +332,14 @@ BUILTINS: dict[str, Builtin] = {
     "printf": _printf, "echo": _echo, "eval": _eval, "source": _source, ".": _source,
     "trap": _trap, "alias": _alias, "hash": _hash, "enable": _enable,
     "test": _test, "[": _test, "let": _let, "pwd": _pwd, "type": _type,
-    "jobs": _jobs, "times": _jobs, "exec": _exec, "command": _command, "builtin": _command,
+    "disown": _disown, "jobs": _jobs, "times": _jobs,
+    "exec": _exec, "command": _command, "builtin": _command,
     "complete": _completion, "compgen": _completion,
     "umask": _umask, "history": _history, "fc": _history,
 }  # fmt: skip
 QUIET = frozenset(
     (":", "true", "false", "return", "exit", "break", "continue", "wait", "shopt", "ulimit",
-     "unalias", "bg", "fg", "disown", "dirs", "complete", "compgen", "compopt", "suspend",
+     "unalias", "bg", "fg",  "dirs", "complete", "compgen", "compopt", "suspend",
      "logout", "help", "caller")
 )  # fmt: skip
 """Builtins that change nothing which matters here."""

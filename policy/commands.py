@@ -40,6 +40,7 @@ _BIN = re.compile(
 _TOOLS = re.compile(r".*/(?:node_modules/\.bin|\.?venv/bin|env/bin|\.tox/[^/]+/bin)/([^/]+)")
 _VERSION = re.compile(r"(?<=[a-z])-?\d+(?:\.\d+)*$")
 _MOST_SCANNED = 64 * 1024
+_SQL_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _QUOTES = re.compile(r"""\\\n|['"\\]""")
 _HOW = {
     Use.READ: How.READ,
@@ -277,6 +278,13 @@ class Catalog:
             shell.touch(_HOW[use], value, program=call.name)
             if use is Use.WRITE:
                 store(shell, value, HOLE)
+
+    def statements(self, shell: Shell, text: str) -> None:
+        """Record what statements for a database do."""
+        plain = re.sub(r"\s+", " ", _SQL_COMMENT.sub(" ", shown(text[:_MOST_SCANNED]))).strip()
+        for wanted, one in self.patterns.get("sql", ()):
+            if wanted.search(plain):
+                shell.find(one.tier, one.id, one.because)
 
     # Environment and unreadable text
 

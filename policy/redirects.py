@@ -17,6 +17,8 @@ from policy.shell_words import source
 if TYPE_CHECKING:
     from policy.shell import Shell
 
+MOST_SOCKETS = 3
+"""Connections that one text may open before it counts as a scan."""
 _DESCRIPTOR = re.compile(r"\d+|-")
 _QUIET = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"))
 
@@ -101,6 +103,9 @@ def _file(shell: Shell, node: Node, plan: Plan, descriptor: str) -> None:
 def _socket(shell: Shell, target: str, descriptor: str, operator: str, plan: Plan) -> None:
     shell.facts.network = True
     shell.find(Tier.DANGER, "network", f"it opens a network connection `{shown(target)}`")
+    shell.facts.programs[target] = None
+    if sum(1 for one in shell.facts.programs if one.startswith("/dev/")) > MOST_SOCKETS:
+        shell.find(Tier.FORBIDDEN, "scan", "it goes through a range of addresses or ports")
     shell.state.streams[descriptor or ("0" if operator[0] == "<" else "1")] = NET
     shell.state.streams["out"] = NET
     if operator[0] == "<" and descriptor in ("", "0"):

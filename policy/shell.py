@@ -43,6 +43,9 @@ class Catalog(Protocol):
     def environment(self, shell: Shell, name: str, value: str) -> None:
         """Record what setting an environment variable does."""
 
+    def statements(self, shell: Shell, text: str) -> None:
+        """Record what statements for a database do."""
+
     def scan(self, shell: Shell, text: str) -> None:
         """Record what a text shows that cannot be read with certainty."""
 

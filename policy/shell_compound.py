@@ -17,7 +17,7 @@ from policy import variables
 from policy.facts import How
 from policy.marks import HOLE, NAME, NET, NUM, unknown
 from policy.model import Tier
-from policy.shell_state import Call
+from policy.shell_state import Call, Value
 from policy.shell_words import source
 
 if TYPE_CHECKING:
@@ -98,11 +98,14 @@ def _while(shell: Shell, node: Node, stdin: str | None) -> str:
         if node.field_name_for_child(at) == "condition" and child.is_named
     ]
     out: list[str] = []
-    rounds = _lines(stdin) if stdin is not None else [None, None]
+    rounds = _lines(stdin) if stdin is not None else [None, None, None]
     before = shell.state.copy()
     if source(node).find("&\ndone") >= 0 or (conditions and _endless(conditions[0])):
         _flood(shell, body)
-    for line in rounds:
+    counters = dict(shell.state.values) if stdin is None else None
+    for number, line in enumerate(rounds):
+        if counters is not None and number == len(rounds) - 1:
+            _generalise(shell, counters)
         for condition in conditions:
             out.append(shell.statement(condition, stdin if line is None else line))
         if body is not None:
@@ -112,12 +115,21 @@ def _while(shell: Shell, node: Node, stdin: str | None) -> str:
     return "".join(out)
 
 
+def _generalise(shell: Shell, before: dict[str, Value]) -> None:
+    """Make every number that the loop changed some number, for all further rounds."""
+    for name, value in tuple(shell.state.values.items()):
+        if isinstance(value, str) and value.isdigit() and before.get(name) != value:
+            shell.state.set(name, NUM)
+
+
 def _endless(condition: Node) -> bool:
     return source(condition).strip() in (":", "true", "1", "[ 1 ]", "[[ 1 ]]", "/bin/true")
 
 
 def _flood(shell: Shell, body: Node | None) -> None:
     text = source(body) if body is not None else ""
+    if not re.search(r"\b(?:break|exit|return|sleep|read|wait)\b", text):
+        shell.find(Tier.DANGER, "resources", "it loops without an end")
     if "&" in text.replace("&&", "").replace(">&", "").replace("&>", "") and "break" not in text:
         shell.find(Tier.DANGER, "resources", "it starts processes in an endless loop")
 
@@ -162,6 +174,8 @@ def _c_for(shell: Shell, node: Node, stdin: str | None) -> str:
             if child.type == "variable_assignment":
                 variables.assign(shell, child)
     _assigned(shell, node)
+    if node.child_by_field_name("condition") is None:
+        _flood(shell, body)
     return shell.walk(body, stdin) if body is not None else ""
 
 

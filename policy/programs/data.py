@@ -8,7 +8,7 @@ import re
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
-from policy.marks import HOLE, shown
+from policy.marks import HOLE
 from policy.model import Tier
 from policy.options import parse
 from policy.shell import Shell
@@ -26,7 +26,6 @@ _TEXTS = (
     "-cmd",
     "--init-command",
 )
-_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _BANG = re.compile(
     r"(?m)^\s*(?:\\!|\.(?:shell|system)|system)\s+(.+)|\\copy\b.*\b(?:program)\s+'([^']+)'|copy\b[^;]*\bprogram\s+'([^']+)'",
     re.IGNORECASE,
@@ -43,10 +42,7 @@ _IN = re.compile(
 
 def statements(catalog: Catalog, shell: Shell, call: Call, text: str) -> None:
     """Record what statements do."""
-    plain = re.sub(r"\s+", " ", _COMMENT.sub(" ", shown(text))).strip()
-    for wanted, one in catalog.patterns.get("sql", ()):
-        if wanted.search(plain):
-            shell.find(one.tier, one.id, one.because)
+    catalog.statements(shell, text)
     for found in _BANG.finditer(text):
         shell.find(Tier.DANGER, "runs-text", "a statement runs a program")
         shell.run_text(found[1] or found[2] or found[3])

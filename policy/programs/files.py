@@ -176,7 +176,10 @@ def _tee(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 def _truncate(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, (*entry.values, *entry.uses))
     catalog.apply(shell, call, entry, parsed)
-    empties = parsed.value("-s", "--size") in ("0", "")
+    size = parsed.value("-s", "--size", "-l", "--length")
+    empties = size in ("0", "")
+    if re.search(r"\d(?:[GTPE]i?B?|\d{9,})$", size):
+        shell.find(Tier.DANGER, "resources", f"`{call.name}` makes a very large file")
     for path in parsed.operands:
         shell.touch(How.EMPTY if empties else How.WRITE, path, program=call.name)
     return ""
@@ -184,6 +187,9 @@ def _truncate(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
 
 def _dd(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`dd`: {entry.because}")
+    bounded = any(re.match(r"count=\d{1,5}$", one) for one in call.args)
+    if not bounded and {"if=/dev/zero", "if=/dev/urandom"} & set(call.args):
+        shell.find(Tier.DANGER, "resources", "`dd` copies from a device that never ends")
     settings = dict(word.split("=", 1) for word in call.args if "=" in word)
     content = call.stdin if call.stdin is not None else HOLE
     if source := settings.get("if"):
@@ -204,7 +210,8 @@ def judge_mode(shell: Shell, mode: str, name: str) -> None:
     """Record what a mode opens: 777 in any spelling is forbidden, less than that is asked about."""
     if unknown(mode):
         shell.find(Tier.DANGER, "permissions", f"`{name}`: the mode cannot be known")
-    elif re.fullmatch(r"[0-7]{1,5}", mode):
+    elif re.fullmatch(r"[+=]?[0-7]{1,5}", mode):
+        mode = mode.lstrip("+=")
         digits = mode.zfill(4)[-4:]
         if digits[-3:] == "777":
             if digits[0] == "1":
@@ -270,6 +277,13 @@ def _chmod(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return ""
 
 
+def _make(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, entry.values)
+    for mode in parsed.values("-m", "--mode"):
+        judge_mode(shell, mode, call.name)
+    return catalog.apply(shell, call, entry, parsed)
+
+
 def _mktemp(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, (*entry.values, *entry.uses))
     catalog.apply(shell, call, entry, parsed)
@@ -281,6 +295,7 @@ def _mktemp(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 
 
 READERS = {
+    "make": _make,
     "mktemp": _mktemp,
     "rm": _rm,
     "deleter": _deleter,

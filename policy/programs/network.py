@@ -8,10 +8,10 @@ import re
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
-from policy.marks import HOLE, NET, NUM, STAR, shown
+from policy.marks import HOLE, NET, shown
 from policy.model import Tier
 from policy.options import parse
-from policy.redirects import store
+from policy.redirects import MOST_SOCKETS, store
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -144,7 +144,7 @@ def _remote(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if name in ("ssh", "scp", "sftp", "autossh", "mosh", "sshpass"):
         return _secure(catalog, shell, call, entry)
     if any(_SWEEP.search(one) for one in call.args) or (
-        name in ("ping", "fping", "nc", "ncat", "netcat") and _looping(shell, call)
+        name in ("ping", "fping", "nc", "ncat", "netcat", "telnet") and _looping(shell, call)
     ):
         shell.find(Tier.FORBIDDEN, "scan", f"`{name}` goes through a range of addresses")
     parsed = parse(
@@ -174,6 +174,8 @@ def _remote(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             "-t",
         ),
     )
+    if name.startswith("ping") and "-b" in call.args:
+        shell.find(Tier.FORBIDDEN, "scan", "`ping -b` asks every machine of a network")
     if name in ("nc", "ncat", "netcat"):
         if parsed.has("-z") and any(re.search(r"\d-\d", one) for one in call.args):
             shell.find(Tier.FORBIDDEN, "scan", f"`{name} -z` goes through ports")
@@ -207,17 +209,13 @@ def _remote(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 
 
 def _looping(shell: Shell, call: Call) -> bool:
-    """A name or number that a loop fills in, once for every address."""
-    seen = [one for one in shell.facts.programs if one.startswith(f"{call.name} ")]
-    for word in call.args:
-        found = re.match(r"(\d+\.\d+\.\d+)\.", word)
-        if found:
-            shell.facts.programs[f"{call.name} {word}"] = None
-            if sum(1 for one in seen if one.startswith(f"{call.name} {found[1]}.")) >= 3:
-                return True
-            if NUM in word or HOLE in word or STAR in word:
-                return True
-    return False
+    """Return whether a loop calls the program for one address or port after the other."""
+    shell.facts.programs[" ".join((call.name, *call.args))] = None
+    seen = sum(1 for one in shell.facts.programs if one.startswith(f"{call.name} "))
+    open_ended = any(
+        re.match(r"\d+\.\d+\.\d+\.", one) and re.search("[\ue000-\ue004]", one) for one in call.args
+    )
+    return seen > MOST_SOCKETS or open_ended
 
 
 def _secure(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:

@@ -111,6 +111,14 @@ class Code(Values, ast.NodeVisitor):
         self.generic_visit(node)
         self._bind(node.target, node.value)
 
+    def visit_While(self, node: ast.While) -> None:
+        """Note a loop without an end."""
+        endless = isinstance(node.test, ast.Constant) and bool(node.test.value)
+        leaves = (ast.Break, ast.Return, ast.Raise)
+        if endless and not any(isinstance(one, leaves) for one in ast.walk(node)):
+            self._shell.find(Tier.DANGER, "resources", "it loops without an end")
+        self.generic_visit(node)
+
     def visit_For(self, node: ast.For) -> None:
         """Follow a loop, item by item where the items are known."""
         self.visit(node.iter)
@@ -274,6 +282,8 @@ class Code(Values, ast.NodeVisitor):
             shell.find(Tier.DANGER, "runs-program", f"`{name}` runs another program")
             shell.aside(lambda: shell.call(Call((program, *rest[1:]), plain=False)))
             return
+        if any(one.arg in ("start_new_session", "preexec_fn") for one in node.keywords):
+            shell.find(Tier.DANGER, "processes", f"`{name}` starts a program that leaves the call")
         if items is not None:
             words = tuple(items)
             if any(one.arg == "shell" for one in node.keywords):
@@ -326,7 +336,11 @@ class Code(Values, ast.NodeVisitor):
                     self._touch(How.WRITE, path)
         elif name in _LISTS:
             self._touch(How.LIST, first)
+        elif name.rsplit(".", 1)[-1] in ("execute", "executescript", "executemany") and args:
+            self._shell.catalog.statements(self._shell, first)
         elif name in _MODES:
+            if name == "os.chmod" and _wide(args):
+                shell.find(Tier.FORBIDDEN, "world-writable", "everybody may write and run it")
             shell.find(Tier.DANGER, "permissions", f"`{name}` changes modes or owners")
             self._touch(How.META, first)
         elif name == "os.chdir":
@@ -364,7 +378,14 @@ class Code(Values, ast.NodeVisitor):
             self._touch(How.MOVE, path)
             self._touch(How.WRITE, args[0] if args else HOLE)
         elif func.attr == "chmod":
+            if _wide(["", *args]):
+                self._shell.find(Tier.FORBIDDEN, "world-writable", "everybody may write and run it")
             self._shell.find(Tier.DANGER, "permissions", "`chmod` changes modes")
             self._touch(How.META, path)
         elif func.attr.startswith("connect"):
             self._shell.find(Tier.DANGER, "network", "`connect` talks to other machines")
+
+
+def _wide(args: list[str]) -> bool:
+    """Return whether the mode of a call lets everybody write and run."""
+    return len(args) > 1 and args[1].isdigit() and int(args[1]) & 0o777 == 0o777

@@ -139,7 +139,7 @@ def _containers(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> 
         )
         if start is not None:
             inner = list(call.args)[list(call.args).index(words[start]) :]
-            shell.aside(lambda: shell.call(Call(tuple(inner), plain=False)))
+            shell.aside(lambda: shell.call(Call(tuple(inner), call.stdin, plain=False)))
     if words[:1] == ["cp"]:
         for path in words[1:]:
             if ":" not in path:

@@ -59,6 +59,8 @@ def _head(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if call.name == "tail" or not parsed.has("-c", "--bytes", "-n", "--lines"):
         _endless(shell, parsed)
     text = inputs(shell, call, parsed.operands)
+    if re.search(r"\d(?:[GTPE]i?B?|\d{9,})$", parsed.value("-c", "--bytes")):
+        shell.find(Tier.DANGER, "resources", f"`{call.name}` prints very much")
     if not exact(text):
         return text
     lines = text.splitlines(keepends=True)

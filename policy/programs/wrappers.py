@@ -59,6 +59,7 @@ _SKIPPED = {
     "uclampset": 0,
 }
 _NOTED = {
+    "nohup": "it starts a program that outlives its session",
     "strace": "it traces another program",
     "ltrace": "it traces another program",
     "unshare": "it makes namespaces",
