@@ -186,6 +186,7 @@ class Catalog:
     def script(self, shell: Shell, path: str) -> None:
         """Record that a file is run whose text is not known here."""
         shell.facts.writes = True
+        shell.facts.programs[path] = None
         shell.touch(How.RUN, path)
         full = shell.resolve(path)
         if any(full.startswith(one + "/") for one in shell.files.foreign):

@@ -7,6 +7,7 @@ matter and another rule can only tighten.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -114,6 +115,39 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
         enforcement=checked.enforcement,
         message=_message(verdict, layers),
         named_deletions=named_deletions(facts, context, plan),
+    )
+
+
+def heed(
+    decision: Decision, seen: Iterable[str], plan: ActionPlan, context: Context, policy: Policy
+) -> Decision:
+    """Return the decision after a second reading of the command line, which can only tighten it.
+
+    `seen` are the programs that the second reading found (`policy.second_opinion`). One that the
+    first reading did not find means that a person must look.
+    """
+    if decision.verdict in (Verdict.ASK, Verdict.DENY) or plan.tool not in policy.tools.shell:
+        return decision
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    known = {one.rsplit("/", 1)[-1] for name in facts.programs for one in name.split()}
+    missed = sorted({one.rsplit("/", 1)[-1] for one in seen} - known)
+    if not missed:
+        return decision
+    answer = LayerAnswer(
+        layer="tier",
+        verdict=Verdict.ASK,
+        reason=f"a second reading of the text finds the program `{clean(missed[0])}` in it",
+        rule="second-opinion",
+    )
+    layers = (answer, *decision.layers)
+    return decision.model_copy(
+        update={
+            "verdict": Verdict.ASK,
+            "tier": Tier.DANGER,
+            "rights": Rights(workspace=Access.WRITE),
+            "layers": layers,
+            "message": _message(Verdict.ASK, layers),
+        }
     )
 
 

@@ -324,6 +324,7 @@ class Shell:
         self.state.args = list(call.args)
         self.calling.append(name)
         self.called.add(name)
+        self.facts.programs[name] = None
         try:
             return self.statement(body, call.stdin)
         finally:
