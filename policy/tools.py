@@ -60,7 +60,10 @@ def _shell(plan: ActionPlan, context: Context, catalog: Catalog, place: str) -> 
         found = Facts()
         found.find(Tier.DANGER, "bad-input", "a command is missing")
         return found
-    return read(catalog, plan.params.command, place, context.home)
+    found = read(catalog, plan.params.command, place, context.home)
+    if place != plan.workspace:
+        found.touch(Touch(How.LIST, place, "cwd"))  # whatever names no path works here
+    return found
 
 
 def _extra(plan: ActionPlan, name: str) -> str | None:

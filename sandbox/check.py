@@ -59,7 +59,7 @@ def _plan(asked: dict[str, Any]) -> ActionPlan:
         raise ValueError("`command` is not text")
     if "command" not in asked and "tool" not in asked:
         raise ValueError("`command` or `tool` is missing")
-    params = asked.get("params") or {"command": asked.get("command")}
+    params = asked["params"] if "params" in asked else {"command": asked.get("command")}
     return ActionPlan(
         tool=asked.get("tool") or "Bash",
         params=Params.model_validate(params),

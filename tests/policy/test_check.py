@@ -38,7 +38,13 @@ def test_another_workspace_counts() -> None:
     assert answers(line)[0]["verdict"] == "allow"
 
 
+def test_a_call_that_stands_outside_the_workspace_is_asked_about() -> None:
+    assert answers('{"id": 1, "command": "ls", "cwd": "/etc"}')[0]["verdict"] == "ask"
+    assert answers('{"id": 1, "command": "ls", "cwd": "/workspace/src"}')[0]["verdict"] == "allow"
+
+
 BAD = {
+    "parameters that are no object": '{"id": 1, "tool": "Read", "params": []}',
     "not JSON": "rm -rf /",
     "not an object": "[1]",
     "no command": '{"id": 1}',
