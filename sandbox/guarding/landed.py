@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which landings of the record changed which protected paths, and who approved them.
+
+Reads the audit log forwards, only what was added since the last reading. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+LONGEST_LANDING = 600.0
+"""Seconds that a landing or an undo may take until it is recorded."""
+
+Place = tuple[str, str]
+"""Workspace, and path in it as the record writes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """What one landing or undo did to one path."""
+
+    call: str
+    kind: str
+    """created, modified, deleted, renamed or meta."""
+    type: str
+    source: str | None
+    start: float
+    """Seconds since 1970 between which the path was changed."""
+    end: float
+    when: str
+    exact: bool
+    """Whether the record says what the content is since then."""
+    sha256: str | None
+    approved_by: str | None = None
+    """The person who approved it; None where no person did."""
+
+    @property
+    def gone(self) -> bool:
+        """Whether nothing is at the path since then."""
+        return self.kind == "deleted"
+
+
+@dataclass(frozen=True, slots=True)
+class Tampered:
+    """A change that the guard recorded: no landing made it."""
+
+    when: str
+    end: float
+    sha256: str | None
+    restored: bool
+
+
+class Landings:
+    """The landings that an audit log tells of."""
+
+    def __init__(self, log: Path, wanted: Callable[[str], bool]) -> None:
+        """`wanted` says which paths matter; the others are not remembered."""
+        self._log = log
+        self._wanted = wanted
+        self._start_over()
+
+    def _start_over(self) -> None:
+        self._offset = 0
+        self._history: dict[Place, list[Landed | Tampered]] = {}
+        self._calls: dict[str, dict[str, Any]] = {}
+        self._undone: set[str] = set()
+        self._undo_of: dict[str, str] = {}
+        self.workspaces: set[str] = set()
+        """Every workspace that the log tells of."""
+
+    def refresh(self) -> None:
+        """Read what was added to the log. Raises OSError; a log that is not there is empty."""
+        try:
+            file = self._log.open("rb")
+        except FileNotFoundError:
+            self._start_over()
+            return
+        with file:
+            if file.seek(0, 2) < self._offset:
+                self._start_over()
+            file.seek(self._offset)
+            for line in file:
+                if not line.endswith(b"\n"):
+                    break
+                self._offset += len(line)
+                self._take(line)
+
+    def of(self, workspace: str, path: str) -> list[Landed | Tampered]:
+        """Return what happened to a path in the order of the record; undone landings are left out.
+
+        An undo is a landing of its own here, which nobody approved.
+        """
+        found = self._history.get((workspace, path), ())
+        return [one for one in found if isinstance(one, Tampered) or one.call not in self._undone]
+
+    def _take(self, line: bytes) -> None:
+        try:
+            record = json.loads(line)
+            event, when = record["event"], str(record["ts"])
+            now = datetime.fromisoformat(when).timestamp()
+        except (ValueError, KeyError, TypeError):
+            return  # the chain's check names it
+        if isinstance(record.get("workspace"), str):
+            self.workspaces.add(record["workspace"])
+        match event:
+            case "decided":
+                self._calls[record["call"]] = {
+                    "workspace": record.get("workspace"),
+                    "also": record.get("also") or (),
+                }
+            case "answered":
+                if record.get("approved") is True:
+                    call = self._calls.setdefault(record["call"], {})
+                    call["approved_by"] = record.get("approved_by") or "a person"
+            case "ended":
+                self._ended(record, when, now)
+            case "landed":
+                self._landed_later(record, when, now)
+            case "undone":
+                self._undo_of[record["call"]] = record["undone"]
+                self._set_undone(record["undone"], undone=True)
+                self._landing(record, record, when, now, now - LONGEST_LANDING, None)
+            case "tampered":
+                place = (record.get("workspace", ""), record.get("path", ""))
+                entry = Tampered(when, now, record.get("after"), record.get("restored") is True)
+                self._history.setdefault(place, []).append(entry)
+
+    def _ended(self, record: Mapping[str, Any], when: str, now: float) -> None:
+        call = self._calls.get(record["call"])
+        if call is None:
+            return
+        if record.get("landed"):
+            start = now - float(record.get("ms") or 0) / 1000 - 1
+            self._landing(record, call, when, now, start, call.get("approved_by"))
+        elif record.get("judgement") == "hold":
+            call["changes"] = record.get("changes") or ()
+            return
+        del self._calls[record["call"]]
+
+    def _landed_later(self, record: Mapping[str, Any], when: str, now: float) -> None:
+        """Take what a person landed from hold: that is an approval."""
+        call = self._calls.get(record["call"])
+        if call is None:
+            return
+        by = record.get("landed_by") or record.get("approved_by") or record.get("by")
+        changes = record.get("changes") or call.get("changes") or ()
+        held = {"call": record["call"], "changes": changes}
+        self._landing(held, call, when, now, now - LONGEST_LANDING, by or "a person")
+
+    def _landing(
+        self,
+        record: Mapping[str, Any],
+        call: Mapping[str, Any],
+        when: str,
+        now: float,
+        start: float,
+        approved_by: str | None,
+    ) -> None:
+        workspaces = [str(call.get("workspace")), *map(str, call.get("also") or ())]
+        for change in record.get("changes") or ():
+            entry = Landed(
+                call=record["call"],
+                kind=str(change.get("kind")),
+                type=str(change.get("type")),
+                source=change.get("source"),
+                start=start,
+                end=now,
+                when=when,
+                exact="sha256" in change,
+                sha256=change.get("sha256"),
+                approved_by=approved_by,
+            )
+            for end, one in _ends(change, entry):
+                workspace, path = _place(end, workspaces)
+                if self._wanted(path):
+                    self._history.setdefault((workspace, path), []).append(one)
+
+    def _set_undone(self, call: str, *, undone: bool) -> None:
+        while True:
+            (self._undone.add if undone else self._undone.discard)(call)
+            inner = self._undo_of.get(call)
+            if inner is None:
+                return
+            call, undone = inner, not undone
+
+
+def _ends(change: Mapping[str, Any], entry: Landed) -> Iterator[tuple[str, Landed]]:
+    yield str(change.get("path")), entry
+    if entry.source is not None:
+        gone = replace(entry, kind="deleted", source=None, exact=True, sha256=None)
+        yield entry.source, gone
+
+
+def _place(path: str, workspaces: list[str]) -> Place:
+    """Return workspace and path of one change: of further workspaces the whole path is recorded."""
+    for workspace in workspaces[1:]:
+        if path.startswith(workspace + "/"):
+            return workspace, path[len(workspace) + 1 :]
+    return workspaces[0], path
