@@ -29,6 +29,8 @@ COMMANDS = {
     "workspace": "workspace:workspace",
     "doctor": "system:doctor",
     "image": "system:image",
+    "guard": "guard:guard",
+    "verify": "verify:verify",
     "stop": "system:stop",
     "resume": "system:resume",
     "replay": "replay:command",
