@@ -29,7 +29,7 @@ from policy.model import (
     Workspace,
     strictest,
 )
-from policy.paths import below
+from policy.paths import Where, below, where
 from policy.places import Places
 from policy.rules import CommandRule, PolicyFile, Rule, Tools
 
@@ -98,7 +98,8 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     said = tiers.answers(facts)
     placed = [policy.places.judge(one, context) for one in facts.touches]
     said += [one for one in placed if one is not None] or [_quiet("workspace", _INSIDE)]
-    checked = rules.check(plan, facts, policy.rules, shell=shell)
+    lasting = [one for one in facts.touches if where(one.path, context) is not Where.TEMPORARY]
+    checked = rules.check(plan, lasting, policy.rules, shell=shell)
     said += checked.answers or [_quiet("rules", checked.message)]
     said += rules.commanded(facts, policy.commands)
     if plan.tool in policy.tools.web:

@@ -7,6 +7,7 @@ command does to a file triggers a rule, what it merely mentions does not.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal
 
 from pydantic import Field
@@ -109,7 +110,9 @@ def _hit(touch: Touch, patterns: tuple[str, ...]) -> tuple[str, Fit] | None:
     return best
 
 
-def check(plan: ActionPlan, facts: Facts, rules: tuple[Rule, ...], *, shell: bool) -> PolicyCheck:
+def check(
+    plan: ActionPlan, touches: Iterable[Touch], rules: tuple[Rule, ...], *, shell: bool
+) -> PolicyCheck:
     """Return what the rules say of a plan, the strictest first.
 
     `shell` says that the plan is a command line, so that a match is one of behaviour.
@@ -117,11 +120,12 @@ def check(plan: ActionPlan, facts: Facts, rules: tuple[Rule, ...], *, shell: boo
     matched: dict[MatchedRule, None] = {}
     said: list[tuple[LayerAnswer, Enforcement | None, str]] = []
     intent = plan.intent.casefold()
+    touched = tuple(touches)
     for rule in rules:
         for word in rule.triggers.keywords:
             if word.casefold() in intent:
                 matched[_matched(rule, "keyword", word)] = None
-        for touch in facts.touches:
+        for touch in touched:
             found = _hit(touch, rule.triggers.file_patterns)
             if found is None:
                 continue

@@ -15,6 +15,7 @@ from policy.redirects import store
 from policy.shell import Shell
 from policy.shell_state import Call
 
+_FILE_NAME = re.compile(r"[^/]\.[A-Za-z]\w{0,4}$")
 _TARGET = ("-t", "--target-directory")
 
 
@@ -72,7 +73,7 @@ def _arrive(shell: Shell, source: str, target: str, name: str, *, folder: bool) 
     shell.touch(How.WRITE, target, program=name)
     base = source.rstrip("/").rsplit("/", 1)[-1]
     into = f"{target.rstrip('/')}/{base}"
-    if base not in ("", ".", ".."):
+    if base not in ("", ".", "..") and not _FILE_NAME.search(target):
         shell.touch(How.WRITE, into, program=name)
     full = shell.resolve(source)
     content = shell.files.content.get(full)

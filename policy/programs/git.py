@@ -107,6 +107,7 @@ def _pathspecs(shell: Shell, call: Call, name: str, entry: Entry) -> None:
         return
     parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
     outside = "--no-index" in call.args
+    looks = name in ("check-ignore", "check-attr", "ls-files", "status")
     for word in parsed.operands:
         path = (
             word.split(":", 1)[1]
@@ -117,6 +118,8 @@ def _pathspecs(shell: Shell, call: Call, name: str, entry: Entry) -> None:
         if outside or name == "grep":
             if "/" in path or path.startswith((".", "~")) or outside:
                 shell.touch(How.READ, path, program="git")
+        elif looks:
+            shell.touch(How.EXIST, path, program="git")
         elif path and not re.search(r"\.\.\.?|[\^~@]", path):
             shell.touch(
                 How.READ,

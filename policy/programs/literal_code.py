@@ -70,6 +70,8 @@ def _use(catalog: Catalog, shell: Shell, use: Use, value: str, call: Call) -> No
         shell.aside(lambda: shell.call(Call(tuple(value.split()), plain=False)))
     elif use is Use.WRITE and value.strip().startswith((">", "+>")):
         catalog.use(shell, use, value.strip(" +>"), call)
+    elif use is Use.READ and value.startswith("<"):
+        catalog.use(shell, use, value.strip(" <"), call)
     elif value != HOLE or use in (Use.WRITE, Use.DELETE, Use.TREE, Use.MOVE):
         catalog.use(shell, use, value, call)
 

@@ -197,7 +197,7 @@ def _grep(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     )
     for path in operands:
         if path != "-":
-            shell.touch(How.SEARCH if recursive else How.READ, path, program=call.name)
+            shell.touch(How.READ, path, program=call.name)
     if NET in (call.stdin or ""):
         return NET
     if parsed.has("-l", "-L", "--files", "--files-with-matches", "--files-without-match"):

@@ -14,6 +14,7 @@ from policy.model import Tier
 from policy.options import parse
 from policy.shell import Shell
 from policy.shell_state import MOST_PLACES, Call
+from policy.shell_words import source
 
 _OPTIONS: dict[str, tuple[str, ...]] = {
     "nice": ("-n", "--adjustment"),
@@ -94,6 +95,10 @@ def _wrapper(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str
     if not words:
         return ""
     if name in ("time", "coproc"):
+        if words[0][0] in "({" and call.node is not None:
+            return shell.run_text(
+                re.sub(r"^\s*\w+\s+(?:-p\s+)?", "", source(call.node)), call.stdin
+            )
         if name == "coproc":
             catalog.scan(shell, " ".join(words))
         return shell.call(Call(tuple(words), call.stdin, call.env))

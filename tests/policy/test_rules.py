@@ -19,7 +19,7 @@ POLICY = Policy.default()
 
 def checked(asked: ActionPlan) -> PolicyCheck:
     facts = tools.facts(asked, CONTEXT, POLICY.catalog, POLICY.tools)
-    return check(asked, facts, POLICY.rules, shell=asked.tool == "Bash")
+    return check(asked, facts.touches, POLICY.rules, shell=asked.tool == "Bash")
 
 
 def test_a_direct_waiver_write_is_blocked() -> None:
