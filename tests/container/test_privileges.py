@@ -340,13 +340,18 @@ def test_only_the_workspace_and_private_places_are_writable(lab: Lab) -> None:
     assert found == {**dict.fromkeys(OUTSIDE, "no"), **dict.fromkeys(WRITABLE, "yes")}
 
 
-def test_the_runner_cannot_be_traced_or_read(lab: Lab) -> None:
+def test_neither_runner_nor_keeper_can_be_traced_or_read(lab: Lab) -> None:
     source = """
 import ctypes, json, os, subprocess
 libc = ctypes.CDLL(None, use_errno=True)
 out = {}
 child = subprocess.Popen(["sleep", "60"])
-for name, pid in {"runner": 1, "child": child.pid}.items():
+keeper = next(
+    int(p) for p in sorted(os.listdir("/proc"))
+    if p.isdigit() and b"cell.keeper" in open(f"/proc/{p}/cmdline", "rb").read()
+    and p != str(os.getpid())
+)
+for name, pid in {"runner": 1, "keeper": keeper, "child": child.pid}.items():
     out[name + " traced"] = libc.ptrace(0x4206, pid, 0, 0) == 0
     for what in ("environ", "mem", "maps", "fd", "cwd", "root", "exe", "ns/mnt"):
         try:
@@ -366,7 +371,7 @@ print(json.dumps(out))
     kinds = ("traced", "environ", "mem", "maps", "fd", "cwd", "root", "exe", "ns/mnt")
     found = json.loads(lab.sh(python(source)).stdout)
     assert found == {
-        **{f"runner {kind}": False for kind in kinds},
+        **{f"{who} {kind}": False for who in ("runner", "keeper") for kind in kinds},
         **{f"child {kind}": True for kind in kinds},
     }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.plan import LABEL_CELL
 from tests.container.conftest import MakeLab
 from tests.container.lab import ME, OWNERS, Lab, git, repository, wait_for
 
@@ -131,9 +132,13 @@ def test_the_environment_of_a_command_is_exactly_what_is_said(lab: Lab) -> None:
 
 def test_processes_of_the_host_are_not_seen(lab: Lab) -> None:
     with subprocess.Popen(["sleep", "61.75"]) as process:
-        assert b"61.75" in Path(f"/proc/{process.pid}/cmdline").read_bytes()
-        found = lab.sh("cat /proc/*/cmdline | tr '\\0' ' '; sleep 61.25 & cat /proc/$!/cmdline")
-        process.kill()
+        try:
+            command = Path(f"/proc/{process.pid}/cmdline")
+            wait_for(lambda: b"61.75" in command.read_bytes(), "the process is seen outside")
+            look = "cat /proc/*/cmdline | tr '\\0' ' '; bash -c 'cat /proc/$$/cmdline' 61.25"
+            found = lab.sh(look)
+        finally:
+            process.kill()
     assert "61.25" in found.stdout
     assert "61.75" not in found.stdout
 
@@ -146,8 +151,9 @@ def test_no_path_of_the_host_is_mounted_but_the_workspaces(lab: Lab) -> None:
     overlays = {row[4] for row in rows if row[row.index("-") + 1] == "overlay"}
     assert overlays == {"/", str(lab.ws), f"{lab.ws}/devkit.config.json"}
     assert lab.cell.attrs["Mounts"] == []
-    (bind,) = [one for one in lab.keeper.attrs["Mounts"] if one["Type"] == "bind"]
-    assert bind["Source"] == str(lab.ws)
+    binds = {one["Source"] for one in lab.keeper.attrs["Mounts"] if one["Type"] == "bind"}
+    door = str(lab.dirs.runtime / "cells" / str(lab.cell.labels[LABEL_CELL]))
+    assert binds - {door} == {str(lab.ws)}
 
 
 def test_no_socket_of_an_engine_is_there(lab: Lab) -> None:
