@@ -82,7 +82,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("what", "message"), WRONG.items(), ids=WRONG)
-def test_what_is_wrong_is_named(what: str, message: str) -> None:
+def test_a_tampered_log_is_noticed(what: str, message: str) -> None:
     lines, head = log(5)
     assert chain.verify(changed(lines, what), head) == message
 

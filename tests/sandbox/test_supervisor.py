@@ -199,7 +199,7 @@ def test_a_decision_that_cannot_be_recorded_lets_nothing_run(
     monkeypatch.undo()
 
 
-def test_nothing_runs_while_the_decision_is_not_yet_on_disk(
+def test_nothing_runs_before_its_decision_is_on_disk(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_write = threading.Event()
