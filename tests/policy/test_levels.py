@@ -211,7 +211,7 @@ HOURS = {
 def test_quiet_hours(hours: str, at: str, quiet: bool) -> None:
     found = QuietHours.model_validate(hours)
     assert found.covers(time.fromisoformat(at)) is quiet
-    assert found.model_dump() == hours
+    assert found.model_dump_json() == f'"{hours}"'
 
 
 @pytest.mark.parametrize("text", ["", "23-8", "24:00-08:00", "23:00", "23:60-08:00", "8:00-9:00"])
@@ -236,7 +236,7 @@ AGENT_ROWS: dict[str, tuple[str, str, str, Level, bool]] = {
     "a cron agent schedules freely for otto": ("otto", "cron-agent", "cron", GREEN, False),
     "a widget agent does GREEN": ("default", "specialist:widget", "canvas", GREEN, False),
     "a widget agent does no YELLOW": ("default", "specialist:widget", "git", YELLOW, True),
-    "one of several widget agents neither": ("otto", "specialist:widget:2", "packages", YELLOW, True),
+    "one of several widget agents neither": ("otto", "specialist:widget:2", "packages", YELLOW, True),  # noqa: E501
     "another specialist does YELLOW": ("default", "specialist:chart", "git", YELLOW, False),
     "the main agent asks for RED itself": ("default", "main", "send_email", RED, False),
     "capital letters do not help": ("default", "Sub-Agent:X", "send_email", RED, True),
