@@ -56,7 +56,7 @@ class Log:
             ) from None
 
     def _kept(self) -> chain.Head | None:
-        place = self.head or self.file.with_suffix(".head")
+        place = self._place
         try:
             count, _, value = place.read_text("ascii").strip().partition(" ")
             return chain.Head(int(count), value)
@@ -70,7 +70,11 @@ class Log:
     @property
     def head_kept(self) -> bool:
         """Whether there is a head, so that a cut tail shows."""
-        return (self.head or self.file.with_suffix(".head")).exists()
+        return self._place.exists()
+
+    @property
+    def _place(self) -> Path:
+        return self.head or self.file.parent / f"{self.file.stem}.head"
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +259,7 @@ def _check(
 def _approval(
     history: list[Landed | Tampered], after: Blob | None, sha256: str | None
 ) -> tuple[Landed | None, bool, str]:
-    """Return the approved landing of what stands there, whether the content is known; or why not."""
+    """Return the approved landing and whether its content is known to be this; or why not."""
     landed = [one for one in history if isinstance(one, Landed)]
     if not landed:
         return None, False, "no landing of it is recorded"
