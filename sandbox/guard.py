@@ -73,6 +73,7 @@ class Guard:
         self._say = say
         self._tell = tell
         self._notifier = Notifier(self._settings.command, say)
+        self._watcher = Watcher(self._hear, dirs.state / "guard" / "watch")
         self._wards: dict[str, Ward] = {}
         self._failed: dict[str, str] = {}
         self._walks: dict[str, float] = {}
@@ -109,7 +110,7 @@ class Guard:
 
     def run(self, stopping: threading.Event) -> None:
         """Guard until `stopping` is set."""
-        watcher = Watcher(self._hear, self._dirs.state / "guard" / "watch")
+        watcher = self._watcher
         try:
             self._dirs.create()
             watcher.start()

@@ -49,8 +49,8 @@ class Place:
         self._file = self.path / "known.json"
         dirs.create()
         try:
-            for folder in (self._contents, self.tampered):
-                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self.path.parent, self.path, self._contents, self.tampered):
+                folder.mkdir(mode=0o700, exist_ok=True)
             flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
             self._lock = os.open(self.path / "lock", flags, 0o600)
         except OSError as error:

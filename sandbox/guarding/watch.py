@@ -102,7 +102,8 @@ class Watcher:
         self._pulsed = self._answered = time.monotonic()
         self._log.addHandler(self._warnings)
         try:
-            self._pulse.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self._pulse.parent.parent, self._pulse.parent):
+                folder.mkdir(mode=0o700, exist_ok=True)
             self._pulse.touch(mode=0o600)
             observer = Observer()
             observer.start()
