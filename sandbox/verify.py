@@ -260,7 +260,8 @@ def _approval(
     history: list[Landed | Tampered], after: Blob | None, sha256: str | None
 ) -> tuple[Landed | None, bool, str]:
     """Return the approved landing and whether its content is known to be this; or why not."""
-    landed = [one for one in history if isinstance(one, Landed)]
+    # without undos and what they took back: what is left are the landings that still stand
+    landed = [one for one in history if isinstance(one, Landed) and not one.undo]
     if not landed:
         return None, False, "no landing of it is recorded"
     approved = [one for one in landed if one.approved_by is not None]

@@ -38,6 +38,8 @@ class Landed:
     sha256: str | None
     approved_by: str | None = None
     """The person who approved it; None where no person did."""
+    undo: bool = False
+    """Whether it took another back: it left the path as it was before that one."""
 
     @property
     def gone(self) -> bool:
@@ -93,7 +95,7 @@ class Landings:
     def of(self, workspace: str, path: str) -> list[Landed | Tampered]:
         """Return what happened to a path in the order of the record; undone landings are left out.
 
-        An undo is a landing of its own here, which nobody approved.
+        An undo is a landing of its own here; where it was undone, what it took back counts again.
         """
         found = self._history.get((workspace, path), ())
         return [one for one in found if isinstance(one, Tampered) or one.call not in self._undone]
@@ -174,6 +176,7 @@ class Landings:
                 exact="sha256" in change,
                 sha256=change.get("sha256"),
                 approved_by=approved_by,
+                undo=record.get("event") == "undone",
             )
             for end, one in _ends(change, entry):
                 workspace, path = _place(end, workspaces)

@@ -88,6 +88,11 @@ class Project:
             self.record("landed", call=call, landed=True, judgement="land")
         return call
 
+    def undone(self, call: str, undone: str, *changes: dict[str, Any]) -> None:
+        """Record that `call` took back `undone`."""
+        fields = {"call": call, "undone": undone, "workspace": str(self.top), "also": []}
+        self.record("undone", landed=True, changes=changes, **fields)
+
     def verify(self, **options: Any) -> Report:
         return verify(self.top, log=Log(self.store.log, own=True), **options)
 
@@ -166,9 +171,7 @@ def test_a_landing_without_approval_ends_an_older_one(project: Project) -> None:
     assert project.verify().approved
     later = project.landed(change(".envrc", "modified"))
     assert not project.verify().approved
-    project.record(
-        "undone", call="u1", undone=later, workspace=str(project.top), changes=[], landed=True
-    )
+    project.undone("u1", later, change(".envrc", "modified"))
     assert project.verify().approved
 
 
@@ -176,10 +179,9 @@ def test_an_undo_is_no_approval_and_takes_one_back(project: Project) -> None:
     project.write(".envrc", "x")
     project.commit()
     call = project.landed(change(".envrc"), answered=True)
-    undo = {"undone": call, "workspace": str(project.top), "changes": [change(".envrc")]}
-    project.record("undone", call="u1", landed=True, **undo)
+    project.undone("u1", call, change(".envrc", "deleted"))
     assert not project.verify().approved
-    project.record("undone", call="u2", landed=True, **{**undo, "undone": "u1", "changes": []})
+    project.undone("u2", "u1", change(".envrc"))
     assert project.verify().approved
 
 
