@@ -15,6 +15,7 @@ run: images ## Set up, then send the example session through the lock
 	@$(BIN)/python -m examples.run
 
 test: images ## Set up, then run every test, with real containers; nothing is skipped
+	@$(BIN)/python -m sandbox.bootstrap program ps procps  # the engine's `top` calls it on this host
 	@LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m pytest
 
 check: setup ## Lint, types, and the tests that need no Docker
