@@ -36,7 +36,7 @@ from .applying import Conflict, Identities, Runner, Stuck, first_expected
 from .journal import Journal
 from .layer import LandingError
 from .planning import Fault, check_paths, plan, say
-from .standing import bytes_kept, changes_of, identities, later_changes
+from .standing import bytes_kept, carried_on, changes_of, identities, later_changes
 from .steps import Walk
 from .vault import NAME, UNDO_QUOTA, Vault, checked
 from .walk import walk
@@ -141,8 +141,13 @@ def undo(
         if record.last.call != call:
             raise LandingError(f"`{call}` was taken back by `{record.last.call}`; undo that")
         back = not record.last.back
-        now = record.last.now or [None] * len(record.ops)
-        if changed := later_changes(vault.root, record.ops, now, back=back):
+        ops, now = carried_on(
+            vault.root,
+            record.ops,
+            record.last.now or [None] * len(record.ops),
+            lambda: (other for _, other in vault.kept()),
+        )
+        if changed := later_changes(vault.root, ops, now, back=back):
             return Landing("conflict", new_call, tuple(changed), message=_LATER)
         say(fault, "reopen")
         folder = vault.reopen(name)
@@ -154,7 +159,7 @@ def undo(
             except OSError as error:
                 vault.finish(name, name)
                 return _refused(error, new_call)
-            runner = Runner(vault.root, folder, record.ops, fault)
+            runner = Runner(vault.root, folder, ops, fault)
             try:
                 after = runner.backward(now) if back else runner.forward(now)
             except (OSError, Conflict) as error:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from . import fs
 from .applying import Identities, differing, matches
-from .journal import PUT, SWAP, TAKE, Identity, Inner, Op
+from .journal import PUT, SWAP, TAKE, Identity, Inner, Journal, Op
 from .steps import type_name
 
 
@@ -24,6 +24,62 @@ def identities(root: int, ops: list[Op]) -> Identities:
         status = fs.lstat(root, "" if op.path == "." else op.path)
         found.append(None if status is None else fs.identity(status))
     return found
+
+
+def carried_on(
+    root: int,
+    ops: list[Op],
+    now: Sequence[Identity | None],
+    others: Callable[[], Iterable[Journal]],
+) -> tuple[list[Op], list[Identity | None]]:
+    """Take over what our own later runs did to the same paths.
+
+    Undoing a later call puts a file back as it was, but with a new ctime. It counts as unchanged
+    where a record of ours says that it left exactly this object there; nobody else's change is
+    covered. `others` is only asked when something has another ctime.
+    """
+    found = [_restamped(root, op.path, now[position]) for position, op in enumerate(ops)]
+    inner = [
+        {
+            name: _restamped(root, f"{op.path}/{name}", held)
+            for name, held in (op.inner or {}).items()
+        }
+        for op in ops
+    ]
+    if not any(found) and not any(any(names.values()) for names in inner):
+        return ops, list(now)
+    ours = {
+        (op.path, tuple(identity))
+        for record in others()
+        for op, identity in zip(record.ops, record.last.now or ())
+        if identity is not None
+    }
+    new_now = [
+        fresh if fresh and (op.path, tuple(fresh)) in ours else old
+        for op, fresh, old in zip(ops, found, now)
+    ]
+    new_ops = [
+        op
+        if op.inner is None
+        else op._replace(
+            inner={
+                name: fresh if fresh and (f"{op.path}/{name}", tuple(fresh)) in ours else held
+                for (name, held), fresh in zip(op.inner.items(), names.values())
+            }
+        )
+        for op, names in zip(ops, inner)
+    ]
+    return new_ops, new_now
+
+
+def _restamped(root: int, path: str, expected: Identity | None) -> Identity | None:
+    """Return what lies at a path if it is the expected object with another ctime."""
+    status = None if expected is None else fs.lstat(root, "" if path == "." else path)
+    if expected is None or status is None:
+        return None
+    found = fs.identity(status)
+    same = found[:3] == expected[:3] and found[4] == expected[4]
+    return found if same and expected[3] not in (0, found[3]) else None
 
 
 def later_changes(
