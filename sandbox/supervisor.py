@@ -216,11 +216,11 @@ class Supervisor:
         self._latch.check()
         match effects.judgement.outcome:
             case Outcome.LAND:
-                if effects.total == 0:
+                if transaction.empty:
                     return effects, False
                 conflicts = await transaction.land()
                 if not conflicts:
-                    return effects, True
+                    return effects, effects.total > 0
                 effects = effects.conflicted(conflicts)
                 await transaction.hold()
             case Outcome.HOLD:

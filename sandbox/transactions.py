@@ -35,6 +35,8 @@ class Transaction:
         self.cell = cell
         self.name = name
         self.write = write
+        self.empty = True
+        """Once closed: whether there is nothing to land, not even a time of a file."""
         self._settled = False
 
     async def __aenter__(self) -> Transaction:
@@ -92,6 +94,7 @@ class Transaction:
     async def close(self) -> tuple[list[list[dict[str, Any]]], str]:
         """Detach the layer; return its changes per workspace, and their diff as text."""
         answer = await uninterrupted(self.cell.ask({"tx": self.name}, op="close"))
+        self.empty = answer["empty"]
         return answer["changes"], answer["diff"]
 
     async def land(self) -> list[str]:

@@ -165,11 +165,12 @@ class Keeper:
         self._detach(len(self._spaces))
         if not transaction.writes:
             del self._open[transaction.name]
-            return {"changes": []}
+            return {"changes": [], "empty": True}
         for space, layer, since in zip(self._spaces, transaction.layers, transaction.since):
             transaction.walks.append(self._walk(space, f"{layer}/upper", since))
         return {
             "changes": [walked.changes for walked in transaction.walks],
+            "empty": all(walked.empty for walked in transaction.walks),
             "diff": "".join(self._diff(s, w) for s, w in zip(self._spaces, transaction.walks)),
         }
 

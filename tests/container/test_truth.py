@@ -343,3 +343,11 @@ def test_files_of_other_users_are_seen_as_theirs(
     assert done.stderr.count("Permission denied") == 2
     replaced = lab.sh("cp public p && mv -f p public")
     assert (replaced.landed, (folder / "public").stat().st_uid) == (True, owner)
+
+
+def test_a_call_that_only_sets_a_time_lands_it(lab: Lab) -> None:
+    before = (lab.ws / "README.md").read_text()
+    done = lab.sh("touch -d @1000000000 README.md")
+    assert (done.exit_status, done.landed, done.changes) == (0, False, ())
+    assert (lab.ws / "README.md").stat().st_mtime == 1_000_000_000
+    assert (lab.ws / "README.md").read_text() == before

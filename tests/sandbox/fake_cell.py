@@ -75,7 +75,7 @@ class FakeCell:
         if op in ("close", "land", "hold") and name not in self.open:
             raise SandboxError(f"the keeper could not {op}: unknown transaction or field '{name}'")
         if op == "close":
-            return {"changes": [self.open[name]], "diff": ""}
+            return {"changes": [self.open[name]], "empty": not self.open[name], "diff": ""}
         if op == "land":
             if not self.conflicts:
                 del self.open[name]
