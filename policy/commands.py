@@ -196,6 +196,7 @@ class Catalog:
 
     def content(self, shell: Shell, content: str, call: Call) -> str:
         """Run a file whose content the text itself wrote."""
+        shell.facts.programs[call.name] = None
         if content.startswith(PROGRAM):
             return shell.call(Call((content[1:], *call.args), call.stdin, call.env, plain=False))
         first, _, _ = content.partition("\n")

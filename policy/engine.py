@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from policy import commands, load, rules, tiers, tools
+from policy import commands, glance, load, rules, tiers, tools
 from policy.commands import Catalog
 from policy.facts import DELETES, WRITES, Facts, How
 from policy.marks import NAME, clean, shown, unknown
@@ -104,6 +104,8 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     said += rules.commanded(facts, policy.commands)
     if plan.tool in policy.tools.web:
         said.append(_web(plan))
+    if shell and (missed := _overlooked(plan, facts, policy)):
+        said.append(glance.answer(missed))
     verdict = strictest(one.verdict for one in said)
     tier = tiers.tier(said)
     layers = _ordered(said, verdict)
@@ -116,36 +118,40 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
         enforcement=checked.enforcement,
         message=_message(verdict, layers),
         named_deletions=named_deletions(facts, context, plan),
+        programs=tuple(facts.programs),
     )
 
 
-def heed(
-    decision: Decision, seen: Iterable[str], plan: ActionPlan, context: Context, policy: Policy
-) -> Decision:
+def _overlooked(plan: ActionPlan, facts: Facts, policy: Policy) -> str | None:
+    seen = glance.programs(plan.params.command or "")
+    return glance.overlooked(seen, facts.programs, policy.catalog) if seen else None
+
+
+def wants_second_opinion(plan: ActionPlan, policy: Policy) -> bool:
+    """Whether a second reading of a plan's text could see more than `decide` has looked at.
+
+    A plain text was read twice already (`policy.glance`), exactly.
+    """
+    text = plan.params.command
+    return text is not None and glance.programs(text) is None and plan.tool in policy.tools.shell
+
+
+def heed(decision: Decision, seen: Iterable[str], policy: Policy) -> Decision:
     """Return the decision after a second reading of the command line, which can only tighten it.
 
     `seen` are the programs that the second reading found (`policy.second_opinion`). One that the
-    first reading did not find means that a person must look.
+    first reading did not find means that a person must look; the rights stay what they were.
     """
-    if decision.verdict in (Verdict.ASK, Verdict.DENY) or plan.tool not in policy.tools.shell:
+    if not decision.allowed:
         return decision
-    facts = tools.facts(plan, context, policy.catalog, policy.tools)
-    known = {one.rsplit("/", 1)[-1] for name in facts.programs for one in name.split()}
-    missed = sorted({one.rsplit("/", 1)[-1] for one in seen} - known)
-    if not missed:
+    missed = glance.overlooked(seen, decision.programs, policy.catalog)
+    if missed is None:
         return decision
-    answer = LayerAnswer(
-        layer="tier",
-        verdict=Verdict.ASK,
-        reason=f"a second reading of the text finds the program `{clean(missed[0])}` in it",
-        rule="second-opinion",
-    )
-    layers = (answer, *decision.layers)
+    layers = (glance.answer(missed), *decision.layers)
     return decision.model_copy(
         update={
             "verdict": Verdict.ASK,
             "tier": Tier.DANGER,
-            "rights": Rights(workspace=Access.WRITE),
             "layers": layers,
             "message": _message(Verdict.ASK, layers),
         }

@@ -222,6 +222,8 @@ class Decision(Frozen):
     """One line: what, why, which rule, and what to do instead."""
     named_deletions: tuple[str, ...] = ()
     """Paths (relative to the workspace) that the plan itself says it deletes; `**` is anything."""
+    programs: tuple[str, ...] = ()
+    """The programs that gate 1 read in a command line."""
 
     @property
     def allowed(self) -> bool:
