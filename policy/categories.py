@@ -116,6 +116,8 @@ class Categories:
                 names[spelling] = name
         self._names = names
         self._all = self._built_in | self._own
+        files = _by(self._all, "files")
+        self._files = {canonical(name): found for name, found in files.items()}
         self._index, self._own_index = _Index.of(self._built_in), _Index.of(self._own)
 
     def __iter__(self) -> Iterator[str]:
@@ -183,11 +185,8 @@ class Categories:
             if touch.how in WRITES
             for part in touch.path.split("/")
         }
-        return frozenset(
-            category
-            for category, one in self._all.items()
-            if any(canonical(name) in names for name in one.files)
-        )
+        found = [self._files[name] for name in names & self._files.keys()]
+        return frozenset().union(*found)
 
 
 def _weight(category: Category, action: str, name: str) -> int:

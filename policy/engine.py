@@ -8,7 +8,7 @@ matter and another rule can only tighten.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -32,8 +32,9 @@ from policy.model import (
 from policy.paths import Where, below, where
 from policy.places import Places
 from policy.rules import CommandRule, PolicyFile, Rule, Tools
+from policy.standing import LAYERS, Standing
 
-_LAYERS = ("tier", "workspace", "rules")
+_LAYERS = (*LAYERS, "tier", "workspace", "rules")
 _UNNAMED = frozenset(("git-worktree", "patch"))
 _SAYS = {
     Verdict.ALLOW: "allowed",
@@ -54,6 +55,7 @@ class Policy:
     rules: tuple[Rule, ...]
     tools: Tools
     commands: tuple[CommandRule, ...] = ()
+    standing: Standing = field(default_factory=Standing.default)
 
     @staticmethod
     @lru_cache(maxsize=1)
@@ -95,24 +97,26 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     """Return gate 1's answer for a plan."""
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
     shell = plan.tool in policy.tools.shell
-    said = tiers.answers(facts)
+    judged = tiers.answers(facts)
     placed = [policy.places.judge(one, context) for one in facts.touches]
-    said += [one for one in placed if one is not None] or [_quiet("workspace", _INSIDE)]
+    others = [one for one in placed if one is not None] or [_quiet("workspace", _INSIDE)]
     lasting = [one for one in facts.touches if where(one.path, context) is not Where.TEMPORARY]
     checked = rules.check(plan, lasting, policy.rules, shell=shell)
-    said += checked.answers or [_quiet("rules", checked.message)]
-    said += rules.commanded(facts, policy.commands)
-    if plan.tool in policy.tools.web:
-        said.append(_web(plan))
+    others += checked.answers or [_quiet("rules", checked.message)]
+    others += rules.commanded(facts, policy.commands)
     if shell and (missed := _overlooked(plan, facts, policy)):
-        said.append(glance.answer(missed))
+        judged.append(glance.answer(missed))
+    if plan.tool in policy.tools.web:
+        judged.append(_web(plan))
+    said, landing = policy.standing.judge(plan, facts, judged, others, context)
     verdict = strictest(one.verdict for one in said)
-    tier = tiers.tier(said)
+    tier = tiers.tier([*judged, *others])
     layers = _ordered(said, verdict)
     return Decision(
         verdict=verdict,
         tier=tier,
-        rights=_rights(facts, tier, verdict),
+        rights=policy.standing.bounded(plan, _rights(facts, tier, verdict)),
+        landing=landing,
         layers=layers,
         matched_rules=checked.matched_rules,
         enforcement=checked.enforcement,

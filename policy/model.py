@@ -49,6 +49,18 @@ class Network(str, Enum):
     NONE = "none"
 
 
+class Landing(str, Enum):
+    """How the changes of a call land, by how far its agent is trusted (orchestration.md)."""
+
+    PROPOSAL = "proposal"
+    """Never by themselves: a person may land the diff."""
+    APPROVED = "approved"
+    """At once, since a person approved the call first."""
+    DELAYED = "delayed"
+    """After some seconds in which a person may object."""
+    AT_ONCE = "at once"
+
+
 _VERDICTS = list(Verdict)
 _TIERS = list(Tier)
 _ACCESSES = list(Access)
@@ -215,6 +227,7 @@ class Decision(Frozen):
     verdict: Verdict
     tier: Tier
     rights: Rights
+    landing: Landing = Landing.AT_ONCE
     layers: tuple[LayerAnswer, ...]
     matched_rules: tuple[MatchedRule, ...] = ()
     enforcement: Enforcement | None = None
@@ -254,6 +267,8 @@ class Context:
     workspaces: tuple[Workspace, ...]
     home: str = "/nonexistent"
     """Home directory of the user on the host."""
+    trust: tuple[tuple[str, str], ...] = ()
+    """What the agent has earned: domain and level of trust. Empty: it starts where it starts."""
 
 
 class Kind(str, Enum):

@@ -14,7 +14,7 @@ from functools import lru_cache
 from pydantic import Field
 
 from policy import load
-from policy.model import ActionPlan, Frozen, LayerAnswer, Verdict
+from policy.model import Frozen, LayerAnswer, Verdict
 
 
 class Mode(str, Enum):
@@ -94,15 +94,14 @@ class ModesFile(Frozen):
         """Return the modes that come with the package."""
         return load.default(ModesFile, "modes.yaml")
 
-    def tool(self, plan: ActionPlan) -> str:
-        """Return the document's name of a plan's tool; an unknown tool keeps its own."""
-        name = self.tools.get(plan.tool, plan.tool)
-        return self.background if name == "shell.exec" and plan.params.run_in_background else name
+    def tool(self, name: str, *, background: bool = False) -> str:
+        """Return the document's name of a tool; an unknown tool keeps its own."""
+        known = self.tools.get(name, name)
+        return self.background if known == "shell.exec" and background else known
 
-    def answer(self, plan: ActionPlan, base: Verdict) -> LayerAnswer:
-        """Return the mode layer's answer, given what the other layers say together."""
-        tool = self.tool(plan)
-        decision = resolve_autonomy(tool, BASE[base], self.mode)
+    def answer(self, tool: str, base: Verdict, *, background: bool = False) -> LayerAnswer:
+        """Return the mode layer's answer on a tool, given what the other layers say together."""
+        decision = resolve_autonomy(self.tool(tool, background=background), BASE[base], self.mode)
         asks = decision.overridden and base is not Verdict.DENY
         return LayerAnswer(
             layer="mode",

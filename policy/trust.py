@@ -14,7 +14,6 @@ name says nothing, and never for less than `supervised`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import Enum
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any, Literal
@@ -23,21 +22,8 @@ from pydantic import Field
 
 from policy import load
 from policy.actions import ActionContext, Risk, Words, words_of
-from policy.model import Frozen, LayerAnswer, Tier, Verdict
+from policy.model import Frozen, Landing, LayerAnswer, Tier, Verdict
 from policy.reputation import Arithmetic, Bounds, Domain, TrustLevel, lower, rank
-
-
-class Landing(str, Enum):
-    """How the changes of a call land, by the current level."""
-
-    PROPOSAL = "proposal"
-    """Never by themselves: a person may land the diff."""
-    APPROVED = "approved"
-    """At once, since a person approved the call first."""
-    DELAYED = "delayed"
-    """After some seconds in which a person may object."""
-    AT_ONCE = "at once"
-
 
 LANDINGS = {
     TrustLevel.PROPOSE: Landing.PROPOSAL,

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from policy.load import PolicyError, build
 from policy.model import Verdict
 from policy.modes import BASE, DANGEROUS_TOOLS, AutonomyDecision, Mode, ModesFile, resolve_autonomy
-from tests.policy.asking import plan
 
 BASES = ("silent", "log", "confirm", "deny", "anything")
 ORDER = list(Verdict)
@@ -116,12 +115,11 @@ TOOLS = {
 
 @pytest.mark.parametrize("ours, theirs", TOOLS.items(), ids=TOOLS)
 def test_a_tool_of_ours_has_a_name_of_the_document(ours: str, theirs: str) -> None:
-    assert ModesFile.default().tool(plan(ours)) == theirs
+    assert ModesFile.default().tool(ours) == theirs
 
 
 def test_a_command_in_the_background_starts_a_process() -> None:
-    background = plan("Bash", command="npm start", run_in_background=True)
-    assert ModesFile.default().tool(background) == "process.start"
+    assert ModesFile.default().tool("Bash", background=True) == "process.start"
 
 
 def test_verdicts_are_base_actions() -> None:
@@ -146,12 +144,12 @@ LAYER = {
 @pytest.mark.parametrize("mode, tool, base, verdict", LAYER.values(), ids=LAYER)
 def test_the_layer_of_a_mode(mode: Mode, tool: str, base: str, verdict: str) -> None:
     modes = ModesFile.default().model_copy(update={"mode": mode})
-    assert modes.answer(plan(tool), Verdict(base)).verdict is Verdict(verdict)
+    assert modes.answer(tool, Verdict(base)).verdict is Verdict(verdict)
 
 
 @given(st.sampled_from(Mode), st.text(min_size=1, max_size=20), st.sampled_from(Verdict))
 def test_no_mode_loosens(mode: Mode, tool: str, base: Verdict) -> None:
-    answer = ModesFile.default().model_copy(update={"mode": mode}).answer(plan(tool), base)
+    answer = ModesFile.default().model_copy(update={"mode": mode}).answer(tool, base)
     assert ORDER.index(answer.verdict) >= ORDER.index(base)
 
 

@@ -130,7 +130,7 @@ def test_a_users_file_whose_example_fails_never_starts(tmp_path: Path) -> None:
 
 def test_every_layer_says_something() -> None:
     layers = {one.layer for one in bash("ls").layers}
-    assert layers == {"tier", "workspace", "rules"}
+    assert layers == {"tier", "workspace", "rules", "level", "mode", "trust"}
 
 
 def test_a_rule_that_allows_does_not_lower_anything() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.model import Tier, Verdict
+from policy.model import Landing, Tier, Verdict
 from policy.reports import ApprovalRequest, Gate, GateQuery, action_id
 from policy.reputation import (
     Arithmetic,
@@ -25,7 +25,6 @@ from policy.reputation import (
 )
 from policy.trust import (
     LANDINGS,
-    Landing,
     TrustFile,
     can_execute,
     check_permission,

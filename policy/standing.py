@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who asks, and what that changes: the level, mode, trust and role layers of gate 1 together.
+
+Pure. What a call is, `tiers` says; here it is looked at who wants it. A user's explicit override
+of a category (autonomy-levels.md, `overrides`) lowers what the tier layer reports or asks about in
+that category; nothing else is ever lowered: not FORBIDDEN, not a rule, not a place, not a role.
+
+Answers are remembered per standing, since the same few are given all day.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import TypeVar
+
+from policy import load, tiers
+from policy.categories import LEVELS, VERDICTS, Found, strictest_level
+from policy.facts import Facts
+from policy.levels import LevelAnswer, Levels, LevelsFile
+from policy.model import (
+    ActionPlan,
+    Context,
+    Frozen,
+    Landing,
+    LayerAnswer,
+    Rights,
+    Tier,
+    Verdict,
+    strictest,
+)
+from policy.modes import Mode, ModesFile
+from policy.reputation import Domain, TrustLevel, lower
+from policy.roles import Roles, RolesFile
+from policy.trust import LANDINGS, TrustFile
+
+LAYERS = ("role", "trust", "mode", "level")
+"""The layers of this module; a layer of the call itself speaks first where both say the same."""
+
+FileT = TypeVar("FileT", bound=Frozen)
+_ORDER = tuple(Verdict)
+_MODES = tuple(Mode)
+
+
+@dataclass(frozen=True, eq=False)
+class Standing:
+    """Everything that gate 1 knows of users, agents, modes and roles; built once."""
+
+    levels: Levels
+    modes: ModesFile
+    trust: TrustFile
+    roles: Roles
+    limits: tuple[TrustFile, ...] = ()
+    """Files that may only lower a level of trust."""
+
+    @staticmethod
+    @lru_cache(maxsize=1)
+    def default() -> Standing:
+        """Return what comes with the package: full trust for `main`, no role, no confirmation."""
+        return Standing(Levels.default(), ModesFile.default(), TrustFile.default(), Roles.default())
+
+    def with_folder(self, folder: Path) -> Standing:
+        """Return the standing with a user's own files, as far as the folder holds them: levels.yaml
+        (or autonomy.yaml), modes.yaml, trust.yaml, roles.yaml. Raises PolicyError."""
+        return self.extended(
+            levels=_read(LevelsFile, folder, "levels.yaml", "autonomy.yaml"),
+            modes=_read(ModesFile, folder, "modes.yaml"),
+            trust=_read(TrustFile, folder, "trust.yaml"),
+            roles=_read(RolesFile, folder, "roles.yaml"),
+        )
+
+    def extended(
+        self,
+        *,
+        levels: LevelsFile | None = None,
+        modes: ModesFile | None = None,
+        trust: TrustFile | None = None,
+        roles: RolesFile | None = None,
+    ) -> Standing:
+        """Return the standing with a user's own files, whose words count."""
+        return replace(
+            self,
+            levels=self.levels.extended(levels) if levels else self.levels,
+            modes=_updated(self.modes, modes),
+            trust=_updated(self.trust, trust),
+            roles=self.roles.extended(roles) if roles else self.roles,
+        )
+
+    def tightened(
+        self,
+        *,
+        levels: LevelsFile | None = None,
+        modes: ModesFile | None = None,
+        trust: TrustFile | None = None,
+        roles: RolesFile | None = None,
+    ) -> Standing:
+        """Return the standing with files that can only make it stricter."""
+        mode = self.modes.mode
+        if modes is not None:
+            mode = min(mode, modes.mode, key=_MODES.index)
+        return replace(
+            self,
+            levels=self.levels.tightened(levels) if levels else self.levels,
+            modes=self.modes.model_copy(update={"mode": mode}),
+            limits=(*self.limits, trust) if trust else self.limits,
+            roles=self.roles.extended(roles) if roles else self.roles,
+        )
+
+    def judge(
+        self,
+        plan: ActionPlan,
+        facts: Facts,
+        judged: Sequence[LayerAnswer],
+        others: Sequence[LayerAnswer],
+        context: Context,
+    ) -> tuple[list[LayerAnswer], Landing]:
+        """Return all answers on a call, the tier layer's as the user's overrides leave them, and
+        how its changes land. `judged` is the tier layer's word, `others` what rules and places say.
+        """
+        found = self.levels.categories.of_call(plan.tool, facts, judged)
+        said = [*self.lowered(found, plan.user), *others]
+        worst = strictest(one.answer.verdict for one in found)
+        names = frozenset(one.categories for one in found)
+        said.append(_level(self, names, plan.user, plan.agent, worst))
+        background = plan.params.run_in_background
+        base = strictest(one.verdict for one in said)
+        said.append(_mode(self, plan.tool, base, background=background))
+        domain = self._domain(found)
+        current = self.trusted(plan.agent, domain, context)
+        tier = tiers.tier([*judged, *others])
+        said.append(_trust(self, plan.agent, domain, tier, current))
+        said += self.roles.answers(plan, facts, judged, context)[0]
+        return said, LANDINGS[current]
+
+    def lowered(self, found: Iterable[Found], user: str) -> list[LayerAnswer]:
+        """Return the tier layer's answers, lowered where the user's overrides say so."""
+        return [self._lowered(one, user) for one in found]
+
+    def _lowered(self, found: Found, user: str) -> LayerAnswer:
+        answer = found.answer
+        if answer.verdict in (Verdict.ALLOW, Verdict.DENY) or not found.categories:
+            return answer
+        levels = [self.levels.override(name, user) for name in found.categories]
+        known = [one for one in levels if one is not None]
+        if len(known) < len(levels):
+            return answer
+        level = strictest_level(known)
+        if _ORDER.index(VERDICTS[level]) >= _ORDER.index(answer.verdict):
+            return answer
+        titles = ", ".join(self.levels.categories.title(one) for one in sorted(found.categories))
+        reason = f"{answer.reason} ({level.value} by the word of `{user}`: {titles})"
+        return answer.model_copy(update={"verdict": VERDICTS[level], "reason": reason})
+
+    @staticmethod
+    def _domain(found: Iterable[Found]) -> Domain:
+        deploys = any("infra" in one.categories for one in found)
+        return Domain.DEPLOYMENTS if deploys else Domain.CODE_CHANGES
+
+    def trusted(self, agent: str, domain: Domain, context: Context) -> TrustLevel:
+        """Return an agent's current level in a domain: what it earned, or where it starts."""
+        earned = dict(context.trust)
+        own = self.trust.level(agent, domain, earned)
+        return lower([own, *(one.level(agent, domain) for one in self.limits)])
+
+    def bounded(self, plan: ActionPlan, rights: Rights) -> Rights:
+        """Return rights as the plan's role leaves them."""
+        if plan.role is None:
+            return rights
+        role = self.roles.find(plan.role)
+        return rights.meet(role.rights()) if role is not None else Rights()
+
+
+@lru_cache(maxsize=4096)
+def _level(
+    standing: Standing,
+    found: frozenset[frozenset[str]],
+    user: str,
+    agent: str,
+    said: Verdict,
+) -> LayerAnswer:
+    """Return the level layer's answer on categories that were found together; it decides, and so
+    names a rule, only where it is stricter than what the tier layer said."""
+    each = [standing.levels.level_of_all(names, user, agent) for names in found]
+    worst = max(each, key=_strictness)
+    decides = _ORDER.index(worst.verdict) > _ORDER.index(said)
+    name = next(iter(worst.categories), "unknown")
+    return LayerAnswer(
+        layer="level",
+        verdict=worst.verdict,
+        reason=worst.why,
+        rule=f"level-{name}" if decides else "",
+    )
+
+
+@lru_cache(maxsize=1024)
+def _mode(standing: Standing, tool: str, base: Verdict, *, background: bool) -> LayerAnswer:
+    return standing.modes.answer(tool, base, background=background)
+
+
+@lru_cache(maxsize=4096)
+def _trust(
+    standing: Standing, agent: str, domain: Domain, tier: Tier, current: TrustLevel
+) -> LayerAnswer:
+    return standing.trust.answer(agent, domain, tier, current)
+
+
+def _strictness(answer: LevelAnswer) -> tuple[int, int, str]:
+    return _ORDER.index(answer.verdict), LEVELS.index(answer.level), answer.why
+
+
+def _updated(file: FileT, own: FileT | None) -> FileT:
+    """Return a file with what a user's own says in its place; mappings are joined."""
+    if own is None:
+        return file
+    said = {name: getattr(own, name) for name in own.model_fields_set}
+    joined = {
+        name: {**getattr(file, name), **value} if isinstance(value, dict) else value
+        for name, value in said.items()
+    }
+    return file.model_copy(update=joined)
+
+
+def _read(model: type[FileT], folder: Path, *names: str) -> FileT | None:
+    for name in names:
+        if (folder / name).exists():
+            return load.read(model, folder / name)
+    return None
