@@ -36,6 +36,8 @@ TICK_SECONDS = 0.25
 """How often it is checked whether the watching is alive and whether something waits."""
 GATHER_SECONDS = 0.03
 """How long further events are waited for after the first."""
+FOLDERS_SECONDS = 2.0
+"""How often it is checked that each watched folder is still the one at its path."""
 POLL_SECONDS = 5.0
 """How often everything is looked at while the watching does not work."""
 WALK_SHARE = 20
@@ -124,7 +126,7 @@ class Guard:
 
     def _loop(self, watcher: Watcher, stopping: threading.Event) -> None:
         next_full = time.monotonic() + self._settings.every_seconds
-        trouble = ""
+        trouble, watched = "", 0.0
         while not stopping.is_set():
             self.ready.set()
             if self._wake.wait(TICK_SECONDS):
@@ -143,12 +145,16 @@ class Guard:
             if began >= next_full:
                 if not watcher.usable:
                     watcher.start()
-                self._look(list(self._wards), full=True)
+                due = list(self._wards)
+                self._look(due, full=True)
                 period = self._settings.every_seconds
                 next_full = began + (min(period, POLL_SECONDS) if trouble else period)
             else:
-                self._look(self._due())
-            self._watch(watcher)
+                due = self._due()
+                self._look(due)
+            if due or trouble or began - watched > FOLDERS_SECONDS:
+                self._watch(watcher)
+                watched = began
             stopping.wait(min(2 * (time.monotonic() - began), 1.0))  # however many events there are
 
     def _due(self) -> list[str]:

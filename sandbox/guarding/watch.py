@@ -147,8 +147,8 @@ class Watcher:
             self._warnings.last = ""
             return f"events were lost: {warning}"
         now = time.monotonic()
-        if self._answered < self._pulsed and now - self._pulsed > DEAF_SECONDS:
-            return f"the observer has heard nothing for {now - self._pulsed:.0f} s"
+        if self._deaf(now):
+            return f"the observer has heard nothing for {DEAF_SECONDS:.0f} s"
         if self._answered >= self._pulsed and now - self._pulsed >= PULSE_SECONDS:
             self._pulsed = now
             with contextlib.suppress(OSError):
@@ -163,8 +163,11 @@ class Watcher:
             self._observer is not None
             and self._observer.is_alive()
             and not (isinstance(reader, threading.Thread) and not reader.is_alive())
-            and time.monotonic() - max(self._pulsed, self._answered) < PULSE_SECONDS + DEAF_SECONDS
+            and not self._deaf(time.monotonic())
         )
+
+    def _deaf(self, now: float) -> bool:
+        return self._answered < self._pulsed and now - self._pulsed > DEAF_SECONDS
 
     def close(self) -> None:
         """End the watching."""
