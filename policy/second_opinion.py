@@ -4,20 +4,26 @@
 This file is a separate program and the only one that imports bashlex, whose licence it carries. It
 reads JSON lines `{"text": ...}` and answers each with `{"programs": [...]}`, or `{"refused": ...}`
 where bashlex cannot read the text. bashlex can loop for ever: whoever starts this program gives it
-a deadline and ends it when that has passed. What it says can only tighten a decision
-(`policy.engine.heed`).
+a deadline, and the program ends itself when one answer takes too long or too much memory, so that
+it never outlives who started it. What it says can only tighten a decision (`policy.engine.heed`).
 """
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import resource
+import signal
 import sys
 from collections.abc import Iterator
 from typing import IO, Any
 
 MOST_TEXT = 16 * 1024
 """Characters; larger texts are refused, since its time grows fast."""
+MOST_SECONDS = 1.0
+"""One answer; the kernel ends the program then, whatever it does."""
+MOST_MEMORY = 1 << 30
 _PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 
 
@@ -61,9 +67,16 @@ def answer(line: str) -> dict[str, Any]:
 def main(source: IO[str] | None = None, sink: IO[str] | None = None) -> int:
     """Answer every line of standard input."""
     sys.setrecursionlimit(2_000)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
+    with contextlib.suppress(ImportError):
+        import bashlex  # noqa: F401 - loaded now, so that no answer has to wait for it
     out = sink or sys.stdout
     for line in source or sys.stdin:
-        out.write(json.dumps(answer(line)) + "\n")
+        signal.setitimer(signal.ITIMER_REAL, MOST_SECONDS)
+        said = answer(line)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        out.write(json.dumps(said) + "\n")
         out.flush()
     return 0
 
