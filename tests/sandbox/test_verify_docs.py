@@ -122,7 +122,7 @@ def test_the_step_of_ci_checks_a_clone_with_the_published_log(machine: Machine) 
     project.commit()
     machine.git("push", "-q", "--no-verify", "origin", "work")
     publish = executable(machine.shell.workspace / "publish", script("publish"))
-    assert "lockgate-audit:audit.jsonl" in _ci(machine).stderr  # no log yet: it fails
+    assert "origin/lockgate-audit" in _ci(machine).stderr  # no log yet: it fails
     machine.run([str(publish)])
     done = _ci(machine)
     assert (done.returncode, "MISSING  .envrc" in done.stdout) == (1, True)
