@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
-from policy.engine import Policy, decide
+from policy.engine import Policy, decide, heed, wants_second_opinion
 from policy.model import (
     Access,
     ActionPlan,
@@ -34,6 +34,7 @@ from sandbox.effects import Effects, weigh
 from sandbox.errors import BadInput, SandboxError
 from sandbox.held import Held
 from sandbox.known import KnownWorkspaces
+from sandbox.opinion import Question, SecondOpinion
 from sandbox.output import Output
 from sandbox.pool import CellPool
 from sandbox.records import Recorder
@@ -45,6 +46,9 @@ OnOutput = Callable[[str, bytes], None]
 Stdin = AsyncIterator[bytes] | bytes | None
 TIMED_OUT_STATUS = 124
 _REAP_SECONDS = 15.0
+_OPINION_SECONDS = 1.0
+"""The second reading starts after this time, or when it is first wanted: not while the first call
+waits for its cell."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +119,19 @@ class Supervisor:
         self._known = KnownWorkspaces(self._dirs, workspaces)
         self._latch = Latch(self._dirs)
         self._record = Recorder(self._dirs)
+        self._opinion = SecondOpinion()
         self._pool: CellPool | None = None
         self._connecting = asyncio.Lock()
         self._running: dict[str, dict[str, Any]] = {}
         self._background: dict[str, asyncio.Task[CallResult]] = {}
         self._background_cells: dict[str, Cell] = {}
         self._reaper: asyncio.Task[None] | None = None
+        self._later: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Supervisor:
         self._reaper = asyncio.create_task(self._reap())
+        loop = asyncio.get_running_loop()
+        self._later = loop.call_later(_OPINION_SECONDS, self._opinion.start)
         return self
 
     async def __aexit__(
@@ -134,6 +142,9 @@ class Supervisor:
     ) -> None:
         if self._reaper is not None:
             self._reaper.cancel()
+        if self._later is not None:
+            self._later.cancel()
+        self._opinion.close()
         for task in self._background.values():
             task.cancel()
         await asyncio.gather(*self._background.values(), return_exceptions=True)
@@ -158,7 +169,11 @@ class Supervisor:
         Cancelling ends the call's processes and throws its changes away.
         """
         self._latch.check()
+        question = self._second_reading(plan)  # reads while gate 1 decides
         call = self._prepare(plan, stdin, env, on_output, call_id)
+        if question is not None and call.decision.allowed:
+            seen = await self._opinion.answer(question)
+            call.decision = heed(call.decision, seen or (), self._policy)
         decided = self._record.decided(call.id, plan, call.decision)  # P1: awaited before it runs
         if call.decision.verdict is Verdict.DENY or not launch.runnable(plan.tool):
             await decided
@@ -248,6 +263,12 @@ class Supervisor:
         return done
 
     # -- parts of the flow
+
+    def _second_reading(self, plan: ActionPlan) -> Question | None:
+        text = plan.params.command
+        if text is None or not wants_second_opinion(plan, self._policy):
+            return None
+        return self._opinion.ask(text)
 
     def _prepare(
         self,

@@ -11,6 +11,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
+from policy.engine import Policy
 from policy.model import (
     Access,
     ActionPlan,
@@ -39,6 +40,7 @@ class Bench:
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.log: list[str] = []
         self.verdict = Verdict.ALLOW
+        self.programs: tuple[str, ...] = ()
         self.cell = FakeCell(self.log)
         self.workspace = root / "work"
         self.workspace.mkdir()
@@ -48,7 +50,7 @@ class Bench:
         )
         self.supervisor = Supervisor(
             Dirs.under(root / "lockgate"),
-            policy=cast(Any, object()),
+            policy=Policy.default(),
             workspaces=[Workspace(str(self.workspace))],
             settings=Settings(),
         )
@@ -69,6 +71,7 @@ class Bench:
             rights=Rights(workspace=Access(plan.intent or "write")),
             layers=(LayerAnswer(layer="test", verdict=self.verdict, reason="r", rule="a-rule"),),
             message="a test says so",
+            programs=self.programs,
         )
 
     def plan(self, command: str, access: str = "write", tool: str = "Bash") -> ActionPlan:
@@ -365,3 +368,52 @@ def test_a_cell_that_cannot_start_is_an_outcome_in_the_record(
         bench.sh("true", call_id="c1")
     found = bench.store.call("c1")
     assert (found["ending"], found["outcome"]) == ("failed", "no engine answers")
+
+
+class Second:
+    """A second reading that sees what a test wants."""
+
+    def __init__(self, log: list[str], seen: tuple[str, ...] | None) -> None:
+        self.log = log
+        self.seen = seen
+
+    def ask(self, text: str) -> object:
+        self.log.append(f"second {text}")
+        return object()
+
+    async def answer(self, question: object) -> tuple[str, ...] | None:
+        self.log.append("seen")
+        return self.seen
+
+
+READINGS = {
+    "no opinion changes nothing": (None, Ending.RAN),
+    "a program that gate 1 read changes nothing": (("echo",), Ending.RAN),
+    "a program that gate 1 overlooked is asked about": (("echo", "nmap"), Ending.NOT_APPROVED),
+}
+
+
+@pytest.mark.parametrize("seen, ending", READINGS.values(), ids=READINGS)
+def test_the_second_reading_is_heard_before_the_decision_is_recorded(
+    bench: Bench, seen: tuple[str, ...] | None, ending: Ending
+) -> None:
+    bench.programs = ("echo",)
+    bench.supervisor._opinion = cast(Any, Second(bench.log, seen))
+    done = bench.sh("echo $(echo)")
+    assert done.ending is ending
+    assert bench.log[:3] == ["second echo $(echo)", "decide", "seen"]
+    if ending is Ending.NOT_APPROVED:
+        assert done.rules[0] == "second-opinion"
+        assert "cell" not in bench.log
+
+
+def test_a_plain_text_is_not_read_again(bench: Bench) -> None:
+    bench.supervisor._opinion = cast(Any, Second(bench.log, ("nmap",)))
+    assert bench.sh("echo x | grep x > y").ending is Ending.RAN
+
+
+def test_a_denied_call_does_not_wait_for_the_second_reading(bench: Bench) -> None:
+    bench.verdict = Verdict.DENY
+    bench.supervisor._opinion = cast(Any, Second(bench.log, ("nmap",)))
+    assert bench.sh("echo $(echo)").ending is Ending.DENIED
+    assert "seen" not in bench.log
