@@ -94,3 +94,11 @@ def read(model: type[ModelT], path: Path) -> ModelT:
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(f"{path}: cannot be read: {error}") from None
     return build(model, parse(text, str(path)), str(path))
+
+
+def find(model: type[ModelT], folder: Path, *names: str) -> ModelT | None:
+    """Return the first of some files that a folder holds, or None. Raises PolicyError."""
+    for name in names:
+        if (folder / name).exists():
+            return read(model, folder / name)
+    return None

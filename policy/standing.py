@@ -65,10 +65,10 @@ class Standing:
         """Return the standing with a user's own files, as far as the folder holds them: levels.yaml
         (or autonomy.yaml), modes.yaml, trust.yaml, roles.yaml. Raises PolicyError."""
         return self.extended(
-            levels=_read(LevelsFile, folder, "levels.yaml", "autonomy.yaml"),
-            modes=_read(ModesFile, folder, "modes.yaml"),
-            trust=_read(TrustFile, folder, "trust.yaml"),
-            roles=_read(RolesFile, folder, "roles.yaml"),
+            levels=load.find(LevelsFile, folder, "levels.yaml", "autonomy.yaml"),
+            modes=load.find(ModesFile, folder, "modes.yaml"),
+            trust=load.find(TrustFile, folder, "trust.yaml"),
+            roles=load.find(RolesFile, folder, "roles.yaml"),
         )
 
     def extended(
@@ -220,10 +220,3 @@ def _updated(file: FileT, own: FileT | None) -> FileT:
         for name, value in said.items()
     }
     return file.model_copy(update=joined)
-
-
-def _read(model: type[FileT], folder: Path, *names: str) -> FileT | None:
-    for name in names:
-        if (folder / name).exists():
-            return load.read(model, folder / name)
-    return None
