@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import os
@@ -280,7 +281,8 @@ def second(folder: Path) -> Iterator[Place]:
     yield place
     stop(place)
     for process in _processes_below(folder):
-        process.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):
+            process.kill()
     mounts = Path("/proc/mounts").read_text().splitlines()
     for line in reversed(mounts):
         if line.split()[1].startswith(f"{folder}/"):
@@ -293,7 +295,8 @@ def test_a_real_engine_starts_after_everything_was_killed(second: Place) -> None
     killed = _processes_below(second.exec_root.parent)
     assert {"dockerd", "containerd"} <= {process.name() for process in killed}
     for process in killed:
-        process.send_signal(signal.SIGKILL)
+        with contextlib.suppress(psutil.NoSuchProcess):  # it ended with its parent
+            process.send_signal(signal.SIGKILL)
     psutil.wait_procs(killed, timeout=10)
     for left in (second.pid_file, second.exec_root / "containerd/containerd.pid"):
         left.write_text(str(os.getpid()))  # the ids were given to others
