@@ -11,8 +11,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from policy.engine import Policy, decide
-from policy.model import ActionPlan, Context, Params, Workspace
+from policy.engine import Policy, decide, heed, wants_second_opinion
+from policy.model import ActionPlan, Context, Decision, Params, Workspace
+from sandbox.opinion import SecondOpinion
 
 DEFAULT_WORKSPACE = "/workspace"
 
@@ -23,12 +24,27 @@ def check_batch(
     """Yield one JSON line per line of input: id, verdict, tier, rules, message."""
     rules = policy or Policy.default()
     place = home or str(Path.home())
-    for line in lines:
-        if line.strip():
-            yield json.dumps(answer(line, rules, place), ensure_ascii=False)
+    with SecondOpinion() as second:
+        for line in lines:
+            if line.strip():
+                yield json.dumps(answer(line, rules, place, second), ensure_ascii=False)
 
 
-def answer(line: str, policy: Policy, home: str) -> dict[str, Any]:
+def decide_twice(
+    plan: ActionPlan, context: Context, policy: Policy, second: SecondOpinion
+) -> tuple[Decision, tuple[str, ...] | None]:
+    """Return gate 1's answer, the second reading heard, and the programs which that saw.
+
+    Blocks, at most for the second reading's start and its deadline, and only where it matters.
+    """
+    decision = decide(plan, context, policy)
+    if not decision.allowed or not wants_second_opinion(plan, policy):
+        return decision, None
+    seen = second.wait(second.ask(plan.params.command or "")) if second.wait_ready() else None
+    return heed(decision, seen or (), policy), seen
+
+
+def answer(line: str, policy: Policy, home: str, second: SecondOpinion) -> dict[str, Any]:
     """Return the answer for one line; a line that cannot be read is denied."""
     name: Any = None
     try:
@@ -41,7 +57,7 @@ def answer(line: str, policy: Policy, home: str) -> dict[str, Any]:
         return _bad(name, _first_line(error))
     context = Context(workspaces=(Workspace(plan.workspace),), home=home)
     try:
-        decision = decide(plan, context, policy)
+        decision, _ = decide_twice(plan, context, policy, second)
     except Exception as error:  # the outermost edge: it refuses
         return _bad(name, f"gate 1 failed: {type(error).__name__}")
     return {

@@ -178,6 +178,12 @@ class SecondOpinion:
                     await question.future
         return self._given_up(question)
 
+    def __enter__(self) -> SecondOpinion:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
     def close(self) -> None:
         """End the program; those who wait get no opinion."""
         program, self._program = self._program, None

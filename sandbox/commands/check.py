@@ -11,12 +11,13 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from policy.engine import Policy, decide
+from policy.engine import Policy
 from policy.model import ActionPlan, Context, Decision, Params, Verdict, Workspace
 from sandbox import show
-from sandbox.check import check_batch
+from sandbox.check import check_batch, decide_twice
 from sandbox.commands import terminal
 from sandbox.errors import BadInput
+from sandbox.opinion import SecondOpinion
 from sandbox.text import safe_line
 from sandbox.workspaces import Registry
 
@@ -103,7 +104,8 @@ def _decide(text: tuple[str, ...], workspace: str | None) -> Decision:
     except (ValidationError, UnicodeEncodeError):
         raise BadInput("the command is not UTF-8 text, so it cannot be judged") from None
     context = Context((found, *(one for one in registry.list() if one != found)), registry.home)
-    return decide(plan, context, Policy.default())
+    with SecondOpinion() as second:
+        return decide_twice(plan, context, Policy.default(), second)[0]
 
 
 def _as_json(decision: Decision) -> dict[str, Any]:
