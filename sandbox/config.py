@@ -16,6 +16,7 @@ from policy.load import PolicyError, read
 from policy.model import Frozen, Limits
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
+from sandbox.guarding.settings import GuardSettings
 
 __all__ = ["CellSettings", "Dirs", "IdleSettings", "Lifetime", "Settings", "load_settings"]
 
@@ -72,6 +73,8 @@ class Settings(Frozen):
     """When what nobody uses goes away."""
     undo_mib: Annotated[int, Field(ge=0)] = 2048
     """Before-images kept per workspace, in MiB; the oldest go first."""
+    guard: GuardSettings = GuardSettings()
+    """What the guard does when a protected file changes around Lockgate (docs/guard.md)."""
     approval_seconds: Annotated[float, Field(gt=0)] = 1800.0
     """How long a question waits for a person before it counts as a no."""
 
