@@ -29,6 +29,12 @@ def controllers(table: str) -> tuple[str, ...]:
     return tuple(row[0] for row in rows if len(row) == 4 and row[3] == "1")
 
 
+def named(own: str) -> tuple[str, ...]:
+    """Return the named hierarchies of the text of /proc/self/cgroup, such as `name=systemd`."""
+    rows = (line.split(":") for line in own.splitlines())
+    return tuple(row[1] for row in rows if len(row) > 2 and row[1].startswith("name="))
+
+
 def can_limit() -> bool:
     """Whether what is mounted offers the needed controllers, in either version."""
     unified = ROOT / "cgroup.controllers"
@@ -54,6 +60,11 @@ def ensure(progress: Progress) -> None:
     for name in controllers(Path("/proc/cgroups").read_text(encoding="ascii")):
         (ROOT / name).mkdir(exist_ok=True)
         _mount("cgroup", ROOT / name, progress, option=name)
+    # Where one exists, an engine wants to see it, or it hears of no process killed for memory.
+    for option in named(Path("/proc/self/cgroup").read_text(encoding="utf-8")):
+        name = option.removeprefix("name=")
+        (ROOT / name).mkdir(exist_ok=True)
+        _mount("cgroup", ROOT / name, progress, option=f"none,{option}")
 
 
 def _mount(kind: str, where: Path, progress: Progress, option: str = "mode=0755") -> None:

@@ -351,6 +351,11 @@ def test_only_enabled_controllers_are_mounted() -> None:
     assert cgroups.controllers(table) == ("memory",)
 
 
+def test_named_hierarchies_are_mounted_too() -> None:
+    own = "13:pids:/\n1:name=systemd:/user\n0::/\n"
+    assert cgroups.named(own) == ("name=systemd",)
+
+
 def _pid(place: Place) -> int:
     return int(json.loads(place.note.read_text())["pid"])
 
