@@ -169,7 +169,9 @@ class Categories:
             return (plain or claimed) | own
         if answer.verdict is Verdict.ALLOW:
             return plain | own
-        found = _get(self._index.rules, answer.rule) or _by_program(self._index, answer)
+        found = _get(self._index.rules, answer.rule)
+        # what a listed program does is of its category as well: `twine` publishes
+        found = found | _named(self._index, answer) if found else _by_program(self._index, answer)
         if answer.verdict is Verdict.REPORT:
             # a RED category describes what the tiers call DANGER or FORBIDDEN
             found = frozenset(c for c in found if not self._is_red(c)) or plain

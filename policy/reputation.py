@@ -87,6 +87,8 @@ class Arithmetic(Frozen):
     """How far the score may fall below that before the level is lost."""
     successes_per_step: Annotated[int, Field(ge=1)] = 10
     """Successes in a row before a level rises by one."""
+    half_life_days: Annotated[float, Field(gt=0)] = 90.0
+    """Days without an outcome after which half of what was earned above the start is gone."""
 
     @model_validator(mode="after")
     def _ordered(self) -> Arithmetic:
@@ -176,14 +178,16 @@ def _violated(state: Reputation, numbers: Arithmetic, bounds: Bounds) -> Reputat
     return fallen.model_copy(update={"level": bounds.lowest})
 
 
-def _moved(state: Reputation, numbers: Arithmetic, bounds: Bounds) -> Reputation:
+def _moved(
+    state: Reputation, numbers: Arithmetic, bounds: Bounds, *, rise: bool = True
+) -> Reputation:
     level = _clamped(state.level, bounds)
     streak = state.streak
     while rank(level) > rank(bounds.lowest) and (
-        state.score < max(numbers.threshold(level) - numbers.slack, 0.0)
+        state.score < round(numbers.threshold(level) - numbers.slack, _DIGITS)
     ):
         level, streak = TRUST_LEVELS[rank(level) - 1], 0
-    if level is state.level and level is not bounds.highest and rank(level) < rank(bounds.highest):
+    if rise and level is state.level and rank(level) < rank(bounds.highest):
         above = TRUST_LEVELS[rank(level) + 1]
         if streak >= numbers.successes_per_step and state.score >= numbers.threshold(above):
             level, streak = above, 0
@@ -192,6 +196,28 @@ def _moved(state: Reputation, numbers: Arithmetic, bounds: Bounds) -> Reputation
 
 def _clamped(level: TrustLevel, bounds: Bounds) -> TrustLevel:
     return TRUST_LEVELS[min(max(rank(level), rank(bounds.lowest)), rank(bounds.highest))]
+
+
+def decayed(
+    state: Reputation,
+    days: float,
+    *,
+    bounds: Bounds | None = None,
+    arithmetic: Arithmetic | None = None,
+) -> Reputation:
+    """Return the state after days without an outcome; what was earned fades, what was lost stays.
+
+    Time never raises a score or a level, and days below zero are none.
+    """
+    numbers = arithmetic or Arithmetic()
+    earned = state.score - numbers.start
+    if earned <= 0 or not days > 0:
+        return state
+    kept = earned * 0.5 ** (days / numbers.half_life_days)
+    score = round(numbers.start + kept, _DIGITS)
+    return _moved(
+        state.model_copy(update={"score": score}), numbers, bounds or Bounds(), rise=False
+    )
 
 
 def pin(state: Reputation, level: TrustLevel | None) -> Reputation:

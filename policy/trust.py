@@ -23,7 +23,15 @@ from pydantic import Field
 from policy import load
 from policy.actions import ActionContext, Risk, Words, words_of
 from policy.model import Frozen, Landing, LayerAnswer, Tier, Verdict
-from policy.reputation import Arithmetic, Bounds, Domain, TrustLevel, lower, rank
+from policy.reputation import (
+    TRUST_LEVELS,
+    Arithmetic,
+    Bounds,
+    Domain,
+    TrustLevel,
+    lower,
+    rank,
+)
 
 LANDINGS = {
     TrustLevel.PROPOSE: Landing.PROPOSAL,
@@ -91,7 +99,8 @@ class TrustFile(Frozen):
     ) -> TrustLevel:
         """Return an agent's current level: what it earned, or where it starts, within bounds."""
         if earned and domain.value in earned:
-            found = TrustLevel(earned[domain.value])
+            known = earned[domain.value] in TRUST_LEVELS
+            found = TrustLevel(earned[domain.value]) if known else TrustLevel.PROPOSE
         else:
             fits = [one for name, one in self.agents.items() if fnmatchcase(agent, name)]
             found = lower(fits) if fits else self.start

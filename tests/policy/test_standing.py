@@ -91,6 +91,7 @@ OTTOS = {
     "otto's deletion of a tree is denied": ("rm -rf src && git push", "deny"),
     "otto's governance file is denied": ("git push && touch .devkit-waiver.yml", "deny"),
     "otto's secret is denied": ("git push && cat ~/.ssh/id_rsa", "deny"),
+    "otto's cleaning of the worktree asks": ("git clean -f notes.txt", "ask"),
     "a program that git runs asks": ("git -c core.pager=x log", "ask"),
 }
 
@@ -107,6 +108,12 @@ def test_an_override_does_not_narrow_rights_or_hide_the_tier() -> None:
         "allowed: `git push`: it leaves the machine; commit locally if that is enough"
         " (green by the word of `otto`: Git Operations) (rule `git-push`)"
     )
+
+
+def test_publishing_is_not_a_mere_installation() -> None:
+    free = levels("users: {default: {overrides: {packages: green}}}")
+    assert ask("pip install x", free).verdict is Verdict.ALLOW
+    assert ask("twine upload dist/x", free).verdict is Verdict.ASK
 
 
 def test_an_override_of_one_user_is_nobody_elses() -> None:

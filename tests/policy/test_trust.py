@@ -19,6 +19,7 @@ from policy.reputation import (
     TrustLevel,
     autonomy_status,
     begin,
+    decayed,
     pin,
     rank,
     record_outcome,
@@ -484,6 +485,31 @@ def test_a_success_without_confidence_moves_nothing() -> None:
     state = begin(Domain.DECISIONS)
     after = record_outcome(state, success=True, confidence=0.0)
     assert (after.score, after.streak, after.level) == (state.score, 0, state.level)
+
+
+def test_what_was_earned_fades_by_half_in_a_half_life() -> None:
+    state = begin(Domain.CODE_CHANGES, TrustLevel.AUTONOMOUS)
+    scores = [decayed(state, days) for days in (-1, 0, 90, 180, 9000)]
+    assert [one.score for one in scores] == [0.8, 0.8, 0.55, 0.425, 0.3]
+    assert [one.level.value for one in scores] == [
+        "autonomous", "autonomous", "semi-auto", "supervised", "supervised",
+    ]  # fmt: skip
+
+
+@given(STATES, BOUNDS, CONFIDENCES, st.integers(0, 400))
+def test_time_never_raises(state: Reputation, bounds: Bounds, days: float, more: int) -> None:
+    inside = state.model_copy(update={"level": bounds.lowest})
+    for one in (inside, begin(state.domain, state.level, bounds)):
+        after = decayed(one, days, bounds=bounds)
+        assert after.score <= one.score
+        assert rank(bounds.lowest) <= rank(after.level) <= rank(one.level)
+    later = decayed(state, 100 + more)
+    assert later.score <= decayed(state, 100).score + 1e-6
+
+
+def test_a_level_that_does_not_exist_is_the_lowest() -> None:
+    trust = TrustFile.default()
+    assert trust.level("main", Domain.DECISIONS, {"decisions": "godlike"}) is TrustLevel.PROPOSE
 
 
 def test_a_pin_holds_the_level_while_the_score_goes_on() -> None:
