@@ -12,6 +12,7 @@ from typing import NoReturn
 import docker
 import docker.errors
 import pytest
+from hypothesis import settings
 
 from sandbox.endpoints import connect
 from sandbox.errors import Unavailable
@@ -20,6 +21,11 @@ from sandbox.plan import LABEL_TEST
 from sandbox.progress import Silent
 
 MUST_RUN = os.environ.get("LOCKGATE_TESTS_MUST_RUN") == "1"
+
+# Where all must pass, property tests try the same examples each time; elsewhere they look for new ones.
+settings.register_profile("must-run", derandomize=True, deadline=None)
+if MUST_RUN:
+    settings.load_profile("must-run")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

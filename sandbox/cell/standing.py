@@ -88,8 +88,11 @@ def later_changes(
     """Return the paths that are no longer as the last run left them."""
     arrives, leaves = (TAKE, PUT) if back else (PUT, TAKE)
     placed = {op.path for op in ops if op.action == leaves}
+    awaited = set() if back else {op.path for op in ops if op.action == arrives}
     changed: list[str] = []
     for position, op in enumerate(ops):
+        if op.action not in (arrives, leaves) and _covered(op.path, awaited):
+            continue  # what it changes still lies elsewhere; it is compared when it has arrived
         status = fs.lstat(root, "" if op.path == "." else op.path)
         expected = now[position]
         if op.action == arrives:

@@ -69,11 +69,12 @@ class Vault:
         try:
             descriptor = fs.open_directory(name, parent)
         except FileNotFoundError:
-            os.mkdir(name, mode, dir_fd=parent)
+            with contextlib.suppress(FileExistsError):  # another keeper was faster
+                os.mkdir(name, mode, dir_fd=parent)
             descriptor = fs.open_directory(name, parent)
             self._own(descriptor)
             if ignored:
-                flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
                 file = os.open(".gitignore", flags, 0o600, dir_fd=descriptor)
                 os.write(file, b"*\n")
                 self._own(file)

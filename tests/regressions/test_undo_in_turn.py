@@ -66,3 +66,13 @@ def test_a_persons_edit_in_between_is_still_not_lost() -> None:
         assert landing.undo(root, "cone", "u1").refused == ("a",)
         for layer in layers:
             layer.close()
+
+
+def test_an_undone_move_onto_a_deleted_name_can_be_done_again() -> None:
+    with Overlay(prepare="echo one >a; mkdir d; echo two >d/f") as overlay:
+        overlay.call("rm a; chmod 700 d; mv d a")
+        assert overlay.land(overlay.walk()).state == "landed"
+        after = overlay.real()
+        assert overlay.undo("c1", "u1").state == "undone"
+        assert overlay.undo("u1", "u2").state == "undone"
+        assert overlay.real() == after
