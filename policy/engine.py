@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from pathlib import Path
 
-from policy import commands, glance, load, rules, tiers, tools
+from policy import commands, glance, load, tiers, tools
 from policy.commands import Catalog
 from policy.facts import DELETES, WRITES, Facts, How
 from policy.marks import NAME, clean, shown, unknown
@@ -31,7 +31,7 @@ from policy.model import (
 )
 from policy.paths import Where, below, where
 from policy.places import Places
-from policy.rules import CommandRule, PolicyFile, Rule, Tools
+from policy.rules import Bounds, CommandRule, PolicyFile, Rule, RuleIndex, Tools
 from policy.standing import LAYERS, Standing
 
 _LAYERS = (*LAYERS, "tier", "workspace", "rules")
@@ -56,6 +56,21 @@ class Policy:
     tools: Tools
     commands: tuple[CommandRule, ...] = ()
     standing: Standing = field(default_factory=Standing.default)
+    limits: tuple[Bounds, ...] = ()
+    """Bounds of every call beside those of its rights."""
+    digest: str = ""
+    """Names exactly this policy, for the record."""
+
+    @cached_property
+    def index(self) -> RuleIndex:
+        """The rules, looked up by what they name."""
+        return RuleIndex(self.rules, self.commands)
+
+    def limited(self, rights: Rights) -> Rights:
+        """Return rights within the policy's limits."""
+        for one in self.limits:
+            rights = rights.model_copy(update={"limits": one.bound(rights.limits)})
+        return rights
 
     @staticmethod
     @lru_cache(maxsize=1)
@@ -101,9 +116,9 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     placed = [policy.places.judge(one, context) for one in facts.touches]
     others = [one for one in placed if one is not None] or [_quiet("workspace", _INSIDE)]
     lasting = [one for one in facts.touches if where(one.path, context) is not Where.TEMPORARY]
-    checked = rules.check(plan, lasting, policy.rules, shell=shell)
+    checked = policy.index.check(plan, lasting, facts.programs, shell=shell)
     others += checked.answers or [_quiet("rules", checked.message)]
-    others += rules.commanded(facts, policy.commands)
+    others += policy.index.commanded(facts.programs)
     if shell and (missed := _overlooked(plan, facts, policy)):
         judged.append(glance.answer(missed))
     if plan.tool in policy.tools.web:
@@ -112,10 +127,13 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     verdict = strictest(one.verdict for one in said)
     tier = tiers.tier([*judged, *others])
     layers = _ordered(said, verdict)
+    rights = policy.standing.bounded(plan, _rights(facts, tier, verdict))
+    for one in checked.constraints:
+        rights = one.bound(rights)
     return Decision(
         verdict=verdict,
         tier=tier,
-        rights=policy.standing.bounded(plan, _rights(facts, tier, verdict)),
+        rights=policy.limited(rights),
         landing=landing,
         layers=layers,
         matched_rules=checked.matched_rules,
@@ -123,6 +141,7 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
         message=_message(verdict, layers),
         named_deletions=named_deletions(facts, context, plan),
         programs=tuple(facts.programs),
+        policy=policy.digest,
     )
 
 

@@ -237,6 +237,8 @@ class Decision(Frozen):
     """Paths (relative to the workspace) that the plan itself says it deletes; `**` is anything."""
     programs: tuple[str, ...] = ()
     """The programs that gate 1 read in a command line."""
+    policy: str = ""
+    """The digest of the policy that decided."""
 
     @property
     def allowed(self) -> bool:

@@ -42,14 +42,14 @@ def normal(path: str) -> str:
     return "/".join(_component(part) for part in path.split("/") if part)
 
 
-def _alternatives(pattern: str) -> Iterable[str]:
+def alternatives(pattern: str) -> Iterable[str]:
     """Expand `{a,b}` (not nested)."""
     found = re.search(r"\{([^{}]*)\}", pattern)
     if found is None:
         yield pattern
         return
     for choice in found[1].split(","):
-        yield from _alternatives(pattern[: found.start()] + choice + pattern[found.end() :])
+        yield from alternatives(pattern[: found.start()] + choice + pattern[found.end() :])
 
 
 def _glob(component: str) -> str:
@@ -76,7 +76,7 @@ def expression(pattern: str) -> str:
 
 def expressions(patterns: Iterable[str]) -> tuple[str, ...]:
     """Return the regular expressions for patterns, one per alternative."""
-    return tuple(expression(one) for pattern in patterns for one in _alternatives(pattern))
+    return tuple(expression(one) for pattern in patterns for one in alternatives(pattern))
 
 
 def compiled(patterns: Iterable[str]) -> re.Pattern[str]:
@@ -93,7 +93,7 @@ def compiled(patterns: Iterable[str]) -> re.Pattern[str]:
 def _folders(patterns: Iterable[str]) -> tuple[str, ...]:
     """Return patterns for the folders above what patterns name, as far as they are literal."""
     found = []
-    for pattern in (one for several in patterns for one in _alternatives(several)):
+    for pattern in (one for several in patterns for one in alternatives(several)):
         parts = pattern.split("/")
         for count in range(1, len(parts)):
             head = "/".join(parts[:count])
@@ -290,7 +290,7 @@ class PathPolicy(Frozen):
         return tuple(
             (
                 compiled([link.path]),
-                compiled(["/" + one.lstrip("/") for one in _alternatives(link.target)]),
+                compiled(["/" + one.lstrip("/") for one in alternatives(link.target)]),
             )
             for link in self.links
         )

@@ -7,154 +7,166 @@ command does to a file triggers a rule, what it merely mentions does not.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, Literal
+import re
+from collections.abc import Iterable, Sequence
+from fnmatch import fnmatchcase
+from typing import Literal
 
-from pydantic import Field
-
-from policy.facts import WRITES, Facts, Touch
+from policy.facts import WRITES, Touch
 from policy.marks import shown
-from policy.model import ActionPlan, Enforcement, Frozen, LayerAnswer, MatchedRule, Tier, Verdict
-from policy.paths import Fit, fits
+from policy.model import (
+    ActionPlan,
+    Enforcement,
+    LayerAnswer,
+    MatchedRule,
+    Verdict,
+)
+from policy.paths import Fit
+from policy.patterns import Index
+from policy.rules_model import (
+    Bounds,
+    Check,
+    Checks,
+    CommandRule,
+    Constraints,
+    PolicyCheck,
+    PolicyFile,
+    Rule,
+    Tools,
+    Triggers,
+)
 from policy.tiers import VERDICTS
 
-
-class Triggers(Frozen):
-    """What makes a rule apply."""
-
-    file_patterns: tuple[str, ...] = ()
-    behavior_triggers: tuple[str, ...] = ()
-    keywords: tuple[str, ...] = ()
-
-
-class Check(Frozen):
-    """What a rule demands where its condition holds."""
-
-    id: str
-    condition: str = ""
-    """The condition in words, for people; `writes` and `reads` are what is compared."""
-    writes: tuple[str, ...] = ()
-    reads: tuple[str, ...] = ()
-    decision: Literal["allow", "deny", "allow_with_constraints"]
-    denied_path: str = ""
-    allowed_path: str = ""
-    required_fields: tuple[str, ...] = ()
-    next_action_template: dict[str, Any] | None = None
+__all__ = [
+    "Bounds",
+    "Check",
+    "Checks",
+    "CommandRule",
+    "Constraints",
+    "PolicyCheck",
+    "PolicyFile",
+    "Rule",
+    "RuleIndex",
+    "Tools",
+    "Triggers",
+    "check",
+]
 
 
-class Checks(Frozen):
-    """The checks of a rule; the first whose condition holds counts."""
+class RuleIndex:
+    """Rules, looked up by what they name; built once per policy."""
 
-    checks: tuple[Check, ...] = Field(min_length=1)
+    def __init__(self, rules: Sequence[Rule], commands: Sequence[CommandRule] = ()) -> None:
+        self._patterns = Index(
+            pattern
+            for rule in rules
+            for several in (
+                rule.triggers.file_patterns,
+                *(one for check in rule.enforcement.checks for one in (check.writes, check.reads)),
+            )
+            for pattern in several
+        )
+        self._by_file: dict[str, list[Rule]] = {}
+        self._programs = _Programs()
+        self._keyed = [rule for rule in rules if rule.triggers.keywords]
+        for rule in rules:
+            for pattern in rule.triggers.file_patterns:
+                self._by_file.setdefault(pattern, []).append(rule)
+            for name in rule.triggers.command_patterns:
+                self._programs.add(name, rule)
+        self._commands = _Programs()
+        for command in commands:
+            for name in command.programs:
+                self._commands.add(name, command)
 
+    def check(self, plan: ActionPlan, facts: Iterable[Touch], programs: Iterable[str],
+              *, shell: bool) -> PolicyCheck:  # fmt: skip
+        """Return what the rules say of a plan; see `check`."""
+        found = _Found(plan, shell=shell)
+        intent = plan.intent.casefold()
+        for rule in self._keyed if intent else ():
+            for word in rule.triggers.keywords:
+                if word.casefold() in intent:
+                    found.spoken(rule, "keyword", word)
+        for name, pattern, one in self._programs.find(programs):
+            assert isinstance(one, Rule)
+            found.spoken(one, "command_pattern", pattern, name)
+        for touch in facts:
+            hits = self._patterns.hits(touch.path, plan.workspace)
+            fired = {id(r): (r, p) for p in reversed(hits) for r in self._by_file.get(p, ())}
+            for rule, pattern in fired.values():
+                found.touched(rule, touch, pattern, hits)
+        return found.combined()
 
-class Rule(Frozen):
-    """A governance rule."""
-
-    id: str
-    name: str
-    triggers: Triggers
-    enforcement: Checks
-
-
-class CommandRule(Frozen):
-    """A rule on programs by name, which can only tighten what the catalog says."""
-
-    id: str
-    programs: tuple[str, ...] = Field(min_length=1)
-    """`git push` or `docker`."""
-    tier: Tier
-    because: str
-    match: tuple[str, ...] = Field(min_length=1)
-    miss: tuple[str, ...] = ()
-
-
-class Tools(Frozen):
-    """Names of tools by what they do."""
-
-    read: tuple[str, ...] = ()
-    list: tuple[str, ...] = ()
-    search: tuple[str, ...] = ()
-    write: tuple[str, ...] = ()
-    shell: tuple[str, ...] = ()
-    web: tuple[str, ...] = ()
-
-
-class PolicyFile(Frozen):
-    """The file `policy.yaml`."""
-
-    rules: tuple[Rule, ...] = ()
-    commands: tuple[CommandRule, ...] = ()
-    tools: Tools = Tools()
-
-
-class PolicyCheck(Frozen):
-    """The answer of all rules (policy-check.md, PolicyCheckResult)."""
-
-    allowed: bool
-    matched_rules: tuple[MatchedRule, ...] = ()
-    enforcement: Enforcement | None = None
-    message: str
-    answers: tuple[LayerAnswer, ...] = ()
-
-
-def _hit(touch: Touch, patterns: tuple[str, ...]) -> tuple[str, Fit] | None:
-    best: tuple[str, Fit] | None = None
-    for part in touch.path.split("/"):
-        for wanted in patterns if part else ():
-            found = fits(part, wanted.casefold())
-            if found is Fit.SURE:
-                return wanted, found
-            if found is Fit.MAYBE and touch.path.startswith("/"):
-                best = best or (wanted, found)
-    return best
+    def commanded(self, programs: Iterable[str]) -> list[LayerAnswer]:
+        """Return what rules on programs say."""
+        said = []
+        for name, _, rule in self._commands.find(programs):
+            assert isinstance(rule, CommandRule)
+            verdict, reason = VERDICTS[rule.tier], f"`{name}`: {rule.because}"
+            said.append(LayerAnswer(layer="rules", verdict=verdict, reason=reason, rule=rule.id))
+        return said
 
 
-def check(
-    plan: ActionPlan, touches: Iterable[Touch], rules: tuple[Rule, ...], *, shell: bool
-) -> PolicyCheck:
-    """Return what the rules say of a plan, the strictest first.
+class _Programs:
+    """Rules by the names of programs."""
 
-    `shell` says that the plan is a command line, so that a match is one of behaviour.
-    """
-    matched: dict[MatchedRule, None] = {}
-    said: list[tuple[LayerAnswer, Enforcement | None, str]] = []
-    intent = plan.intent.casefold()
-    touched = tuple(touches)
-    for rule in rules:
-        for word in rule.triggers.keywords:
-            if word.casefold() in intent:
-                matched[_matched(rule, "keyword", word)] = None
-        for touch in touched:
-            found = _hit(touch, rule.triggers.file_patterns)
-            if found is None:
+    def __init__(self) -> None:
+        self._plain: dict[str, list[Rule | CommandRule]] = {}
+        self._wild: list[tuple[str, Rule | CommandRule]] = []
+
+    def add(self, name: str, rule: Rule | CommandRule) -> None:
+        if re.search(r"[*?\[]", name):
+            self._wild.append((name, rule))
+        else:
+            self._plain.setdefault(name, []).append(rule)
+
+    def find(self, programs: Iterable[str]) -> Iterable[tuple[str, str, Rule | CommandRule]]:
+        for name in programs:
+            for rule in self._plain.get(name, ()):
+                yield name, name, rule
+            for pattern, rule in self._wild:
+                if fnmatchcase(name, pattern):
+                    yield name, pattern, rule
+
+
+class _Found:
+    """What rules say of one plan."""
+
+    def __init__(self, plan: ActionPlan, *, shell: bool) -> None:
+        self._plan = plan
+        self._shell = shell
+        self._matched: dict[MatchedRule, None] = {}
+        self._said: list[tuple[LayerAnswer, Enforcement | None, str]] = []
+        self._constraints: list[Constraints] = []
+
+    def spoken(self, rule: Rule, kind: Literal["keyword", "command_pattern"], match: str,
+               name: str = "") -> None:  # fmt: skip
+        """Take a rule that words of the plan or a program triggered."""
+        self._matched[_matched(rule, kind, match)] = None
+        for one in rule.enforcement.checks:
+            if not one.writes and not one.reads:
+                self._enforce(rule, one, f"`{name or match}`", Fit.SURE)
+                return
+
+    def touched(self, rule: Rule, touch: Touch, pattern: str, hits: dict[str, Fit]) -> None:
+        """Take a rule that a touched file triggered."""
+        for one in rule.enforcement.checks:
+            wanted = one.writes if touch.how in WRITES else one.reads
+            fits = [hits[name] for name in wanted if name in hits]
+            if not fits:
                 continue
-            answer = _enforced(rule, touch, found, shell=shell)
-            if answer is None:
-                continue
-            said.append(answer)
-            if shell and rule.triggers.behavior_triggers and touch.how in WRITES:
-                matched[_matched(rule, "command_pattern", rule.triggers.behavior_triggers[0])] = (
-                    None
-                )
+            self._enforce(rule, one, f"`{shown(touch.path)}`", _surest(fits), touch)
+            triggers = rule.triggers.behavior_triggers
+            if self._shell and triggers and touch.how in WRITES:
+                self._matched[_matched(rule, "command_pattern", triggers[0])] = None
             else:
-                matched[_matched(rule, "file_pattern", found[0])] = None
-    return _combined(tuple(matched), said)
+                self._matched[_matched(rule, "file_pattern", pattern)] = None
+            return
 
-
-def _matched(
-    rule: Rule, kind: Literal["file_pattern", "command_pattern", "keyword"], match: str
-) -> MatchedRule:
-    return MatchedRule(rule_id=rule.id, rule_name=rule.name, trigger_type=kind, trigger_match=match)
-
-
-def _enforced(
-    rule: Rule, touch: Touch, found: tuple[str, Fit], *, shell: bool
-) -> tuple[LayerAnswer, Enforcement | None, str] | None:
-    for one in rule.enforcement.checks:
-        wanted = one.writes if touch.how in WRITES else one.reads
-        if _hit(touch, wanted) is None:
-            continue
+    def _enforce(
+        self, rule: Rule, one: Check, what: str, fit: Fit, touch: Touch | None = None
+    ) -> None:
         enforcement = Enforcement(
             decision=one.decision,
             check_id=one.id,
@@ -163,62 +175,75 @@ def _enforced(
             required_fields=one.required_fields,
             next_action_template=one.next_action_template,
         )
-        return _answer(rule, one, touch, found[1], enforcement, shell=shell)
-    return None
+        if one.decision == "allow":
+            verdict, message = Verdict.ALLOW, "Policy passed"
+        elif one.decision == "allow_with_constraints":
+            verdict, message = self._constrained(rule, one)
+        elif touch is not None and touch.how.value.startswith("changes"):
+            verdict, message = Verdict.ASK, f"{rule.name}: it changes the mode or owner of {what}"
+        elif fit is Fit.MAYBE:
+            verdict, message = Verdict.ASK, f"{rule.name}: {what} can be a governance file"
+        elif self._shell and touch is not None and touch.redirect:
+            verdict = Verdict.DENY
+            message = f"Blocked: Bash redirect to governance file {what} ({rule.name})"
+        else:
+            verdict, message = Verdict.DENY, f"Blocked by {rule.name}: {one.denied_path or what}"
+        if verdict is Verdict.DENY and one.allowed_path:
+            message += f"; instead: {one.allowed_path}"
+        answer = LayerAnswer(layer="rules", verdict=verdict, reason=message, rule=rule.id)
+        self._said.append((answer, enforcement, message))
 
+    def _constrained(self, rule: Rule, one: Check) -> tuple[Verdict, str]:
+        """Return the answer of a check that constrains: narrower rights, and what must be named."""
+        self._constraints.append(one.constraints)
+        missing = [name for name in one.required_fields if not _names(self._plan, name)]
+        if missing:
+            return Verdict.ASK, f"{rule.name}: it does not name {', '.join(missing)}"
+        return Verdict.REPORT, f"{rule.name}: allowed with constraints ({one.id})"
 
-def _answer(
-    rule: Rule, one: Check, touch: Touch, fit: Fit, enforcement: Enforcement, *, shell: bool
-) -> tuple[LayerAnswer, Enforcement | None, str]:
-    path = shown(touch.path)
-    if one.decision == "allow":
-        verdict, message = Verdict.ALLOW, "Policy passed"
-    elif one.decision == "allow_with_constraints":
-        verdict = Verdict.REPORT
-        message = f"{rule.name}: allowed if it names {', '.join(one.required_fields)}"
-    elif touch.how.value.startswith("changes"):
-        verdict, message = Verdict.ASK, f"{rule.name}: it changes the mode or owner of `{path}`"
-    elif fit is Fit.MAYBE:
-        verdict, message = Verdict.ASK, f"{rule.name}: `{path}` can be a governance file"
-    elif shell and touch.redirect:
-        verdict = Verdict.DENY
-        message = f"Blocked: Bash redirect to governance file `{path}` ({rule.name})"
-    else:
-        verdict, message = Verdict.DENY, f"Blocked by {rule.name}: {one.denied_path}"
-    if verdict is Verdict.DENY and one.allowed_path:
-        message += f"; instead: {one.allowed_path}"
-    answer = LayerAnswer(layer="rules", verdict=verdict, reason=message, rule=rule.id)
-    return answer, enforcement, message
-
-
-def _combined(
-    matched: tuple[MatchedRule, ...], said: list[tuple[LayerAnswer, Enforcement | None, str]]
-) -> PolicyCheck:
-    if not said:
-        message = "Policy passed" if matched else "No policy constraints"
-        return PolicyCheck(allowed=True, matched_rules=matched, message=message)
-    order = list(Verdict)
-    said.sort(key=lambda one: (-order.index(one[0].verdict), one[2]))
-    worst_answer, enforcement, message = said[0]
-    return PolicyCheck(
-        allowed=worst_answer.verdict is not Verdict.DENY,
-        matched_rules=matched,
-        enforcement=enforcement,
-        message=message,
-        answers=tuple(dict.fromkeys(one[0] for one in said)),
-    )
-
-
-def commanded(facts: Facts, rules: tuple[CommandRule, ...]) -> list[LayerAnswer]:
-    """Return what rules on programs say."""
-    return [
-        LayerAnswer(
-            layer="rules",
-            verdict=VERDICTS[one.tier],
-            reason=f"`{name}`: {one.because}",
-            rule=one.id,
+    def combined(self) -> PolicyCheck:
+        """Return all of it, the strictest first."""
+        matched, said = tuple(self._matched), self._said
+        if not said:
+            message = "Policy passed" if matched else "No policy constraints"
+            return PolicyCheck(allowed=True, matched_rules=matched, message=message)
+        order = list(Verdict)
+        said.sort(key=lambda one: (-order.index(one[0].verdict), one[2]))
+        worst, enforcement, message = said[0]
+        return PolicyCheck(
+            allowed=worst.verdict is not Verdict.DENY,
+            matched_rules=matched,
+            enforcement=enforcement,
+            message=message,
+            answers=tuple(dict.fromkeys(one[0] for one in said)),
+            constraints=tuple(self._constraints),
         )
-        for one in rules
-        for name in one.programs
-        if name in facts.programs
-    ]
+
+
+def check(
+    plan: ActionPlan, touches: Iterable[Touch], rules: Sequence[Rule], *, shell: bool
+) -> PolicyCheck:
+    """Return what rules say of a plan, the strictest first.
+
+    `shell` says that the plan is a command line, so that a match is one of behaviour.
+    """
+    return RuleIndex(rules).check(plan, touches, (), shell=shell)
+
+
+def _surest(fits: Iterable[Fit]) -> Fit:
+    return Fit.SURE if Fit.SURE in tuple(fits) else Fit.MAYBE
+
+
+def _matched(
+    rule: Rule, kind: Literal["file_pattern", "command_pattern", "keyword"], match: str
+) -> MatchedRule:
+    return MatchedRule(rule_id=rule.id, rule_name=rule.name, trigger_type=kind, trigger_match=match)
+
+
+def _names(plan: ActionPlan, name: str) -> bool:
+    """Whether a plan names a required field, as `name:`, `name=` or `name ...`."""
+    params = plan.params
+    texts = (plan.intent, params.command, params.content, params.new_string,
+             *(one.new_string for one in params.edits))  # fmt: skip
+    wanted = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
+    return any(wanted.search(text) for text in texts if text)
