@@ -148,7 +148,7 @@ class Shell:
         if reason is not None:
             self._opaque(readable, reason)
             return HOLE
-        encoded = readable.encode("utf-8", "replace")
+        encoded = shell_guards.encode(readable)
         tree = shell_guards.parse(encoded)
         if tree.root_node.descendant_count > MOST_NODES:
             self._opaque(readable, "it has too many parts")

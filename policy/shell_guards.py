@@ -34,8 +34,43 @@ def _parser() -> Parser:
     return Parser(Language(tree_sitter_bash.language()))
 
 
+_NIBBLES = bytes((*range(0x01, 0x09), *range(0x0E, 0x16)))
+"""Sixteen control characters that `before` refuses, and that no shell gives a meaning."""
+_ENCODED = {
+    byte: bytes((_NIBBLES[byte >> 4], _NIBBLES[byte & 15])).decode("ascii")
+    for byte in (*_NIBBLES, *range(0x80, 0x100))
+}
+_SPECIAL = re.compile(f"[{_NIBBLES.decode('ascii')}]|[^\x00-\x7f]")
+_PAIR = re.compile(b"[%s]{2}" % _NIBBLES)
+
+
+def encode(text: str) -> bytes:
+    """Return text as the grammar may see it: ASCII only. `decode` takes it back.
+
+    The grammar's scanner looks characters up in a table of the C library that ends at 255; what it
+    finds beyond is not defined, and may end the process. Each byte above ASCII becomes two control
+    characters, which are word characters to the grammar as the byte is to the shell.
+    """
+    if not _SPECIAL.search(text):
+        return text.encode("ascii")
+    return text.encode("utf-8", "replace").decode("latin-1").translate(_ENCODED).encode("ascii")
+
+
+def decode(raw: bytes) -> str:
+    """Return the text of a piece of what `encode` gave."""
+    if _PAIR.search(raw):
+        raw = _PAIR.sub(_byte, raw)
+    return raw.decode("utf-8", "replace")
+
+
+def _byte(pair: re.Match[bytes]) -> bytes:
+    high, low = pair[0]
+    return bytes((_NIBBLES.index(high) << 4 | _NIBBLES.index(low),))
+
+
 def parse(source: bytes) -> Tree:
-    """Return the tree of shell text."""
+    """Return the tree of shell text, which is ASCII (see `encode`)."""
+    assert source.isascii()
     return _parser().parse(source)
 
 

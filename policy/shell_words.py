@@ -30,7 +30,7 @@ from policy.marks import (
     split,
     unbrace,
 )
-from policy.shell_guards import parse
+from policy.shell_guards import decode, encode, parse
 from policy.shell_state import Value, as_list, as_text
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ _EXPANDING = frozenset(
 
 def source(node: Node) -> str:
     """Return the text of a node."""
-    return clean((node.text or b"").decode("utf-8", "replace"))
+    return clean(decode(node.text or b""))
 
 
 def unquote(text: str) -> str:
@@ -196,11 +196,11 @@ class Words:
         for child in node.children:
             if child.start_byte > at:
                 gap = whole[at - offset : child.start_byte - offset]
-                out.append(unquote(clean(gap.decode("utf-8", "replace"))))
+                out.append(unquote(clean(decode(gap))))
             out.append(self.expand(child, splitting=splitting))
             at = child.end_byte
         if at < end:
-            out.append(unquote(clean(whole[at - offset : end - offset].decode("utf-8", "replace"))))
+            out.append(unquote(clean(decode(whole[at - offset : end - offset]))))
         return "".join(out)
 
     def _string(self, node: Node) -> str:
@@ -213,11 +213,11 @@ class Words:
         for child in node.children:
             if child.type not in _EXPANDING or child.type == "process_substitution":
                 continue
-            gap = whole[at : child.start_byte - offset].decode("utf-8", "replace")
+            gap = decode(whole[at : child.start_byte - offset])
             out.append(clean(_DOUBLE.sub(_keep, gap)))
             out.append(self.expand(child, quoted=True))
             at = child.end_byte - offset
-        out.append(clean(_DOUBLE.sub(_keep, whole[at:end].decode("utf-8", "replace"))))
+        out.append(clean(_DOUBLE.sub(_keep, decode(whole[at:end]))))
         return "".join(out)
 
     def document(self, node: Node) -> str:
@@ -232,7 +232,7 @@ class Words:
         if "$" not in text and "`" not in text:
             return text
         quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-        root = parse(f': "{quoted}"'.encode("utf-8", "replace")).root_node
+        root = parse(encode(f': "{quoted}"')).root_node
         words = [one for one in _words(root) if one.type in ("string", "concatenation")]
         return "".join(self.expand(one) for one in words).replace(QUOTED, "").replace(BREAK, " ")
 
@@ -242,7 +242,7 @@ class Words:
             return text
         if quoted:
             return self.evaluated(text)
-        root = parse(f": {text}".encode("utf-8", "replace")).root_node
+        root = parse(encode(f": {text}")).root_node
         return " ".join(
             part.replace(QUOTED, "")
             for one in _words(root)[1:]
