@@ -7,6 +7,7 @@ The only module of `policy` that reads files. Messages name the file, the line a
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -71,14 +72,36 @@ def parse(text: str, name: str) -> Any:
         loader.dispose()
 
 
-def build(model: type[ModelT], data: Any, name: str) -> ModelT:
-    """Return `data` as a model. Raises PolicyError naming the first wrong key."""
+def build(model: type[ModelT], data: Any, name: str, text: str = "") -> ModelT:
+    """Return `data` as a model. Raises PolicyError naming the first wrong key, and its line where
+    `text` is what the data was read from."""
     try:
         return model.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise PolicyError(f"{name}: `{where}`: {first['msg'].lower()}") from None
+        line = line_of(text, first["loc"]) if text else 0
+        place = f"{name}:{line}" if line else name
+        raise PolicyError(f"{place}: `{where}`: {first['msg'].lower()}") from None
+
+
+def line_of(text: str, path: Iterable[str | int]) -> int:
+    """Return the line of a YAML text in which what `path` leads to begins, or the last part of the
+    path that exists; 0 if there is nothing."""
+    node = yaml.compose(text, Loader=yaml.CSafeLoader)
+    line = 0
+    for part in path:
+        if isinstance(node, yaml.MappingNode):
+            found = next(((k, v) for k, v in node.value if k.value == str(part)), None)
+            if found is None:
+                continue
+            line, node = found[0].start_mark.line + 1, found[1]
+        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
+            if part >= len(node.value):
+                break
+            node = node.value[part]
+            line = node.start_mark.line + 1
+    return line
 
 
 def default(model: type[ModelT], file: str) -> ModelT:
@@ -93,7 +116,7 @@ def read(model: type[ModelT], path: Path) -> ModelT:
         text = path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise PolicyError(f"{path}: cannot be read: {error}") from None
-    return build(model, parse(text, str(path)), str(path))
+    return build(model, parse(text, str(path)), str(path), text)
 
 
 def find(model: type[ModelT], folder: Path, *names: str) -> ModelT | None:

@@ -279,7 +279,7 @@ def test_an_empty_folder_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_wrong_file_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "modes.yaml").write_text("mood: standard\n")
-    with pytest.raises(PolicyError, match=f"{tmp_path}/modes.yaml: `mood`: "):
+    with pytest.raises(PolicyError, match=f"{tmp_path}/modes.yaml:1: `mood`: "):
         POLICY.standing.with_folder(tmp_path)
 
 
