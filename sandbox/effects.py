@@ -32,6 +32,11 @@ class Effects:
         """Whether the transaction may land now."""
         return self.judgement.outcome is Outcome.LAND
 
+    def kept(self, problem: str) -> Effects:
+        """Return the same effects, held because they could not be landed now."""
+        message = f"held: {problem}; a person can land it when that is mended"
+        return replace(self, judgement=Judgement(Outcome.HOLD, self.judgement.reasons, message))
+
     def conflicted(self, paths: Sequence[str]) -> Effects:
         """Return the same effects, held because the real files changed during the landing."""
         reasons = tuple(

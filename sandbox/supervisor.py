@@ -28,7 +28,7 @@ from policy.model import (
 )
 from policy.protected import PathPolicy
 from sandbox import launch
-from sandbox.cells import Cell, Exit
+from sandbox.cells import Cell, CellLost, Exit
 from sandbox.config import Dirs, Settings, load_settings
 from sandbox.effects import Effects, weigh
 from sandbox.errors import BadInput, SandboxError
@@ -233,10 +233,16 @@ class Supervisor:
             case Outcome.LAND:
                 if transaction.empty:
                     return effects, False
-                conflicts = await transaction.land()
-                if not conflicts:
-                    return effects, effects.total > 0
-                effects = effects.conflicted(conflicts)
+                try:
+                    conflicts = await transaction.land()
+                except CellLost:
+                    raise
+                except SandboxError as error:  # nothing was changed (a full disk, say)
+                    effects = effects.kept(str(error))
+                else:
+                    if not conflicts:
+                        return effects, effects.total > 0
+                    effects = effects.conflicted(conflicts)
                 await transaction.hold()
             case Outcome.HOLD:
                 await transaction.hold()

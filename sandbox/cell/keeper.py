@@ -19,7 +19,7 @@ import time
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from . import diffs, landing, masks, mounts, protocol, vault, walk
+from . import diffs, gitindex, landing, masks, mounts, protocol, vault, walk
 from .placer import Placer
 
 DOOR = "/door/door"
@@ -186,7 +186,7 @@ class Keeper:
         """Keep a closed transaction for a person to look at."""
         transaction = self._open.pop(request["tx"])
         for index, layer in enumerate(transaction.layers):
-            if not transaction.walks[index].empty:
+            if transaction.walks[index].changes:
                 os.makedirs(f"{HELD}/{transaction.name}", exist_ok=True)
                 os.rename(layer, f"{HELD}/{transaction.name}/{index}")
                 with open(f"{HELD}/{transaction.name}/{index}.since", "w") as file:
@@ -198,6 +198,8 @@ class Keeper:
     def land_held(self, request: dict[str, Any]) -> dict[str, Any]:
         """Apply a held transaction. With `force`, files changed meanwhile are overwritten."""
         walks = self._held(request["tx"])
+        if all(walked is None or walked.empty for walked in walks):
+            raise Refused("nothing in it can land: device nodes, sockets and FIFOs never do")
         conflicts = self._land_all(walks, request["tx"], force=request["force"])
         if not conflicts:
             shutil.rmtree(f"{HELD}/{request['tx']}", ignore_errors=True)
@@ -308,7 +310,9 @@ class Keeper:
             self._placer.remove(space.index)
 
     def _walk(self, space: Space, upper: str, since: int) -> walk.Walk:
-        return walk.walk(upper, space.root, masks=space.hidden, since=since, owners=space.back)
+        walked = walk.walk(upper, space.root, masks=space.hidden, since=since, owners=space.back)
+        gitindex.note_dropped(walked.changes, space.root, upper, space.hidden)
+        return walked
 
     def _diff(self, space: Space, walked: walk.Walk) -> str:
         return "" if walked.empty else diffs.diff(walked, space.root)

@@ -36,7 +36,7 @@ from sandbox.text import SafeStream, safe_line
 @click.option("--intent", default="", metavar="TEXT", help="Why the command is run, for the log.")
 @click.option("--background", is_flag=True, help="Start it, print its id and return.")
 @click.option("-i", "--stdin", is_flag=True, help="Pass a terminal's input on; pipes always are.")
-@click.option("--raw", is_flag=True, help="Pass output on byte for byte, even to a terminal.")
+@click.option("--raw", is_flag=True, help="Pass output on byte for byte (default: safe to print).")
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what landed.")
 @click.option("--yes", is_flag=True, help="Say yes to gate 1's question; needs a terminal.")
@@ -56,8 +56,10 @@ def run(
 
     One argument is shell text, given to bash; several are a program and its arguments.
 
-    The status is the command's own; 124: time limit, 125: Lockgate failed, 126: not permitted,
-    127: not found, 128+n: ended by signal n.
+    The status is the command's own; 124: time limit (120 s unless --timeout says less), 125:
+    Lockgate failed, 126: not permitted (denied, nobody to ask, or its changes were held or
+    discarded), 127: not found, 128+n: ended by signal n. What a command had changed when its time
+    was over lands; Ctrl-C throws it away.
 
     \b
     Examples:
@@ -68,6 +70,8 @@ def run(
     """
     import shlex
 
+    if command[0].startswith("-") and len(command) > 1:
+        raise click.NoSuchOption(command[0])
     if flags["yes"] and not terminal.person_present():
         terminal.say("`--yes` is a person's word and counts only at a terminal")
         return terminal.NOT_PERMITTED
@@ -125,11 +129,17 @@ class _Output:
         self._silent = silent
         self._raw = raw
         self._safe = {"stdout": SafeStream(), "stderr": SafeStream()}
+        self._altered = False
 
     def write(self, stream: str, data: bytes) -> None:
         """Show a piece of output."""
-        if not self._silent:
-            self._put(stream, data if self._raw else self._safe[stream].feed(data).encode())
+        if self._silent:
+            return
+        if self._raw:
+            self._put(stream, data)
+            return
+        self._altered = self._altered or (stream == "stdout" and b"\0" in data)
+        self._put(stream, self._safe[stream].feed(data).encode())
 
     def close(self) -> None:
         """Show what was held back, and end colours that were left on."""
@@ -137,6 +147,10 @@ class _Output:
             return
         for stream, safe in self._safe.items():
             self._put(stream, safe.close().encode())
+        if self._altered and not sys.stdout.isatty():
+            terminal.say(
+                "the output is binary and was made safe to print; `--raw` passes it as it is"
+            )
 
     @staticmethod
     def _put(stream: str, data: bytes) -> None:
@@ -172,10 +186,13 @@ def _conclude(result: Mapping[str, Any], *, quiet: bool) -> int:
             terminal.say(f"not approved: {message}")
         case "timed-out":
             terminal.say(f"the command was ended: {message or 'the time limit is over'}")
+            _say_rest(result)
         case "flooded":
             terminal.say(f"the command was ended: {message or 'it wrote too much'}")
+            _say_rest(result)
         case "cancelled":
             terminal.say(f"the command was ended: {message or 'it was cancelled'}")
+            _say_rest(result)
         case "running":
             click.echo(call)
             if not quiet:
@@ -189,6 +206,14 @@ def _conclude(result: Mapping[str, Any], *, quiet: bool) -> int:
         case _ if message and not quiet:
             terminal.say(message)
     return _status(result)
+
+
+def _say_rest(result: Mapping[str, Any]) -> None:
+    """Say what became of what an ended command had changed until then."""
+    if result.get("landed") and result.get("changes"):
+        _say_landed({**result, "message": ""})
+    elif result.get("judgement") == "land":
+        terminal.say("it had changed nothing")
 
 
 def _say_kept_back(result: Mapping[str, Any], message: str) -> None:
@@ -222,6 +247,8 @@ def _status(result: Mapping[str, Any]) -> int:
             return 0
         case "cancelled" if status is None:
             return terminal.INTERRUPTED
+    if status == 0 and result.get("judgement") in ("hold", "discard"):
+        return terminal.NOT_PERMITTED  # what it did is not there: 0 would say that it is
     return int(status) if status is not None else terminal.FAILED
 
 

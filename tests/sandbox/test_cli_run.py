@@ -28,7 +28,7 @@ STATUSES = {
     "a defect": (["crash"], 125, "lockgate: the supervisor failed: ValueError: not ours\n"),
     "held": (
         ["hold"],
-        0,
+        126,
         "lockgate: held: `a.py` was deleted; `lockgate show c1`, then `lockgate land c1` or "
         "`lockgate discard c1`\n",
     ),

@@ -268,7 +268,15 @@ def test_a_conflict_while_landing_is_held(bench: Bench) -> None:
     assert bench.log[-4:] == ["close", "land", "hold", "ended"]
 
 
-@pytest.mark.parametrize("op", ["open", "close", "land"])
+def test_what_cannot_be_landed_now_is_held(bench: Bench) -> None:
+    bench.cell.fails = "land"
+    done = bench.sh("echo x > new.txt")
+    assert (done.judgement, done.landed) == ("hold", False)
+    assert done.message.startswith("held: the keeper could not land: a test; a person can land it")
+    assert bench.log[-4:] == ["close", "land", "hold", "ended"]
+
+
+@pytest.mark.parametrize("op", ["open", "close"])
 def test_a_keeper_that_fails_is_a_failed_call_and_the_layer_goes(bench: Bench, op: str) -> None:
     bench.cell.fails = op
     with pytest.raises(SandboxError, match=f"the keeper could not {op}: a test"):
