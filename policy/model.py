@@ -87,8 +87,8 @@ class Frozen(BaseModel):
 class Limits(Frozen):
     """Bounds of one call."""
 
-    seconds: Annotated[float, Field(gt=0, le=86_400)] = 120.0
-    """Wall-clock time of the command."""
+    seconds: Annotated[float, Field(gt=0, le=86_400)] = 3600.0
+    """Most wall-clock time of a command, whatever it asks for."""
     answer_bytes: Annotated[int, Field(ge=0)] = 1_000_000
     """Output per stream that comes back in the answer; the whole goes to a file."""
     output_bytes: Annotated[int, Field(ge=0)] = 256_000_000
@@ -323,6 +323,8 @@ class Change:
     after_text: str | None = None
     modified: bool = False
     """For RENAMED: content, mode or owner changed as well."""
+    drops_hidden: tuple[str, ...] = ()
+    """For git's index: files hidden from the cell that it lists before the change and not after."""
 
 
 class Outcome(str, Enum):

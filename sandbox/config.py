@@ -65,6 +65,8 @@ class Settings(Frozen):
     """How long a cell lives: `resident` or `disposable`."""
     image: str | None = None
     """Name of the cell image; none: the one that `lockgate image build` makes."""
+    call_seconds: Annotated[float, Field(gt=0)] = 120.0
+    """Time limit of a call that names none."""
     limits: Limits = Limits()
     """Bounds of every call; a call, a role or a rule may only narrow them."""
     cell: CellSettings = CellSettings()

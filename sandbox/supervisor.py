@@ -180,7 +180,7 @@ class Supervisor:
             return await self._refuse(call, Ending.DENIED, _not_run(call))
         if call.decision.verdict is Verdict.ASK:
             await decided
-            answer = await approver(call.id, plan, call.decision)
+            answer = await self._answer(approver, call)
             await self._record.answered(call.id, answer.approved, answer.by, answer.reason)
             if not answer.approved:
                 return await self._refuse(
@@ -253,7 +253,8 @@ class Supervisor:
     async def _execute(self, call: _Call, cell: Cell) -> Exit:
         limits = call.decision.rights.limits
         timeout = call.plan.params.timeout
-        seconds = min(limits.seconds, timeout / 1000) if timeout else limits.seconds
+        wanted = timeout / 1000 if timeout else self._settings.call_seconds
+        seconds = min(limits.seconds, wanted)
         if call.plan.params.run_in_background:
             seconds = 30 * 86_400
         request = launch.request(call.plan, call=call.id, exclusive=call.writes, env=call.env)
@@ -267,6 +268,15 @@ class Supervisor:
         if done.error:
             call.output.take(2, f"lockgate: {done.error}\n".encode())
         return done
+
+    async def _answer(self, approver: Approver, call: _Call) -> Answer:
+        """Ask a person; a question that waits too long is a no."""
+        seconds = self._settings.approval_seconds
+        try:
+            async with asyncio.timeout(seconds):
+                return await approver(call.id, call.plan, call.decision)
+        except TimeoutError:
+            return Answer(approved=False, reason=f"nobody answered within {seconds:.0f} s")
 
     # -- parts of the flow
 

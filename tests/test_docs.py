@@ -9,7 +9,9 @@ from pathlib import Path
 import click
 import pytest
 
+from policy import load
 from sandbox import cli
+from sandbox.config import Settings
 from sandbox.replay import Line, parse
 
 ROOT = Path(__file__).parent.parent
@@ -114,3 +116,9 @@ def test_the_example_session_has_the_scenarios_of_the_policy_check() -> None:
     assert lines["waiver"].params.file_path == ".devkit-waiver.yml"
     assert (lines["waiver-pr"].params.command or "").startswith("gh pr create")
     assert (lines["waiver-echo"].params.command or "").endswith(">> .devkit-waiver.yml")
+
+
+def test_the_configuration_page_shows_the_defaults() -> None:
+    page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
+    example = page.split("```yaml\n", 1)[1].split("```", 1)[0]
+    assert load.build(Settings, load.parse(example, "configuration.md"), "page") == Settings()

@@ -56,7 +56,7 @@ def run(
 
     One argument is shell text, given to bash; several are a program and its arguments.
 
-    The status is the command's own; 124: time limit (120 s unless --timeout says less), 125:
+    The status is the command's own; 124: time limit (120 s unless --timeout says so), 125:
     Lockgate failed, 126: not permitted (denied, nobody to ask, or its changes were held or
     discarded), 127: not found, 128+n: ended by signal n. What a command had changed when its time
     was over lands; Ctrl-C throws it away.
