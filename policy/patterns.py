@@ -16,8 +16,8 @@ from functools import lru_cache
 from itertools import islice
 
 from policy.marks import globbed, known_part, unknown
+from policy.names import alternatives
 from policy.paths import Fit, below, canonical, fits
-from policy.protected import alternatives
 
 MOST_WILDCARDS = 8
 """Wildcards in one component; more could take for ever to compare."""

@@ -11,95 +11,27 @@ stream suffixes do not count. A governance pattern counts at any depth.
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterable
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 from pydantic import ConfigDict, model_validator
 
 from policy import load
 from policy.model import Frozen
+from policy.names import alternatives, compiled, expression, expressions, folders, normal
 
-_IGNORABLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
-)
-_ANYWHERE = "(?:.*/)?"
-_STREAM = re.compile(r":[^:]*:\$[a-z0-9_]+$|:\$[a-z0-9_]+$")
-
-
-@lru_cache(maxsize=65_536)
-def _component(name: str) -> str:
-    if not name.isascii():
-        name = unicodedata.normalize("NFC", _IGNORABLE.sub("", name))
-        name = unicodedata.normalize("NFC", name.casefold())
-    folded = _STREAM.sub("", name.lower()).rstrip(". ")
-    return folded or name
-
-
-def normal(path: str) -> str:
-    """Return a relative path in the form in which paths are compared."""
-    return "/".join(_component(part) for part in path.split("/") if part)
-
-
-def alternatives(pattern: str) -> Iterable[str]:
-    """Expand `{a,b}` (not nested)."""
-    found = re.search(r"\{([^{}]*)\}", pattern)
-    if found is None:
-        yield pattern
-        return
-    for choice in found[1].split(","):
-        yield from alternatives(pattern[: found.start()] + choice + pattern[found.end() :])
-
-
-def _glob(component: str) -> str:
-    text = unicodedata.normalize("NFC", component).casefold()
-    return re.escape(text).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
-
-
-def expression(pattern: str) -> str:
-    """Return the regular expression for one pattern without `{}`; it matches normalised paths."""
-    anchored = pattern.startswith("/")
-    parts = [part for part in pattern.split("/") if part]
-    tail = "(?:/.*)?" if len(parts) > 1 and parts[-1] == "**" else ""
-    if tail:
-        parts.pop()
-    text = "" if anchored else _ANYWHERE
-    for position, part in enumerate(parts):
-        last = position == len(parts) - 1
-        if part == "**":
-            text += ".*" if last else "(?:.*/)?"
-        else:
-            text += _glob(part) + ("" if last else "/")
-    return text + tail
-
-
-def expressions(patterns: Iterable[str]) -> tuple[str, ...]:
-    """Return the regular expressions for patterns, one per alternative."""
-    return tuple(expression(one) for pattern in patterns for one in alternatives(pattern))
-
-
-def compiled(patterns: Iterable[str]) -> re.Pattern[str]:
-    """Return one regular expression, for `fullmatch` on normalised paths; none matches nothing."""
-    found = expressions(patterns)
-    anchored = [e for e in found if not e.startswith(_ANYWHERE)]
-    # said once, or every alternative would look through the whole path again
-    anywhere = [e.removeprefix(_ANYWHERE) for e in found if e.startswith(_ANYWHERE)]
-    if anywhere:
-        anchored.append(_ANYWHERE + "(?:" + "|".join(f"(?:{e})" for e in anywhere) + ")")
-    return re.compile("|".join(anchored) or r"(?!)", re.DOTALL)
-
-
-def _folders(patterns: Iterable[str]) -> tuple[str, ...]:
-    """Return patterns for the folders above what patterns name, as far as they are literal."""
-    found = []
-    for pattern in (one for several in patterns for one in alternatives(several)):
-        parts = pattern.split("/")
-        for count in range(1, len(parts)):
-            head = "/".join(parts[:count])
-            if head and "*" not in head and "?" not in head:
-                found.append(head)
-    return tuple(dict.fromkeys(found))
+__all__ = [
+    "AllowedLink",
+    "GovernanceRule",
+    "ObeyedRule",
+    "PathLimits",
+    "PathPolicy",
+    "SecretPaths",
+    "compiled",
+    "expression",
+    "expressions",
+    "normal",
+]
 
 
 class _Rule(Frozen):
@@ -117,7 +49,7 @@ class _Rule(Frozen):
 
     @cached_property
     def _above(self) -> re.Pattern[str]:
-        return compiled(_folders(self.paths))
+        return compiled(folders(self.paths))
 
     def covers(self, path: str) -> bool:
         """Whether the rule names a path (already `normal`)."""
@@ -147,6 +79,7 @@ class GovernanceRule(_Rule):
     """Files that no call changes; names the way that is allowed (policy-check.md)."""
 
     name: str
+    because: str = ""
     check_id: str | None = None
     denied_path: str = ""
     allowed_path: str
@@ -178,10 +111,12 @@ class SecretPaths(Frozen):
 
     model_config = ConfigDict(frozen=True, extra="forbid", ignored_types=(cached_property,))
 
-    hide: tuple[str, ...]
+    hide: tuple[str, ...] = ()
     show: tuple[str, ...] = ()
     match: tuple[str, ...] = ()
     miss: tuple[str, ...] = ()
+    later: tuple[SecretPaths, ...] = ()
+    """What other files say, in order; the last one that names a path counts."""
 
     @cached_property
     def _hide(self) -> re.Pattern[str]:
@@ -193,7 +128,29 @@ class SecretPaths(Frozen):
 
     def covers(self, path: str) -> bool:
         """Whether a path (already `normal`) is hidden."""
-        return self._hide.fullmatch(path) is not None and self._show.fullmatch(path) is None
+        hidden = False
+        for one in (self, *self.later):
+            if one._show.fullmatch(path) is not None:
+                hidden = False
+            elif one._hide.fullmatch(path) is not None:
+                hidden = True
+        return hidden
+
+    def followed(self, later: SecretPaths) -> SecretPaths:
+        """Return these paths, and what another file says after them."""
+        own = {name: getattr(self, name) for name in type(self).model_fields}
+        return SecretPaths(**{**own, "later": (*self.later, later)})
+
+    def expressions(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Return regular expressions (hide, show); shown is what `show` fits, whatever hides it."""
+        files = (self, *self.later)
+        hide = tuple(e for one in files for e in expressions(one.hide))
+        show = []
+        for at, one in enumerate(files):
+            after = "|".join(e for other in files[at + 1 :] for e in expressions(other.hide))
+            unless = f"(?!(?:{after})\\Z)" if after else ""
+            show += [unless + e for e in expressions(one.show)]
+        return hide, tuple(show)
 
     @model_validator(mode="after")
     def _examples(self) -> SecretPaths:
@@ -271,7 +228,7 @@ class PathPolicy(Frozen):
 
     def mask_expressions(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return regular expressions (hide, show) for whole NFC, case-folded relative paths."""
-        return expressions(self.secrets.hide), expressions(self.secrets.show)
+        return self.secrets.expressions()
 
     def pin_expressions(self) -> tuple[str, ...]:
         """Return regular expressions for what is made read-only in a cell where it exists."""

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How names of files are compared, and patterns of paths as regular expressions. Pure.
+
+INVARIANT (P3, normal): two names that any common file system could take for the same one are
+compared as equal: case, Unicode form, invisible characters, trailing dots and spaces and NTFS
+stream suffixes do not count.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+from functools import lru_cache
+
+_IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
+)
+_ANYWHERE = "(?:.*/)?"
+_STREAM = re.compile(r":[^:]*:\$[a-z0-9_]+$|:\$[a-z0-9_]+$")
+
+
+@lru_cache(maxsize=65_536)
+def _component(name: str) -> str:
+    if not name.isascii():
+        name = unicodedata.normalize("NFC", _IGNORABLE.sub("", name))
+        name = unicodedata.normalize("NFC", name.casefold())
+    folded = _STREAM.sub("", name.lower()).rstrip(". ")
+    return folded or name
+
+
+def normal(path: str) -> str:
+    """Return a relative path in the form in which paths are compared."""
+    return "/".join(_component(part) for part in path.split("/") if part)
+
+
+def alternatives(pattern: str) -> Iterable[str]:
+    """Expand `{a,b}` (not nested)."""
+    found = re.search(r"\{([^{}]*)\}", pattern)
+    if found is None:
+        yield pattern
+        return
+    for choice in found[1].split(","):
+        yield from alternatives(pattern[: found.start()] + choice + pattern[found.end() :])
+
+
+def _glob(component: str) -> str:
+    text = unicodedata.normalize("NFC", component).casefold()
+    return re.escape(text).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+
+
+def expression(pattern: str) -> str:
+    """Return the regular expression for one pattern without `{}`; it matches normalised paths."""
+    anchored = pattern.startswith("/")
+    parts = [part for part in pattern.split("/") if part]
+    tail = "(?:/.*)?" if len(parts) > 1 and parts[-1] == "**" else ""
+    if tail:
+        parts.pop()
+    text = "" if anchored else _ANYWHERE
+    for position, part in enumerate(parts):
+        last = position == len(parts) - 1
+        if part == "**":
+            text += ".*" if last else "(?:.*/)?"
+        else:
+            text += _glob(part) + ("" if last else "/")
+    return text + tail
+
+
+def expressions(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Return the regular expressions for patterns, one per alternative."""
+    return tuple(expression(one) for pattern in patterns for one in alternatives(pattern))
+
+
+def compiled(patterns: Iterable[str]) -> re.Pattern[str]:
+    """Return one regular expression, for `fullmatch` on normalised paths; none matches nothing."""
+    found = expressions(patterns)
+    anchored = [e for e in found if not e.startswith(_ANYWHERE)]
+    # said once, or every alternative would look through the whole path again
+    anywhere = [e.removeprefix(_ANYWHERE) for e in found if e.startswith(_ANYWHERE)]
+    if anywhere:
+        anchored.append(_ANYWHERE + "(?:" + "|".join(f"(?:{e})" for e in anywhere) + ")")
+    return re.compile("|".join(anchored) or r"(?!)", re.DOTALL)
+
+
+def folders(patterns: Iterable[str]) -> tuple[str, ...]:
+    """Return patterns for the folders above what patterns name, as far as they are literal."""
+    found = []
+    for pattern in (one for several in patterns for one in alternatives(several)):
+        parts = pattern.split("/")
+        for count in range(1, len(parts)):
+            head = "/".join(parts[:count])
+            if head and "*" not in head and "?" not in head:
+                found.append(head)
+    return tuple(dict.fromkeys(found))
