@@ -60,6 +60,7 @@ def judge(
             )
         reasons += _obeyed(change, paths)
         reasons += _git_settings(change, paths)
+        reasons += _hidden_tracked(change)
         reasons += _deletion(change, named)
         reasons += _link(change, paths, workspace)
         reasons += _plain(change)
@@ -131,6 +132,18 @@ def _git_settings(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
         said = ", ".join(f"`{_shown(key)}`" for key in keys[:SHOWN])
         yield PathReason(
             change.path, Outcome.HOLD, "git-settings", f"git on the host would obey {said}"
+        )
+
+
+def _hidden_tracked(change: Change) -> Iterator[PathReason]:
+    if change.drops_hidden:
+        lost = _several(change.drops_hidden)
+        yield PathReason(
+            change.path,
+            Outcome.HOLD,
+            "hidden-tracked",
+            f"{lost} would leave the repository, only because calls cannot see it; instead of "
+            "`-a` or `-A`, name what to commit: `git add FILE…`, `git commit FILE…`",
         )
 
 
