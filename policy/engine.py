@@ -78,7 +78,8 @@ class Policy:
         """Return the policy that comes with the package."""
         file = load.default(PolicyFile, "policy.yaml")
         places = load.default(Places, "places.yaml")
-        return Policy(commands.default(), places, file.rules, file.tools, file.commands)
+        catalog, digest = commands.default(), load.digest()
+        return Policy(catalog, places, file.rules, file.tools, file.commands, digest=digest)
 
     def tightened(self, file: PolicyFile) -> Policy:
         """Return the policy with more rules; nothing that it refuses becomes allowed."""

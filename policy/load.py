@@ -6,8 +6,10 @@ The only module of `policy` that reads files. Messages name the file, the line a
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from importlib import resources
 from pathlib import Path
 from typing import Any, TypeVar
@@ -108,6 +110,18 @@ def default(model: type[ModelT], file: str) -> ModelT:
     """Return a file of `policy/defaults` as a model."""
     text = resources.files("policy").joinpath("defaults", file).read_text("utf-8")
     return build(model, parse(text, file), file)
+
+
+@lru_cache(maxsize=1)
+def digest() -> str:
+    """Return a digest of all rules that come with the package."""
+    found = hashlib.sha256()
+    root = resources.files("policy")
+    for folder in ("catalog", "defaults"):
+        for file in sorted(root.joinpath(folder).iterdir(), key=lambda one: one.name):
+            if file.name.endswith(".yaml"):
+                found.update(f"{folder}/{file.name}\n".encode() + file.read_bytes())
+    return found.hexdigest()
 
 
 def read(model: type[ModelT], path: Path) -> ModelT:

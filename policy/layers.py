@@ -1,0 +1,289 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Put policy files on top of each other: built-in, the user's, the workspace's, an administrator's.
+
+Pure. INVARIANT (P7, files): rules of all files count and the strictest wins, limits count by their
+minimum, and of hidden files the last file that names one counts. A file that is not trusted has
+those parts left out that could loosen anything; they are named in `ignored`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import Any
+
+from pydantic import ValidationError
+
+from policy.engine import Policy
+from policy.levels import LevelsFile
+from policy.load import PolicyError
+from policy.model import Decision, LayerAnswer, Rights, Tier, Verdict
+from policy.modes import Mode
+from policy.places import Places
+from policy.protected import GovernanceRule, PathLimits, PathPolicy, SecretPaths
+from policy.roles import RolesFile
+from policy.rules import Check, Checks, PolicyFile, Rule, Tools, Triggers
+from policy.schema import Document, PolicyDocument
+from policy.standing import Standing
+
+_LOOSENING_PLACES = ("environment_templates", "agent_home")
+_MODES = list(Mode)
+TRUST = "`lockgate policy trust` trusts the file"
+
+
+class Layer(str, Enum):
+    """Where a policy file comes from, from the weakest word to the strongest."""
+
+    BUILT_IN = "built-in"
+    USER = "user"
+    WORKSPACE = "workspace"
+    ADMINISTRATOR = "administrator"
+
+
+@dataclass(frozen=True, eq=False)
+class Source:
+    """A policy file that counts."""
+
+    layer: Layer
+    document: Document
+    trusted: bool = True
+    """Whether it may loosen what files before it say."""
+
+
+@dataclass(frozen=True, eq=False)
+class Effective:
+    """All that both gates decide by."""
+
+    policy: Policy
+    paths: PathPolicy
+    sources: tuple[Source, ...] = ()
+    ignored: tuple[str, ...] = ()
+    """One line for each part of a file that is not trusted and would loosen something."""
+
+    def places(self, rule: str) -> tuple[str, ...]:
+        """Return `file:line` of a rule in each file, besides the built-in ones, that has it."""
+        return tuple(one.document.place(rule) for one in self.sources if rule in one.document.lines)
+
+
+def combine(policy: Policy, paths: PathPolicy, sources: Sequence[Source]) -> Effective:
+    """Return what a policy and files on top of it amount to. Raises PolicyError."""
+    ignored: list[str] = []
+    digest = hashlib.sha256(policy.digest.encode())
+    for source in sources:
+        content = source.document.content
+        if not source.trusted:
+            content, left_out = _tightening(content, policy)
+            ignored += [f"{source.document.place(key)}: {why}; {TRUST}" for key, why in left_out]
+        try:
+            policy = decided(policy, content, source)
+            paths = _judged(paths, content)
+        except (PolicyError, ValidationError) as error:
+            message = str(error).splitlines()[0]
+            raise PolicyError(f"{source.document.name}: {message}") from None
+        said = f"\n{source.layer.value} {source.document.digest} {source.trusted}"
+        digest.update(said.encode())
+    return Effective(
+        replace(policy, digest=digest.hexdigest()), paths, tuple(sources), tuple(ignored)
+    )
+
+
+def extended_digest(digest: str, texts: Iterable[str | None]) -> str:
+    """Return the digest of a policy on which further files have a say."""
+    found = hashlib.sha256(digest.encode())
+    for text in texts:
+        found.update(f"\n{hashlib.sha256(text.encode()).hexdigest() if text else ''}".encode())
+    return found.hexdigest()
+
+
+def refused(problem: PolicyError) -> Decision:
+    """Return the decision on every call while a policy file is wrong: no rule can be relied on."""
+    reason = f"{problem}; no call runs until it is right, see `lockgate policy validate`"
+    answer = LayerAnswer(layer="rules", verdict=Verdict.DENY, reason=reason, rule="policy-file")
+    return Decision(
+        verdict=Verdict.DENY,
+        tier=Tier.FORBIDDEN,
+        rights=Rights(),
+        layers=(answer,),
+        message=f"denied: {reason} (rule `policy-file`)",
+    )
+
+
+# -- what a file adds
+
+
+def decided(policy: Policy, content: PolicyDocument, source: Source) -> Policy:
+    """Return gate 1's part of a policy with a file on top of it."""
+    added = PolicyFile(
+        rules=(*content.rules, *(_as_rule(one) for one in content.governance)),
+        commands=content.commands,
+    )
+    told = {"levels": content.levels, "modes": content.modes, "trust": content.trust,
+            "roles": content.roles}  # fmt: skip
+    standing: Standing = policy.standing
+    if any(one is not None for one in told.values()):
+        whose = source.layer is not Layer.ADMINISTRATOR and source.trusted
+        change = standing.extended if whose else standing.tightened
+        standing = change(**told)  # type: ignore[arg-type]
+    bounds = content.limits
+    return replace(
+        policy.tightened(added),
+        tools=_joined(policy.tools, content.tools, Tools),
+        places=_joined(policy.places, content.places, Places),
+        limits=(*policy.limits, bounds) if bounds.model_fields_set else policy.limits,
+        standing=standing,
+    )
+
+
+def _judged(paths: PathPolicy, content: PolicyDocument) -> PathPolicy:
+    governed = [*content.governance, *(g for rule in content.rules for g in _as_governance(rule))]
+    hidden = [*content.secrets.hide, *(name for rule in content.rules for name in _unread(rule))]
+    secrets = paths.secrets
+    if hidden or content.secrets.show:
+        secrets = secrets.followed(SecretPaths(hide=tuple(hidden), show=content.secrets.show))
+    return PathPolicy(
+        governance=(*paths.governance, *governed),
+        obeyed=(*paths.obeyed, *content.obeyed),
+        git_keys=(*paths.git_keys, *content.git_keys),
+        gitmodules_keys=paths.gitmodules_keys,
+        secrets=secrets,
+        links=(*paths.links, *content.links),
+        limits=PathLimits(
+            changed_files=_least(paths.limits.changed_files, content.limits.changed_files),
+            changed_bytes=_least(paths.limits.changed_bytes, content.limits.changed_bytes),
+        ),
+    )
+
+
+def _least(one: int, other: int | None) -> int:
+    return one if other is None else min(one, other)
+
+
+def _joined(old: Any, new: Any, model: Any) -> Any:
+    """Return a model whose lists hold those of both; the same model where nothing is added."""
+    if not new.model_fields_set:
+        return old
+    own = {name: getattr(old, name) for name in model.model_fields}
+    more = {name: tuple(dict.fromkeys((*own[name], *getattr(new, name)))) for name in own
+            if hasattr(new, name)}  # fmt: skip
+    return model(**{**own, **more})
+
+
+# -- one rule, both gates
+
+
+def _as_rule(one: GovernanceRule) -> Rule:
+    """Return gate 1's rule for a file that gate 2 protects, so that the call need not run."""
+    check = Check(
+        id=one.check_id or "no-writes",
+        writes=one.paths,
+        decision="deny",
+        denied_path=one.denied_path or one.because,
+        allowed_path=one.allowed_path,
+    )
+    triggers = Triggers(file_patterns=one.paths, behavior_triggers=(f"writes to {one.name}",))
+    return Rule(
+        id=one.id,
+        name=one.name,
+        because=one.because,
+        triggers=triggers,
+        enforcement=Checks(checks=(check,)),
+    )
+
+
+def _denials(rule: Rule) -> Iterator[Check]:
+    """Yield the checks that deny whatever else the rule says: those before the first that does
+    not."""
+    for check in rule.enforcement.checks:
+        if check.decision != "deny":
+            return
+        yield check
+
+
+def _as_governance(rule: Rule) -> Iterator[GovernanceRule]:
+    """Yield gate 2's rules for files that a rule lets nobody write, whatever way a call takes.
+
+    Only for patterns that trigger the rule by themselves.
+    """
+    for check in _denials(rule):
+        paths = tuple(one for one in check.writes if one in rule.triggers.file_patterns)
+        if paths:
+            yield GovernanceRule(
+                id=rule.id,
+                name=rule.name,
+                because=rule.because,
+                check_id=check.id,
+                paths=tuple(_deep(one) for one in paths),
+                denied_path=check.denied_path,
+                allowed_path=check.allowed_path or "ask a person",
+            )
+
+
+def _unread(rule: Rule) -> Iterator[str]:
+    """Yield the patterns of files that a rule lets nobody read: a cell does not see them."""
+    for check in _denials(rule):
+        yield from (one for one in check.reads if one in rule.triggers.file_patterns)
+
+
+def _deep(pattern: str) -> str:
+    return pattern if pattern.endswith("/**") else pattern.rstrip("/") + "/**"
+
+
+# -- files that are not trusted
+
+
+def _tightening(
+    content: PolicyDocument, policy: Policy
+) -> tuple[PolicyDocument, list[tuple[str, str]]]:
+    """Return a document without what could loosen, and (key, reason) for all that was left out."""
+    kept: dict[str, Any] = {}
+    left_out: list[tuple[str, str]] = []
+
+    def leave(key: str, value: Any, what: str) -> None:
+        kept[key] = value
+        left_out.append((key, f"`{what}` is ignored, since it would loosen what counts"))
+
+    if content.secrets.show:
+        secrets = content.secrets.model_copy(update={"show": (), "match": (), "miss": ()})
+        leave("secrets", secrets, "secrets.show")
+    if content.links:
+        leave("links", (), "links")
+    if content.tools.model_fields_set:
+        leave("tools", Tools(), "tools")
+    places = content.places
+    for name in _LOOSENING_PLACES:
+        if getattr(places, name):
+            places = places.model_copy(update={name: ()})
+            leave("places", places, f"places.{name}")
+    for key, value, what in _standing(content, policy):
+        leave(key, value, what)
+    return content.model_copy(update=kept), left_out
+
+
+def _standing(content: PolicyDocument, policy: Policy) -> Iterator[tuple[str, Any, str]]:
+    levels = content.levels
+    for name in ("categories", "agent_types"):
+        if levels is not None and getattr(levels, name):
+            levels = LevelsFile(**{**dict(levels), name: {}})
+            yield "levels", levels, f"levels.{name}"
+    modes, now = content.modes, policy.standing.modes.mode
+    if modes is not None and _MODES.index(modes.mode) > _MODES.index(now):
+        yield "modes", None, f"modes.mode: {modes.mode.value}"
+    roles = content.roles
+    if roles is not None:
+        known = set(policy.standing.roles.names)
+        new = sorted(set(roles.roles) - known)
+        if new:
+            own = {name: role for name, role in roles.roles.items() if name in known}
+            yield "roles", RolesFile(roles=own), f"roles.roles.{new[0]}"
+
+
+def ids(sources: Iterable[Source]) -> tuple[str, ...]:
+    """Return the ids of all rules in files, in their order."""
+    return tuple(
+        rule.id
+        for source in sources
+        for section in ("rules", "commands", "governance", "obeyed")
+        for rule in getattr(source.document.content, section)
+    )
