@@ -194,6 +194,8 @@ def _xargs(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             if item or unknown(text):
                 out += _started(shell, call, [one.replace(placeholder, item) for one in words])
         return out
+    if placeholder and call.name == "xargs":  # each item replaces nothing
+        return _started(shell, call, words)
     items = (pieces(text) if not unknown(text) else text.split())[:64]
     return _started(shell, call, [*words, *items])
 
