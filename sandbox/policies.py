@@ -89,8 +89,11 @@ class Policies:
         return kept.effective
 
     def paths(self, workspaces: tuple[str, ...]) -> PathPolicy:
-        """Return gate 2's part of the policy for these workspaces. Raises PolicyError."""
-        return self.of(workspaces).paths
+        """Return gate 2's part of the policy for these workspaces. Raises BadInput."""
+        try:
+            return self.of(workspaces).paths
+        except PolicyError as error:
+            raise BadInput(str(error)) from None
 
     def files(self, workspaces: tuple[str, ...]) -> tuple[tuple[Layer, Path], ...]:
         """Return the policy files that count where they exist."""
@@ -250,8 +253,3 @@ def _read_in(folder: int, path: Path, nofollow: int) -> str | None:
     except UnicodeDecodeError as error:
         line = data[: error.start].count(b"\n") + 1
         raise PolicyError(f"{path}:{line}: it is not UTF-8") from None
-
-
-def unreadable(error: PolicyError) -> BadInput:
-    """Return the failure of a command that needs the policy."""
-    return BadInput(str(error))

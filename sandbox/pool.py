@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ from sandbox.plan import (
 )
 
 Key = tuple[str, tuple[str, ...]]
+PathsOf = Callable[[tuple[str, ...]], PathPolicy]
+"""Gate 2's rules for workspaces, as they are now."""
 MIB = 1024 * 1024
 _OWNERS_DIFFER = "[core]\n\tcheckStat = minimal\n"
 """Git settings where a cell sees other owners than the host: else each call would hash all files
@@ -67,7 +69,7 @@ class CellPool:
         engine: Engine,
         images: Images,
         settings: Settings,
-        paths: PathPolicy,
+        paths: PathsOf,
         labels: Mapping[str, str],
         doors: Path,
     ) -> None:
@@ -78,6 +80,8 @@ class CellPool:
         self._cells: dict[Key, Cell] = {}
         self._starting: dict[Key, asyncio.Lock] = {}
         self._extra: set[Cell] = set()
+        self._retired: set[Cell] = set()
+        self._masked: dict[tuple[str, ...], tuple[PathPolicy, dict[str, list[str]]]] = {}
         self._home = _home_files()
         self._labels = dict(labels)
         self._doors = doors
@@ -85,7 +89,7 @@ class CellPool:
 
     @classmethod
     def connect(
-        cls, dirs: Dirs, settings: Settings, paths: PathPolicy, labels: Mapping[str, str]
+        cls, dirs: Dirs, settings: Settings, paths: PathsOf, labels: Mapping[str, str]
     ) -> CellPool:
         """Reach the engine, check the images, sweep leftovers. Blocking. Raises SandboxError."""
         _refuse_unenforced(settings)
@@ -116,7 +120,8 @@ class CellPool:
 
     def living(self) -> list[Cell]:
         """Return the living cells."""
-        return [cell for cell in (*self._cells.values(), *self._extra) if cell.alive]
+        cells = (*self._cells.values(), *self._extra, *self._retired)
+        return [cell for cell in cells if cell.alive]
 
     async def get(self, agent: str, workspaces: tuple[str, ...]) -> Cell:
         """Return the cell of an agent over these workspaces, started if need be."""
@@ -125,6 +130,9 @@ class CellPool:
             cell = self._cells.get(key)
             if cell is not None and cell.alive and not cell.stands():
                 await cell.end("another folder stands at the path of its workspace")
+            if cell is not None and cell.spec.setup["patterns"] != self._patterns(workspaces):
+                self._retired.add(cell)  # it hides other files than the policy says now
+                cell = None
             if cell is None or not cell.alive:
                 cell = await self._start(agent, workspaces, network="none")
                 self._cells[key] = cell
@@ -140,6 +148,7 @@ class CellPool:
     async def end(self, cell: Cell) -> None:
         """End one cell."""
         self._extra.discard(cell)
+        self._retired.discard(cell)
         self._cells = {key: one for key, one in self._cells.items() if one is not cell}
         await cell.end()
 
@@ -152,12 +161,15 @@ class CellPool:
             )
             if not cell.busy and not needed and idle > self._settings.idle.cell_seconds:
                 await self.end(cell)
+        for cell in [one for one in self._retired if not one.busy]:
+            await self.end(cell)
 
     async def end_all(self) -> None:
         """End every cell."""
-        cells = [*self._cells.values(), *self._extra]
+        cells = [*self._cells.values(), *self._extra, *self._retired]
         self._cells.clear()
         self._extra.clear()
+        self._retired.clear()
         await asyncio.gather(*(cell.end() for cell in cells), return_exceptions=True)
         if cells and not any(cell.held for cell in cells):
             await asyncio.to_thread(self._engine.remove_volume, self._volume)
@@ -212,7 +224,7 @@ class CellPool:
             "uid": uid,
             "gid": gid,
             "owners": owners,
-            "patterns": self._patterns(),
+            "patterns": self._patterns(workspaces),
             "local": local,
             "undo_bytes": self._settings.undo_mib * MIB,
         }
@@ -221,9 +233,15 @@ class CellPool:
             home[".gitconfig"] = home.get(".gitconfig", "") + _OWNERS_DIFFER
         return CellSpec(name, agent, workspaces, cell, keeper, setup, door, home)
 
-    def _patterns(self) -> dict[str, list[str]]:
-        hide, show = self._paths.mask_expressions()
-        return {"hide": list(hide), "show": list(show), "pin": list(self._paths.pin_expressions())}
+    def _patterns(self, workspaces: tuple[str, ...]) -> dict[str, list[str]]:
+        paths = self._paths(workspaces)
+        known = self._masked.get(workspaces)
+        if known is None or known[0] is not paths:
+            hide, show = paths.mask_expressions()
+            pin = paths.pin_expressions()
+            known = paths, {"hide": list(hide), "show": list(show), "pin": list(pin)}
+            self._masked[workspaces] = known
+        return known[1]
 
     def _resources(self) -> Resources:
         wanted = self._settings.cell

@@ -54,6 +54,7 @@ class Recorder:
             "message": decision.message,
             "layers": [layer.model_dump(mode="json") for layer in decision.layers],
             "rights": decision.rights.model_dump(mode="json"),
+            "policy": decision.policy,
         }
         return self._soon(lambda: self._checked(record))
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Protocol
 
-from policy.engine import Policy, decide, heed, wants_second_opinion
+from policy.engine import Policy
 from policy.model import (
     Access,
     ActionPlan,
@@ -32,10 +32,12 @@ from sandbox.cells import Cell, CellLost, Exit
 from sandbox.config import Dirs, Settings, load_settings
 from sandbox.effects import Effects, weigh
 from sandbox.errors import BadInput, SandboxError
+from sandbox.gate import Gate
 from sandbox.held import Held
 from sandbox.known import KnownWorkspaces
-from sandbox.opinion import Question, SecondOpinion
+from sandbox.opinion import SecondOpinion
 from sandbox.output import Output
+from sandbox.policies import Policies
 from sandbox.pool import CellPool
 from sandbox.records import Recorder
 from sandbox.results import CallResult, ChangeView, Ending, StopReport, UndoResult
@@ -88,6 +90,7 @@ class _Call:
     stdin: AsyncIterator[bytes] | None
     env: Mapping[str, str] | None
     workspaces: tuple[str, ...]
+    paths: PathPolicy
 
     @property
     def writes(self) -> bool:
@@ -114,12 +117,12 @@ class Supervisor:
         self._labels = dict(labels or {})
         self._dirs = (dirs or Dirs.default()).create()
         self._settings = settings or load_settings(self._dirs)
-        self._policy = policy or Policy.default()
-        self._paths = PathPolicy.default()
+        self._policies = Policies(self._dirs, base=policy)
         self._known = KnownWorkspaces(self._dirs, workspaces)
         self._latch = Latch(self._dirs)
         self._record = Recorder(self._dirs)
         self._opinion = SecondOpinion()
+        self._gate = Gate(self._policies, self._opinion)
         self._pool: CellPool | None = None
         self._connecting = asyncio.Lock()
         self._running: dict[str, dict[str, Any]] = {}
@@ -169,11 +172,7 @@ class Supervisor:
         Cancelling ends the call's processes and throws its changes away.
         """
         self._latch.check()
-        question = self._second_reading(plan)  # reads while gate 1 decides
-        call = self._prepare(plan, stdin, env, on_output, call_id)
-        if question is not None and call.decision.allowed:
-            seen = await self._opinion.answer(question)
-            call.decision = heed(call.decision, seen or (), self._policy)
+        call = await self._prepare(plan, stdin, env, on_output, call_id)
         decided = self._record.decided(call.id, plan, call.decision)  # P1: awaited before it runs
         if call.decision.verdict is Verdict.DENY or not launch.runnable(plan.tool):
             await decided
@@ -209,7 +208,7 @@ class Supervisor:
             landed = False
             if call.writes:
                 raw, diff = await transaction.close()
-                effects = weigh(call.decision, raw, call.workspaces, self._paths)
+                effects = weigh(call.decision, raw, call.workspaces, call.paths)
                 effects, landed = await self._settle(transaction, effects)
                 self._record.keep_diff(call.id, diff)
         result = self._result(call, done, effects, landed=landed)
@@ -280,13 +279,7 @@ class Supervisor:
 
     # -- parts of the flow
 
-    def _second_reading(self, plan: ActionPlan) -> Question | None:
-        text = plan.params.command
-        if text is None or not wants_second_opinion(plan, self._policy):
-            return None
-        return self._opinion.ask(text)
-
-    def _prepare(
+    async def _prepare(
         self,
         plan: ActionPlan,
         stdin: Stdin,
@@ -296,7 +289,8 @@ class Supervisor:
     ) -> _Call:
         workspaces = self._workspaces(plan)
         context = Context(self._known.all(), home=self._known.home)
-        decision = decide(plan, context, self._policy)
+        answer = await self._gate.decide(plan, context, workspaces)
+        decision = answer.decision
         limits = decision.rights.limits.meet(self._settings.limits)
         decision = decision.model_copy(
             update={"rights": decision.rights.model_copy(update={"limits": limits})}
@@ -306,7 +300,15 @@ class Supervisor:
         name = call_id or new_id()
         output = Output(self._record.store, name, limits.answer_bytes, on_output)
         return _Call(
-            name, plan, decision, output, time.perf_counter(), _pieces(stdin), env, workspaces
+            name,
+            plan,
+            decision,
+            output,
+            time.perf_counter(),
+            _pieces(stdin),
+            env,
+            workspaces,
+            answer.paths,
         )
 
     def _workspaces(self, plan: ActionPlan) -> tuple[str, ...]:
@@ -482,7 +484,11 @@ class Supervisor:
         async with self._connecting:
             if self._pool is None:
                 self._pool = await asyncio.to_thread(
-                    CellPool.connect, self._dirs, self._settings, self._paths, self._labels
+                    CellPool.connect,
+                    self._dirs,
+                    self._settings,
+                    self._policies.paths,
+                    self._labels,
                 )
         return self._pool
 

@@ -39,7 +39,7 @@ def make_lab(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeLab]:
     """Return a function that makes labs, over a fresh repository unless it is given workspaces."""
-    monkeypatch.setattr("sandbox.supervisor.decide", labs.decide)
+    monkeypatch.setattr("sandbox.gate.decide", labs.decide)
     made: list[Lab] = []
 
     def make(*workspaces: Path, **options: Any) -> Lab:

@@ -8,6 +8,7 @@ import os
 import subprocess
 import time
 from collections.abc import Awaitable, Callable, Coroutine
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -15,6 +16,7 @@ import docker
 import docker.errors
 from docker.models.containers import Container
 
+from policy.engine import Policy
 from policy.model import (
     Access,
     ActionPlan,
@@ -27,6 +29,7 @@ from policy.model import (
     Verdict,
     Workspace,
 )
+from policy.rules import Bounds
 from sandbox.config import Dirs, Settings
 from sandbox.plan import LABEL_CELL, LABEL_ROLE, LABEL_STATE, LABEL_TEST
 from sandbox.pool import state_label
@@ -42,9 +45,10 @@ OWNERS = (0, 1000) if ME == 0 else (ME,)
 """Owners of workspaces that a test can make: root's are shown to a cell through an owner map."""
 
 
-def decide(plan: ActionPlan, context: Context, policy: Limits) -> Decision:
+def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     """Allow everything, with the rights that the plan's intent names."""
-    rights = Rights(workspace=Access(plan.intent or WRITE), limits=policy)
+    limits = Limits(**policy.limits[0].model_dump())
+    rights = Rights(workspace=Access(plan.intent or WRITE), limits=limits)
     return Decision(
         verdict=Verdict.ALLOW,
         tier=Tier.CAUTION,
@@ -53,6 +57,10 @@ def decide(plan: ActionPlan, context: Context, policy: Limits) -> Decision:
         message="",
         named_deletions=("**",) if plan.derived_from == "deletes" else (),
     )
+
+
+def _as_bounds(limits: Limits) -> Bounds:
+    return Bounds(**limits.model_dump())
 
 
 class Lab:
@@ -74,7 +82,7 @@ class Lab:
         self.ws = workspaces[0]
         self.supervisor = Supervisor(
             self.dirs,
-            policy=cast(Any, limits or Limits()),
+            policy=replace(Policy.default(), limits=(_as_bounds(limits or Limits()),)),
             workspaces=[Workspace(str(path)) for path in workspaces],
             settings=settings or Settings(),
             labels={LABEL_TEST: run_id},

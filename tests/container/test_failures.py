@@ -258,10 +258,10 @@ def test_a_workspace_that_its_owner_may_not_write_is_not_written(lab: Lab) -> No
 DEAD = """
 import asyncio, sys
 from pathlib import Path
-import sandbox.supervisor
+import sandbox.gate
 from tests.container import lab as labs
 from sandbox.endpoints import connect
-sandbox.supervisor.decide = labs.decide
+sandbox.gate.decide = labs.decide
 root = Path(sys.argv[1])
 one = labs.Lab(connect(), root / "lab", (root / "work",), sys.argv[2])
 one.sh("echo warm")

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from policy.protected import PathPolicy
 from sandbox.plan import LABEL_CELL
 from tests.container.conftest import MakeLab
 from tests.container.lab import ME, OWNERS, Lab, git, repository, wait_for
@@ -75,7 +76,7 @@ def test_secrets_in_the_workspace_are_hidden_and_stay(
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(f"{SECRET}\n")
     lab = make_lab(folder)
-    hidden = {path for path in SECRETS if lab.supervisor._paths.is_secret(path)}
+    hidden = {path for path in SECRETS if PathPolicy.default().is_secret(path)}
     assert hidden >= {".env", "sub/.env.local", "keys/id_rsa", ".netrc"}
     names = (*sorted(hidden), *LOOKALIKES)
     look = "; ".join(f"test -e {name} && echo {name}" for name in names) + "; true"

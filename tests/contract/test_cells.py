@@ -155,7 +155,7 @@ def test_the_real_one(docker_client: Any, images: Any, run_id: str, tmp_path: Pa
     async def work() -> None:
         labels = {LABEL_TEST: run_id}
         pool = await asyncio.to_thread(
-            CellPool.connect, dirs, Settings(), PathPolicy.default(), labels
+            CellPool.connect, dirs, Settings(), lambda _: PathPolicy.default(), labels
         )
         try:
             for number, behaviour in enumerate(BEHAVIOURS):

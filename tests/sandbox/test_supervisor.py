@@ -44,7 +44,7 @@ class Bench:
         self.cell = FakeCell(self.log)
         self.workspace = root / "work"
         self.workspace.mkdir()
-        monkeypatch.setattr("sandbox.supervisor.decide", self._decide)
+        monkeypatch.setattr("sandbox.gate.decide", self._decide)
         monkeypatch.setattr(
             "sandbox.supervisor.CellPool.connect", lambda *_: cast(Any, FakePool(self.cell))
         )
@@ -406,7 +406,7 @@ def test_the_second_reading_is_heard_before_the_decision_is_recorded(
     bench: Bench, seen: tuple[str, ...] | None, ending: Ending
 ) -> None:
     bench.programs = ("echo",)
-    bench.supervisor._opinion = cast(Any, Second(bench.log, seen))
+    bench.supervisor._gate.opinion = cast(Any, Second(bench.log, seen))
     done = bench.sh("echo $(echo)")
     assert done.ending is ending
     assert bench.log[:3] == ["second echo $(echo)", "decide", "seen"]
@@ -416,12 +416,12 @@ def test_the_second_reading_is_heard_before_the_decision_is_recorded(
 
 
 def test_a_plain_text_is_not_read_again(bench: Bench) -> None:
-    bench.supervisor._opinion = cast(Any, Second(bench.log, ("nmap",)))
+    bench.supervisor._gate.opinion = cast(Any, Second(bench.log, ("nmap",)))
     assert bench.sh("echo x | grep x > y").ending is Ending.RAN
 
 
 def test_a_denied_call_does_not_wait_for_the_second_reading(bench: Bench) -> None:
     bench.verdict = Verdict.DENY
-    bench.supervisor._opinion = cast(Any, Second(bench.log, ("nmap",)))
+    bench.supervisor._gate.opinion = cast(Any, Second(bench.log, ("nmap",)))
     assert bench.sh("echo $(echo)").ending is Ending.DENIED
     assert "seen" not in bench.log

@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gate 1 as a call meets it: the policy that counts for its workspaces, both readings, one answer.
+
+Decides nothing itself: `policy.engine` does. A policy file that is wrong denies every call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from policy import layers
+from policy.engine import Policy, decide, heed, wants_second_opinion
+from policy.load import PolicyError
+from policy.model import ActionPlan, Context, Decision
+from policy.protected import PathPolicy
+from sandbox.opinion import Question, SecondOpinion
+from sandbox.policies import Policies
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Gate 1's answer, and what gate 2 goes by."""
+
+    decision: Decision
+    paths: PathPolicy
+    second: tuple[str, ...] | None = None
+    """The programs that the second reading saw; None: it was not asked, or had no opinion."""
+
+
+class Gate:
+    """Gate 1 of one process."""
+
+    def __init__(self, policies: Policies, opinion: SecondOpinion) -> None:
+        self.policies = policies
+        self.opinion = opinion
+
+    async def decide(
+        self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]
+    ) -> Answer:
+        """Return the answer to a plan that sees `workspaces`; both readings are heard."""
+        try:
+            effective = self.policies.of(workspaces)
+        except PolicyError as problem:
+            return Answer(layers.refused(problem), PathPolicy.default())
+        question = self._asked(plan, effective.policy)  # reads while this process decides
+        decision = decide(plan, context, effective.policy)
+        seen = None
+        if question is not None and decision.allowed:
+            seen = await self.opinion.answer(question)
+            decision = heed(decision, seen or (), effective.policy)
+        return Answer(decision, effective.paths, seen)
+
+    def decide_now(self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]) -> Answer:
+        """Return the answer without an event loop, for a person who asks about a plan.
+
+        Waits for the second reading's start, where that could matter.
+        """
+        try:
+            effective = self.policies.of(workspaces)
+        except PolicyError as problem:
+            return Answer(layers.refused(problem), PathPolicy.default())
+        decision = decide(plan, context, effective.policy)
+        seen = None
+        if decision.allowed and wants_second_opinion(plan, effective.policy):
+            if self.opinion.wait_ready():
+                seen = self.opinion.wait(self.opinion.ask(plan.params.command or ""))
+            decision = heed(decision, seen or (), effective.policy)
+        return Answer(decision, effective.paths, seen)
+
+    def _asked(self, plan: ActionPlan, policy: Policy) -> Question | None:
+        text = plan.params.command
+        if text is None or not wants_second_opinion(plan, policy):
+            return None
+        return self.opinion.ask(text)
