@@ -33,6 +33,8 @@ from sandbox.supervisor import Supervisor
 SMALL, LARGE = 10, 100_000
 ROUNDS, SLOW_ROUNDS = 60, 8
 WRITE = "printf %s {n} > bench.txt"
+SAME = "printf same > same.txt"
+"""Writes what is there already: a private layer is made and looked at, and nothing lands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,6 +197,10 @@ async def run(root: Path, rounds: int) -> list[Row]:
                         _call(supervisor, spaces[files], command), rounds)
                     for files in (SMALL, LARGE)
                 ]  # fmt: skip
+            ways += [
+                Way("bash", SAME, SMALL, _process(["bash", "-c", SAME], small), rounds),
+                Way("lockgate, writing call", SAME, SMALL, _call(supervisor, small, SAME), rounds),
+            ]
             return await measure(ways)
     finally:
         subprocess.run(["docker", "kill", container], capture_output=True, check=False)
