@@ -22,7 +22,7 @@ from sandbox.progress import Silent
 
 MUST_RUN = os.environ.get("LOCKGATE_TESTS_MUST_RUN") == "1"
 
-# Where all must pass, property tests try the same examples each time; elsewhere they look for new ones.
+# Where all must pass, property tests try the same examples each time; elsewhere they try new ones.
 settings.register_profile("must-run", derandomize=True, deadline=None)
 if MUST_RUN:
     settings.load_profile("must-run")
