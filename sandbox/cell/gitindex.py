@@ -23,10 +23,12 @@ import hashlib
 import os
 import stat
 import struct
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from . import fs
+from .applying import matches
+from .journal import META, PUT, SWAP, TAKE, Amendment, Identity, Op
 
 MOST_BYTES = 256 << 20
 """A larger index is left alone."""
@@ -278,3 +280,310 @@ def _covered(path: bytes, folders: Collection[bytes]) -> bool:
     """Whether a path is one of `folders`, or lies in one."""
     parts = path.split(b"/")
     return any(b"/".join(parts[: n + 1]) in folders for n in range(len(parts)))
+
+
+# Indexes that a run of operations leaves in the workspace
+
+
+class Place(NamedTuple):
+    """An index that a run touched: by which operation, and its name in a whole directory's list."""
+
+    position: int
+    path: str
+    name: str | None
+
+    def expected(self, ops: Sequence[Op], now: Sequence[Identity | None]) -> Identity | None:
+        """Return what the run is recorded to have left there."""
+        if self.name is None:
+            return now[self.position]
+        return (ops[self.position].inner or {}).get(self.name)
+
+    def amendment(self, op: Op, identity: Identity, *, back: bool) -> Amendment:
+        """Return what to record when the object of an operation became another."""
+        if self.name is not None:
+            return [self.position, "inner", self.name, identity]
+        old = op.action == META or (op.action == SWAP and back)
+        return [self.position, "old" if old else "identity", None, identity]
+
+
+class Found(NamedTuple):
+    """An index that lies as a run left it."""
+
+    place: Place
+    status: os.stat_result
+    held: Index
+
+
+def places(ops: Sequence[Op], *, back: bool) -> Iterator[Place]:
+    """Give the indexes that lie in the workspace after a run in the given direction."""
+    arriving = (SWAP, META, TAKE if back else PUT)
+    for position, op in enumerate(ops):
+        if op.action not in arriving or op.other is not None:
+            continue
+        if is_index(op.path):
+            yield Place(position, op.path, None)
+        for name in op.inner or ():
+            if is_index(f"{op.path}/{name}"):
+                yield Place(position, f"{op.path}/{name}", name)
+
+
+def look(root: int, path: str) -> tuple[os.stat_result, Index] | None:
+    """Read an index and its status; None where it cannot be understood."""
+    try:
+        descriptor = fs.open_beneath(root, path, os.O_RDONLY | os.O_NONBLOCK)
+    except OSError:
+        return None
+    status = os.fstat(descriptor)
+    index = _read(descriptor)
+    return None if index is None else (status, index)
+
+
+def found(
+    root: int, ops: Sequence[Op], now: Sequence[Identity | None], *, back: bool
+) -> list[Found]:
+    """Read the indexes that a run left, where they lie as it left them."""
+    out = []
+    for place in places(ops, back=back):
+        expected = place.expected(ops, now)
+        seen = look(root, place.path)
+        if seen and expected is not None and matches(fs.identity(seen[0]), expected):
+            out.append(Found(place, *seen))
+    return out
+
+
+def meanings(indexes: Iterable[Found]) -> dict[str, str]:
+    """Return the meaning of each index, by its path."""
+    return {one.place.path: meaning(one.held) for one in indexes}
+
+
+# Stat data
+
+
+def settle(
+    root: int,
+    folder: int,
+    ops: Sequence[Op],
+    indexes: Iterable[Found],
+    *,
+    back: bool,
+    durable: bool,
+) -> list[Amendment]:
+    """Make indexes remember the real files; return which objects became others.
+
+    `folder` is the landing's own, in the workspace's file system. An index that somebody else has
+    changed, or holds the lock of, is left as it is, as is one that cannot be written.
+    """
+    amended = []
+    landed = _landed(ops, back=back)
+    for one in indexes:
+        op = ops[one.place.position]
+        prefix = work_tree(one.place.path)
+        if op.action == META or prefix is None:
+            continue
+        with contextlib.suppress(OSError):
+            before = read(folder, op.slot) if op.action == SWAP else None
+            stats, sure = _stats(root, os.fsencode(prefix), one, landed, before)
+            if stats:
+                content = serialise(one.held, stats)
+                identity = _replace(root, folder, one, content, sure=sure, durable=durable)
+                if identity is not None:
+                    amended.append(one.place.amendment(op, identity, back=back))
+    return amended
+
+
+def _landed(ops: Sequence[Op], *, back: bool) -> set[bytes]:
+    """Return the paths of files that a run placed or set."""
+    arriving = (SWAP, META, TAKE if back else PUT)
+    out = set()
+    for op in ops:
+        if op.action in arriving and op.other is None:
+            out.add(os.fsencode(op.path))
+            out |= {os.fsencode(f"{op.path}/{name}") for name in op.inner or ()}
+    return out
+
+
+def _stats(
+    root: int, prefix: bytes, one: Found, landed: Collection[bytes], before: Index | None
+) -> tuple[dict[int, tuple[int, ...]], bool]:
+    """Return new stat data by entry, and whether no entry must stay racily clean.
+
+    Git reads a file again if its mtime is not older than the index. Where such a file may have been
+    changed since it was added, the index must keep its own mtime.
+    """
+    stats: dict[int, tuple[int, ...]] = {}
+    sure, left = True, MOST_HASHED
+    known = {entry.path: (entry.stat, entry.oid) for entry in before.entries} if before else {}
+    written = one.status.st_mtime_ns // 10**9
+    with contextlib.closing(_Folder(root)) as folder:
+        for entry in one.held.entries:
+            if entry.stage or entry.more or entry.flags & _VALID or entry.mode >> 12 not in (8, 10):
+                continue  # git does not look at the file, or not at its stat data
+            racy = entry.stat[_MTIME] >= written
+            ours = prefix + entry.path in landed
+            if not (ours or racy) and known.get(entry.path) == (entry.stat, entry.oid):
+                continue  # as it was before the call
+            status = folder.lstat(os.fsdecode(prefix + entry.path))
+            if status is None or not _resembles(entry, status):
+                continue  # git sees that it changed
+            if ours or racy:
+                left -= status.st_size
+                if left < 0 or not folder.holds(entry, status, one.held.width):
+                    sure = sure and not racy
+                    continue
+            elif not _unchanged(entry, status):
+                continue
+            values = _values(entry, status)
+            if values != entry.stat:
+                stats[entry.at] = values
+    return stats, sure
+
+
+def _values(entry: Entry, status: os.stat_result) -> tuple[int, ...]:
+    """Return stat data as git stores it: each truncated to 32 bits; mode and size stay."""
+    values = list(entry.stat)
+    values[_CTIME], values[_CTIME_NS] = divmod(status.st_ctime_ns, 10**9)
+    values[_MTIME], values[_MTIME_NS] = divmod(status.st_mtime_ns, 10**9)
+    values[_DEV], values[_INO] = status.st_dev, status.st_ino
+    values[_UID], values[_GID] = status.st_uid, status.st_gid
+    return tuple(value & 0xFFFFFFFF for value in values)
+
+
+def _resembles(entry: Entry, status: os.stat_result) -> bool:
+    """Whether type, size and mtime are those that the entry records."""
+    size = status.st_size & 0xFFFFFFFF
+    if status.st_size and not size and entry.stat[_SIZE]:
+        size = 0x80000000  # newer git's word for a multiple of 4 GiB
+    return (
+        stat.S_IFMT(status.st_mode) == stat.S_IFMT(entry.mode)
+        and entry.stat[_SIZE] == size
+        and entry.stat[_MTIME : _MTIME_NS + 1] == _values(entry, status)[_MTIME : _MTIME_NS + 1]
+    )
+
+
+def _unchanged(entry: Entry, status: os.stat_result) -> bool:
+    """Whether a file that resembles its entry is, by inode and ctime, the one that git saw."""
+    values = _values(entry, status)
+    return all(values[n] == entry.stat[n] for n in (_CTIME, _CTIME_NS, _INO))
+
+
+class _Folder:
+    """Looks at files; keeps the last one's directory open, since entries come in order."""
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        self._path = ""
+        self._open: int | None = None
+        self._name = ""
+
+    def close(self) -> None:
+        """Close the directory."""
+        if self._open is not None:
+            os.close(self._open)
+            self._open = None
+
+    def lstat(self, path: str) -> os.stat_result | None:
+        """Return a file's status; None where it cannot be reached without following a link."""
+        directory, _, self._name = path.rpartition("/")
+        if self._name in ("", ".", ".."):
+            return None
+        try:
+            if self._open is None or directory != self._path:
+                self.close()
+                self._open = fs.open_beneath(self._root, directory)
+                self._path = directory
+            return os.stat(self._name, dir_fd=self._open, follow_symlinks=False)
+        except OSError:
+            return None
+
+    def holds(self, entry: Entry, status: os.stat_result, width: int) -> bool:
+        """Whether the file that was looked at last has the content that its entry names."""
+        digest = _HASHES[width](b"blob %d\0" % status.st_size)
+        try:
+            if stat.S_ISLNK(status.st_mode):
+                digest.update(os.fsencode(os.readlink(self._name, dir_fd=self._open)))
+                return bool(digest.digest() == entry.oid)
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with open(os.open(self._name, flags, dir_fd=self._open), "rb") as file:
+                while chunk := file.read(fs.CHUNK):
+                    digest.update(chunk)
+                same = fs.identity(os.fstat(file.fileno())) == fs.identity(status)
+        except OSError:
+            return False
+        return same and bool(digest.digest() == entry.oid)
+
+
+_FRESH = "index.fresh"
+"""Name of the new index in the landing's folder."""
+
+
+def _replace(
+    root: int, folder: int, one: Found, content: bytes, *, sure: bool, durable: bool
+) -> Identity | None:
+    """Put new content in the place of an index that still is the one we read."""
+    directory, name = fs.parent(root, one.place.path)
+    try:
+        if one.status.st_nlink != 1 or _locked(directory, name):
+            return None
+        _write(folder, directory, name, one.status, content, sure=sure, durable=durable)
+        if _locked(directory, name) or not _same(directory, name, one.status):
+            return None
+        try:
+            fs.rename(folder, _FRESH, directory, name, fs.EXCHANGE)
+        except OSError:
+            os.rename(_FRESH, name, src_dir_fd=folder, dst_dir_fd=directory)
+        else:
+            if not _same(folder, _FRESH, one.status, moved=True):
+                fs.rename(folder, _FRESH, directory, name, fs.EXCHANGE)
+                return None
+        return fs.identity(os.stat(name, dir_fd=directory, follow_symlinks=False))
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(_FRESH, dir_fd=folder)
+        if directory != root:
+            os.close(directory)
+
+
+def _locked(directory: int, name: str) -> bool:
+    """Whether somebody is about to write an index."""
+    try:
+        os.stat(name + ".lock", dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _same(directory: int, name: str, status: os.stat_result, *, moved: bool = False) -> bool:
+    one = fs.identity(os.stat(name, dir_fd=directory, follow_symlinks=False))
+    other = fs.identity(status)
+    return one[:3] == other[:3] and (moved or one == other)
+
+
+def _write(
+    folder: int,
+    directory: int,
+    name: str,
+    status: os.stat_result,
+    content: bytes,
+    *,
+    sure: bool,
+    durable: bool,
+) -> None:
+    flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    target = os.open(_FRESH, flags, 0o600, dir_fd=folder)
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(target, view) :]
+        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=directory)
+        try:
+            fs.set_attributes(target, fs.attributes(source))
+        finally:
+            os.close(source)
+        os.fchown(target, status.st_uid, status.st_gid)
+        os.fchmod(target, stat.S_IMODE(status.st_mode))
+        if not sure:
+            os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
+        if durable:
+            os.fdatasync(target)
+    finally:
+        os.close(target)

@@ -5,7 +5,10 @@ One line per record, each with its checksum, so that a torn line counts as not w
 
 - the plan: the call and its operations, complete before the first real change;
 - a run: an undo, or the undo of one, that is about to start;
-- an end: the run is complete, with the identity of each object as it stands in the workspace now.
+- an end: the run is complete, with the identity of each object as it stands in the workspace now,
+  and with what each git index that the run touched means (see gitindex). A second one replaces it.
+
+A run or an end may say that objects became others, the same in meaning: `amended`.
 
 Runs in the keeper: standard library only, Python 3.9.
 """
@@ -15,6 +18,7 @@ from __future__ import annotations
 import json
 import os
 import zlib
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 NAME = "journal"
@@ -24,6 +28,9 @@ TAKE, PUT, SWAP, META = "take", "put", "swap", "meta"
 
 Identity = list[int]
 Inner = dict[str, Identity]
+Amendment = list[Any]
+"""Position of an operation; which identity of it: `identity`, `old` or `inner`; for `inner`, the
+name; the new identity."""
 
 
 class Op(NamedTuple):
@@ -58,6 +65,8 @@ class Run(NamedTuple):
     """Identities at each operation's path after the run; None while it is not complete."""
     kept: int = 0
     """Bytes that lie in the folder since then."""
+    indexes: dict[str, str] | None = None
+    """What the git indexes that the run touched mean, by path; older journals do not say."""
 
 
 class Journal(NamedTuple):
@@ -103,14 +112,37 @@ def plan(call: str, ops: list[Op], time: float) -> object:
     return {"v": VERSION, "call": call, "time": time, "ops": rows}
 
 
-def run(call: str, *, back: bool, time: float) -> object:
+def run(call: str, *, back: bool, time: float, amended: Sequence[Amendment] = ()) -> object:
     """Return the record of a further run."""
-    return {"call": call, "back": back, "time": time}
+    record = {"call": call, "back": back, "time": time}
+    return {**record, "amended": amended} if amended else record
 
 
-def end(now: list[Identity | None], kept: int) -> object:
+def end(
+    now: list[Identity | None],
+    kept: int,
+    indexes: dict[str, str] | None = None,
+    amended: Sequence[Amendment] = (),
+) -> object:
     """Return the record that says that the last run is complete."""
-    return {"now": now, "kept": kept}
+    record: dict[str, Any] = {"now": now, "kept": kept}
+    if indexes:
+        record["indexes"] = indexes
+    return {**record, "amended": amended} if amended else record
+
+
+def amend(ops: list[Op], amended: Sequence[Amendment]) -> list[Op]:
+    """Return operations with the identities of objects that became others."""
+    ops = list(ops)
+    for position, which, name, identity in amended:
+        op = ops[position]
+        if which == "inner":
+            ops[position] = op._replace(inner={**(op.inner or {}), name: identity})
+        elif which == "old":
+            ops[position] = op._replace(old=identity)
+        else:
+            ops[position] = op._replace(identity=identity)
+    return ops
 
 
 def void(now: list[Identity | None]) -> object:
@@ -137,15 +169,19 @@ def read(folder: int) -> Journal | None:
         return None
     head = records[0]
     runs = [Run(head["call"], False, head["time"], None)]
+    ops = [Op(*row) for row in head["ops"]]
     for record in records[1:]:
+        ops = amend(ops, record.get("amended", ()))
         if "void" in record:
             runs.pop()
             runs[-1] = runs[-1]._replace(now=record["now"])
         elif "now" in record:
-            runs[-1] = runs[-1]._replace(now=record["now"], kept=record["kept"])
+            runs[-1] = runs[-1]._replace(
+                now=record["now"], kept=record["kept"], indexes=record.get("indexes")
+            )
         else:
             runs.append(Run(record["call"], record["back"], record["time"], None))
-    return Journal(head["call"], [Op(*row) for row in head["ops"]], runs)
+    return Journal(head["call"], ops, runs)
 
 
 def _records(content: bytes) -> list[dict[str, Any]]:

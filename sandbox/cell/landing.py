@@ -31,12 +31,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from . import fs, journal
+from . import fs, gitindex, journal
 from .applying import Conflict, Identities, Runner, Stuck, first_expected
-from .journal import Journal
+from .journal import Journal, Op
 from .layer import LandingError
 from .planning import Fault, check_paths, plan, say
-from .standing import bytes_kept, carried_on, changes_of, identities, later_changes
+from .standing import bytes_kept, carried_on, changes_of, identities, later_changes, refreshed
 from .steps import Walk
 from .vault import NAME, UNDO_QUOTA, Vault, checked
 from .walk import walk
@@ -110,7 +110,8 @@ def land(
             except (OSError, Conflict) as error:
                 return _gave_up(vault, call, call, error)
             kept = bytes_kept(ops, back=False)
-            _complete(vault, folder, call, call, now, kept, fault)
+            done = _Done(ops, now, kept, back=False)
+            _complete(vault, folder, call, call, done, fault, durable=durable)
         finally:
             os.close(folder)
         evicted = vault.account(kept, quota)
@@ -147,13 +148,15 @@ def undo(
             record.last.now or [None] * len(record.ops),
             lambda: (other for _, other in vault.kept()),
         )
+        now, amended = refreshed(vault.root, ops, now, record.last)
+        ops = journal.amend(ops, amended)
         if changed := later_changes(vault.root, ops, now, back=back):
             return Landing("conflict", new_call, tuple(changed), message=_LATER)
         say(fault, "reopen")
         folder = vault.reopen(name)
         try:
             say(fault, "journal")
-            line = journal.run(new_call, back=back, time=time.time())
+            line = journal.run(new_call, back=back, time=time.time(), amended=amended)
             try:
                 journal.append(folder, line, durable=durable)
             except OSError as error:
@@ -169,7 +172,8 @@ def undo(
                     )
                 return _gave_up(vault, name, new_call, error, keep=True)
             kept = bytes_kept(record.ops, back=back)
-            _complete(vault, folder, name, new_call, after, kept, fault)
+            done = _Done(ops, after, kept, back=back)
+            _complete(vault, folder, name, new_call, done, fault, durable=durable)
         finally:
             os.close(folder)
         evicted = vault.account(kept - record.last.kept, quota)
@@ -263,19 +267,43 @@ def _walked_again(
     return walked
 
 
+class _Done(NamedTuple):
+    """What a run came to."""
+
+    ops: list[Op]
+    now: Identities
+    kept: int
+    back: bool
+
+
 def _complete(
     vault: Vault,
     folder: int,
     name: str,
     call: str,
-    now: Identities,
-    kept: int,
+    done: _Done,
     fault: Fault | None,
+    *,
+    durable: bool,
 ) -> None:
     """Record that a run is complete. A crash from here on only makes `recover` say so again."""
     say(fault, "end")
     with contextlib.suppress(OSError):  # the run is complete; what is left, recovery does
-        journal.append(folder, journal.end(now, kept), durable=False)
+        indexes = gitindex.found(vault.root, done.ops, done.now, back=done.back)
+        meanings = gitindex.meanings(indexes)
+        journal.append(folder, journal.end(done.now, done.kept, meanings), durable=False)
+        if indexes:
+            say(fault, "index")
+            amended = gitindex.settle(
+                vault.root, folder, done.ops, indexes, back=done.back, durable=durable
+            )
+            say(fault, "settled")
+            if amended:
+                now = list(done.now)
+                for position, which, _, identity in amended:
+                    now[position] = now[position] if which == "inner" else identity
+                line = journal.end(now, done.kept, meanings, amended)
+                journal.append(folder, line, durable=False)
         say(fault, "finish")
         vault.finish(name, call)
     say(fault, "finished")
@@ -335,7 +363,9 @@ def _finish(vault: Vault, name: str, fault: Fault | None) -> Landing:
                     journal.append(folder, journal.void(identities(vault.root, ops)), durable=False)
                 return _gave_up(vault, name, last.call, error, keep=len(record.runs) > 1)
             kept = bytes_kept(ops, back=last.back)
-            journal.append(folder, journal.end(now, kept), durable=False)
+            found = gitindex.found(vault.root, ops, now, back=last.back)
+            line = journal.end(now, kept, gitindex.meanings(found))
+            journal.append(folder, line, durable=False)
         vault.finish(name, last.call)
         vault.recount()
         return Landing("undone" if last.back else "landed", last.call)

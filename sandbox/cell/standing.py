@@ -11,9 +11,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-from . import fs
+from . import fs, gitindex
 from .applying import Identities, differing, matches
-from .journal import PUT, SWAP, TAKE, Identity, Inner, Journal, Op
+from .journal import PUT, SWAP, TAKE, Amendment, Identity, Inner, Journal, Op, Run
 from .steps import type_name
 
 
@@ -70,6 +70,30 @@ def carried_on(
         for op, names in zip(ops, inner)
     ]
     return new_ops, new_now
+
+
+def refreshed(
+    root: int, ops: list[Op], now: Sequence[Identity | None], last: Run
+) -> tuple[list[Identity | None], list[Amendment]]:
+    """Accept git indexes that were written again and mean the same: git refreshed stat data.
+
+    Return the identities at each path, and the amendments to the operations.
+    """
+    new_now = list(now)
+    amended: list[Amendment] = []
+    for place in gitindex.places(ops, back=last.back) if last.indexes else ():
+        expected = place.expected(ops, now)
+        seen = gitindex.look(root, place.path) if expected is not None else None
+        if seen is None or expected is None:
+            continue
+        identity = fs.identity(seen[0])
+        recorded = (last.indexes or {}).get(place.path)
+        if matches(identity, expected) or gitindex.meaning(seen[1]) != recorded:
+            continue
+        if place.name is None:
+            new_now[place.position] = identity
+        amended.append(place.amendment(ops[place.position], identity, back=last.back))
+    return new_now, amended
 
 
 def _restamped(root: int, path: str, expected: Identity | None) -> Identity | None:
