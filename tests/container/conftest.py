@@ -40,6 +40,7 @@ def make_lab(
 ) -> Iterator[MakeLab]:
     """Return a function that makes labs, over a fresh repository unless it is given workspaces."""
     monkeypatch.setattr("sandbox.gate.decide", labs.decide)
+    monkeypatch.setattr("sandbox.gate.wants_second_opinion", lambda *_: False)
     made: list[Lab] = []
 
     def make(*workspaces: Path, **options: Any) -> Lab:
