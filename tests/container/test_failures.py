@@ -262,6 +262,7 @@ import sandbox.gate
 from tests.container import lab as labs
 from sandbox.endpoints import connect
 sandbox.gate.decide = labs.decide
+sandbox.gate.wants_second_opinion = lambda *_: False
 root = Path(sys.argv[1])
 one = labs.Lab(connect(), root / "lab", (root / "work",), sys.argv[2])
 one.sh("echo warm")
