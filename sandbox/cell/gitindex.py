@@ -212,21 +212,26 @@ def work_tree(path: str) -> str | None:
 
 
 def read(root: int, path: str) -> Index | None:
-    """Read an index of the workspace; None where there is none that we understand."""
+    """Read an index; None where there is none that we understand."""
+    return parse(_content(root, path))
+
+
+def _content(root: int, path: str) -> bytes:
+    """Return an index's bytes; none where it cannot be read."""
     try:
         descriptor = fs.open_beneath(root, path, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
-        return None
-    return _read(descriptor)
+        return b""
+    return _bytes(descriptor)
 
 
-def _read(descriptor: int) -> Index | None:
-    """Read an open file, and close it."""
+def _bytes(descriptor: int) -> bytes:
+    """Return what an open file holds, and close it."""
     with open(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_BYTES:
-            return None
-        return parse(file.read())
+            return b""
+        return file.read()
 
 
 # Hidden files that leave the index
@@ -256,14 +261,17 @@ def note_dropped(
 def _dropped(
     change: Mapping[str, Any], prefix: str, old: str, root: str, upper: str, hidden: Collection[str]
 ) -> list[bytes]:
+    covered = {os.fsencode(path) for path in hidden}
     top = fs.open_directory(root)
     try:
-        before = read(top, old)
+        content = _content(top, old)
     finally:
         os.close(top)
+    if not _may_list(content, os.fsencode(prefix), covered):
+        return []
+    before = parse(content)
     if before is None:
         return []
-    covered = {os.fsencode(path) for path in hidden}
     listed = {entry.path for entry in before.entries}
     lost = {path for path in listed if _covered(os.fsencode(prefix) + path, covered)}
     if lost and change["kind"] != "deleted" and is_index(change["path"]):
@@ -274,6 +282,14 @@ def _dropped(
             os.close(layer)
         lost -= {entry.path for entry in after.entries} if after else set()
     return sorted(lost)
+
+
+def _may_list(content: bytes, prefix: bytes, covered: Collection[bytes]) -> bool:
+    """Whether an index can list a covered path, said at once: most list none."""
+    if content[7:8] == b"\4":
+        return True  # its names are not written out
+    names = [path[len(prefix) :] for path in covered if path.startswith(prefix)]
+    return _covered(prefix, covered) or any(name in content for name in names)
 
 
 def _covered(path: bytes, folders: Collection[bytes]) -> bool:
@@ -334,7 +350,7 @@ def look(root: int, path: str) -> tuple[os.stat_result, Index] | None:
     except OSError:
         return None
     status = os.fstat(descriptor)
-    index = _read(descriptor)
+    index = parse(_bytes(descriptor))
     return None if index is None else (status, index)
 
 
