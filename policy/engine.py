@@ -226,7 +226,7 @@ def _message(verdict: Verdict, layers: tuple[LayerAnswer, ...]) -> str:
     text = first.reason
     if not text.startswith("Blocked"):
         text = f"{_SAYS[verdict]}: {text} (rule `{first.rule}`)"
-        advice = _ADVICE.get(first.rule, "") if verdict in (Verdict.ASK, Verdict.DENY) else ""
+        advice = ADVICE.get(first.rule, "") if verdict in (Verdict.ASK, Verdict.DENY) else ""
         text += f"; instead: {advice}" if advice else ""
     else:
         text += f" (rule `{first.rule}`)"
@@ -234,7 +234,7 @@ def _message(verdict: Verdict, layers: tuple[LayerAnswer, ...]) -> str:
     return line if len(line) <= _MOST_TEXT else line[: _MOST_TEXT - 1] + "…"
 
 
-_ADVICE = {
+ADVICE = {
     "recursive-delete": "name the single files that should go, and a person is asked",
     "remote-script": "download the file, let a person look at it, then run it as a call of its own",
     "privilege": "do it without another user's rights",
@@ -248,6 +248,7 @@ _ADVICE = {
     "drop": "let a person run it",
     "delete-all": "name the rows with WHERE",
 }
+"""What to do instead, by rule."""
 
 
 def named_deletions(facts: Facts, context: Context, plan: ActionPlan) -> tuple[str, ...]:

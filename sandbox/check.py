@@ -11,40 +11,31 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from policy.engine import Policy, decide, heed, wants_second_opinion
-from policy.model import ActionPlan, Context, Decision, Params, Workspace
+from policy.model import ActionPlan, Context, Params, Workspace
+from sandbox.dirs import Dirs
+from sandbox.gate import Gate
 from sandbox.opinion import SecondOpinion
+from sandbox.policies import BuiltIn, Policies
 
 DEFAULT_WORKSPACE = "/workspace"
 
 
 def check_batch(
-    lines: Iterable[str], *, policy: Policy | None = None, home: str | None = None
+    lines: Iterable[str], *, dirs: Dirs | None = None, home: str | None = None
 ) -> Iterator[str]:
-    """Yield one JSON line per line of input: id, verdict, tier, rules, message."""
-    rules = policy or Policy.default()
+    """Yield one JSON line per line of input: id, verdict, tier, rules, message.
+
+    `dirs` says whose policy files count; without it the built-in rules stand alone.
+    """
     place = home or str(Path.home())
     with SecondOpinion() as second:
+        gate = Gate(Policies(dirs) if dirs is not None else BuiltIn(), second)
         for line in lines:
             if line.strip():
-                yield json.dumps(answer(line, rules, place, second), ensure_ascii=False)
+                yield json.dumps(answer(line, gate, place), ensure_ascii=False)
 
 
-def decide_twice(
-    plan: ActionPlan, context: Context, policy: Policy, second: SecondOpinion
-) -> tuple[Decision, tuple[str, ...] | None]:
-    """Return gate 1's answer, the second reading heard, and the programs which that saw.
-
-    Blocks, at most for the second reading's start and its deadline, and only where it matters.
-    """
-    decision = decide(plan, context, policy)
-    if not decision.allowed or not wants_second_opinion(plan, policy):
-        return decision, None
-    seen = second.wait(second.ask(plan.params.command or "")) if second.wait_ready() else None
-    return heed(decision, seen or (), policy), seen
-
-
-def answer(line: str, policy: Policy, home: str, second: SecondOpinion) -> dict[str, Any]:
+def answer(line: str, gate: Gate, home: str) -> dict[str, Any]:
     """Return the answer for one line; a line that cannot be read is denied."""
     name: Any = None
     try:
@@ -57,7 +48,7 @@ def answer(line: str, policy: Policy, home: str, second: SecondOpinion) -> dict[
         return _bad(name, _first_line(error))
     context = Context(workspaces=(Workspace(plan.workspace),), home=home)
     try:
-        decision, _ = decide_twice(plan, context, policy, second)
+        decision = gate.decide_now(plan, context, (plan.workspace,)).decision
     except Exception as error:  # the outermost edge: it refuses
         return _bad(name, f"gate 1 failed: {type(error).__name__}")
     return {
@@ -113,7 +104,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "--batch" not in words:
         sys.stderr.write("check: only `--batch` is offered here\n")
         return 2
-    for line in check_batch(_lines(sys.stdin.buffer)):
+    for line in check_batch(_lines(sys.stdin.buffer), dirs=Dirs.default()):
         sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
     return 0
 

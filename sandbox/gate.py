@@ -7,14 +7,15 @@ Decides nothing itself: `policy.engine` does. A policy file that is wrong denies
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from policy import layers
 from policy.engine import Policy, decide, heed, wants_second_opinion
+from policy.layers import Effective
 from policy.load import PolicyError
 from policy.model import ActionPlan, Context, Decision
 from policy.protected import PathPolicy
 from sandbox.opinion import Question, SecondOpinion
-from sandbox.policies import Policies
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,15 +23,28 @@ class Answer:
     """Gate 1's answer, and what gate 2 goes by."""
 
     decision: Decision
-    paths: PathPolicy
+    effective: Effective | None
+    """The policy; None where it cannot be read, which denies every call."""
     second: tuple[str, ...] | None = None
     """The programs that the second reading saw; None: it was not asked, or had no opinion."""
+
+    @property
+    def paths(self) -> PathPolicy:
+        """What gate 2 goes by."""
+        return self.effective.paths if self.effective else PathPolicy.default()
+
+
+class PolicySource(Protocol):
+    """Knows the policy that counts for workspaces."""
+
+    def of(self, workspaces: tuple[str, ...]) -> Effective:
+        """Return the policy. Raises PolicyError."""
 
 
 class Gate:
     """Gate 1 of one process."""
 
-    def __init__(self, policies: Policies, opinion: SecondOpinion) -> None:
+    def __init__(self, policies: PolicySource, opinion: SecondOpinion) -> None:
         self.policies = policies
         self.opinion = opinion
 
@@ -41,14 +55,14 @@ class Gate:
         try:
             effective = self.policies.of(workspaces)
         except PolicyError as problem:
-            return Answer(layers.refused(problem), PathPolicy.default())
+            return Answer(layers.refused(problem), None)
         question = self._asked(plan, effective.policy)  # reads while this process decides
         decision = decide(plan, context, effective.policy)
         seen = None
         if question is not None and decision.allowed:
             seen = await self.opinion.answer(question)
             decision = heed(decision, seen or (), effective.policy)
-        return Answer(decision, effective.paths, seen)
+        return Answer(decision, effective, seen)
 
     def decide_now(self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]) -> Answer:
         """Return the answer without an event loop, for a person who asks about a plan.
@@ -58,14 +72,14 @@ class Gate:
         try:
             effective = self.policies.of(workspaces)
         except PolicyError as problem:
-            return Answer(layers.refused(problem), PathPolicy.default())
+            return Answer(layers.refused(problem), None)
         decision = decide(plan, context, effective.policy)
         seen = None
         if decision.allowed and wants_second_opinion(plan, effective.policy):
             if self.opinion.wait_ready():
                 seen = self.opinion.wait(self.opinion.ask(plan.params.command or ""))
             decision = heed(decision, seen or (), effective.policy)
-        return Answer(decision, effective.paths, seen)
+        return Answer(decision, effective, seen)
 
     def _asked(self, plan: ActionPlan, policy: Policy) -> Question | None:
         text = plan.params.command

@@ -143,6 +143,14 @@ class Policies:
         return layers.combine(base, self._paths, sources)
 
 
+class BuiltIn:
+    """The built-in rules alone, whatever files there are."""
+
+    def of(self, workspaces: tuple[str, ...]) -> Effective:
+        """Return the built-in policy."""
+        return Effective(Policy.default(), PathPolicy.default())
+
+
 class TrustedFiles:
     """Which workspaces' policy files their owner has trusted, by digest, in the state folder."""
 

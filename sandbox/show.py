@@ -19,36 +19,6 @@ SUBJECT_CHARS = 60
 VERDICT_STYLE = {"allow": "green", "report": "yellow", "ask": "magenta", "deny": "red"}
 
 
-def explanation(decision: Mapping[str, Any], rules: Sequence[str]) -> str:
-    """Return gate 1's answer with every layer, rule and right."""
-    rights = decision["rights"]
-    rows = [
-        ("verdict", f"{decision['verdict']} ({decision['tier']})"),
-        ("message", str(decision["message"])),
-        ("rules", ", ".join(rules) or "none"),
-    ]
-    for one in decision["layers"]:
-        rule = f" [{one['rule']}]" if one.get("rule") else ""
-        rows.append((str(one["layer"]), f"{one['verdict']}: {one['reason']}{rule}"))
-    for one in decision["matched_rules"]:
-        rows.append(
-            ("matched", f"{one['rule_name']}: {one['trigger_type']} {one['trigger_match']}")
-        )
-    demand = decision.get("enforcement")
-    if demand:
-        names = {
-            "check_id": "check",
-            "denied_path": "denied path",
-            "allowed_path": "allowed path",
-            "next_action_template": "next action",
-        }
-        rows.extend((name, str(demand[key])) for key, name in names.items() if demand.get(key))
-    rows.append(("rights", f"workspace {rights['workspace']}, network {rights['network']}"))
-    if decision["named_deletions"]:
-        rows.append(("deletes", ", ".join(decision["named_deletions"])))
-    return fields(rows, fold=sys.stdout.isatty())
-
-
 def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
     """Return all that is recorded of one call; the output must be safe already."""
     params = call.get("params") or {}

@@ -11,13 +11,14 @@ from typing import Any
 import click
 from pydantic import ValidationError
 
-from policy.engine import Policy
 from policy.model import ActionPlan, Context, Decision, Params, Verdict, Workspace
-from sandbox import show
-from sandbox.check import check_batch, decide_twice
+from sandbox.check import check_batch
 from sandbox.commands import terminal
 from sandbox.errors import BadInput
+from sandbox.explain import explanation, show_text
+from sandbox.gate import Answer, Gate
 from sandbox.opinion import SecondOpinion
+from sandbox.policies import Policies
 from sandbox.text import safe_line
 from sandbox.workspaces import Registry
 
@@ -51,10 +52,10 @@ def check(text: tuple[str, ...], workspace: str | None, **flags: bool) -> int:
         if text:
             raise click.UsageError("`--batch` reads stdin and takes no TEXT")
         lines = (line.decode("utf-8", "surrogateescape") for line in sys.stdin.buffer)
-        for answer in check_batch(lines):
+        for answer in check_batch(lines, dirs=terminal.dirs()):
             terminal.show_bytes(answer.encode("utf-8", "surrogateescape") + b"\n")
         return 0
-    decision = _decide(text, workspace)
+    decision = _decide(text, workspace)[1].decision
     if flags["as_json"]:
         terminal.show_json(_as_json(decision))
     else:
@@ -68,22 +69,24 @@ def check(text: tuple[str, ...], workspace: str | None, **flags: bool) -> int:
 @JSON
 @TEXT
 def explain(text: tuple[str, ...], workspace: str | None, **flags: bool) -> int:
-    """Show how gate 1 comes to its answer to the shell text TEXT: every layer, rule and right.
+    """Show how gate 1 comes to its answer to the shell text TEXT: every layer with the words that
+    caused it and its rule's place, the rights, the second reading, and what a milder verdict needs.
 
     \b
     Examples:
       lockgate explain 'echo x >> .devkit-waiver.yml'
       lockgate explain --json 'make test'
     """
-    decision = _decide(text, workspace)
+    plan, answer = _decide(text, workspace)
+    said = explanation(plan, answer)
     if flags["as_json"]:
-        terminal.show_json(_as_json(decision))
+        terminal.show_json(said)
     else:
-        terminal.show(show.explanation(decision.model_dump(mode="json"), decision.rules))
-    return STATUS[decision.verdict]
+        terminal.show(show_text(said))
+    return STATUS[answer.decision.verdict]
 
 
-def _decide(text: tuple[str, ...], workspace: str | None) -> Decision:
+def _decide(text: tuple[str, ...], workspace: str | None) -> tuple[ActionPlan, Answer]:
     if not text:
         raise click.UsageError("say which command, such as `git status`")
     registry = Registry(terminal.dirs())
@@ -105,7 +108,8 @@ def _decide(text: tuple[str, ...], workspace: str | None) -> Decision:
         raise BadInput("the command is not UTF-8 text, so it cannot be judged") from None
     context = Context((found, *(one for one in registry.list() if one != found)), registry.home)
     with SecondOpinion() as second:
-        return decide_twice(plan, context, Policy.default(), second)[0]
+        gate = Gate(Policies(terminal.dirs()), second)
+        return plan, gate.decide_now(plan, context, (found.path,))
 
 
 def _as_json(decision: Decision) -> dict[str, Any]:
