@@ -39,7 +39,11 @@ _BIN = re.compile(
 )
 _TOOLS = re.compile(r".*/(?:node_modules/\.bin|\.?venv/bin|env/bin|\.tox/[^/]+/bin)/([^/]+)")
 _VERSION = re.compile(r"(?<=[a-z])-?\d+(?:\.\d+)*$")
-_MOST_SCANNED = 64 * 1024
+_MOST_SCANNED = 32 * 1024
+"""Characters of a text's beginning, and of its end, that are looked at when it cannot be read."""
+_MOST_BYTES = 1 << 20
+_MOST_WORDS = 256
+"""Words of a command that rules on programs look at."""
 _SQL_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _QUOTES = re.compile(r"""\\\n|['"\\]""")
 _HOW = {
@@ -89,6 +93,7 @@ class Catalog:
     def run(self, shell: Shell, call: Call) -> str:
         """Record what one command does and return what it prints."""
         name = call.name
+        shell.facts.calls[call.words[:_MOST_WORDS]] = None
         if unknown(name) or globbed(name):
             return self._unclear(shell, call)
         if "/" in name:
@@ -336,13 +341,25 @@ class Catalog:
 
     def scan(self, shell: Shell, text: str) -> None:
         """Record what can be seen in a text that cannot be read with certainty."""
-        known = shown(text[:_MOST_SCANNED]).replace("${IFS}", " ").replace("$IFS", " ")
-        plain = unbraced(_QUOTES.sub("", known))
-        for wanted, one in self.patterns.get("opaque", ()):
-            if wanted.search(plain):
-                shell.find(one.tier, one.id, one.because)
+        known = _squeezed(shown(text[:_MOST_BYTES])).replace("${IFS}", " ").replace("$IFS", " ")
+        pieces = [known[:_MOST_SCANNED], known[_MOST_SCANNED:][-_MOST_SCANNED:]]
+        for plain in (unbraced(_QUOTES.sub("", piece)) for piece in pieces if piece):
+            for wanted, one in self.patterns.get("opaque", ()):
+                if wanted.search(plain):
+                    shell.find(one.tier, one.id, one.because)
 
 
+def _squeezed(text: str) -> str:
+    """Return a text without what only makes it long: blank lines, runs of blanks, endless words.
+
+    The patterns look back over blanks, so that their cost would grow with the square of a run.
+    """
+    lines = (_BLANKS.sub(" ", line) for line in text.split("\n"))
+    return _LONG.sub("x", "\n".join(line for line in lines if line.strip()))
+
+
+_BLANKS = re.compile(r"[ \t\r\f\v]{2,}")
+_LONG = re.compile(r"[\w.+=-]{300,}")
 _LAUNCHED = frozenset(("rm", "shell", "privilege", "wrapper", "env", "xargs"))
 _TRUSTED_FOLDER = re.compile(
     r"^/(?:usr/(?:local/)?)?s?bin$|^/opt/[\w/.-]*bin$|/(?:node_modules/\.bin|\.?venv/bin)$"

@@ -93,7 +93,16 @@ def _governance(change: Change, paths: PathPolicy, advice: dict[str, str]) -> It
 
 def _obeyed(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
     if change.type is FileType.DIRECTORY:
+        above = paths.obeyed_below(change.path) if change.kind is Kind.META else None
+        if above is not None:  # its mode decides who may put something there, and who may read it
+            yield PathReason(
+                change.path, Outcome.HOLD, above.id, f"it holds what counts: {above.because}"
+            )
         return  # what it holds is listed by itself
+    if normal(change.path).rpartition("/")[2] == ".git" and change.kind is not Kind.DELETED:
+        because = "it tells git on the host which repository, and so which settings, to use"
+        yield PathReason(change.path, Outcome.HOLD, "git-pointers", because)
+        return
     for path in _ends(change):
         rule = paths.obeyed_of(path)
         if rule is None and _is_link(change) and path == change.path:
@@ -113,6 +122,9 @@ def _in_git(path: str) -> bool:
 
 def _git_settings(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
     name = normal(change.path).rpartition("/")[2]
+    if name in _CONFIG_NAMES and _is_link(change):
+        because = "git on the host would read its settings from elsewhere"
+        yield PathReason(change.path, Outcome.HOLD, "git-settings", because)
     if change.type is not FileType.FILE or name not in _CONFIG_NAMES:
         return
     if change.kind in (Kind.DELETED, Kind.META):
@@ -127,7 +139,16 @@ def _git_settings(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
     patterns = paths.git_keys
     if name == ".gitmodules":
         patterns += paths.gitmodules_keys
-    keys = gitconfig.added(change.before_text, change.after_text, patterns)
+    if change.before_text is not None:  # of a repository that a person pushes and pulls
+        patterns += paths.git_remote_keys
+    known = {key for key, _ in gitconfig.settings(change.before_text or "")}
+    keys = [
+        key
+        for key in gitconfig.added(change.before_text, change.after_text, patterns)
+        if not re.fullmatch(r"remote\..*\.url", key, re.I | re.S)
+        or key in known
+        or gitconfig.added(change.before_text, change.after_text, paths.git_keys).count(key)
+    ]
     if keys:
         said = ", ".join(f"`{_shown(key)}`" for key in keys[:SHOWN])
         yield PathReason(

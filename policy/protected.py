@@ -181,6 +181,7 @@ class PathPolicy(Frozen):
     obeyed: tuple[ObeyedRule, ...]
     git_keys: tuple[str, ...]
     gitmodules_keys: tuple[str, ...]
+    git_remote_keys: tuple[str, ...] = ()
     secrets: SecretPaths
     links: tuple[AllowedLink, ...] = ()
     limits: PathLimits

@@ -24,6 +24,10 @@ def subscript(shell: Shell, operand: str) -> None:
         shell.words.evaluated(operand)
 
 
+MOST_ITEMS = 1024
+"""Elements of an array that is still followed."""
+
+
 def _right(shell: Shell, node: Node) -> Value:
     value = node.child_by_field_name("value")
     if value is None:
@@ -33,6 +37,9 @@ def _right(shell: Shell, node: Node) -> Value:
     items: list[str] = []
     for child in value.named_children:
         items += shell.words.fields(child)
+        if len(items) > MOST_ITEMS:
+            shell.budget.spent = True
+            return [HOLE]
     items = [one.replace(SET, "[") if one.startswith(SET) else one for one in items]
     keyed = [re.fullmatch(r"\[([^\]]*)\]=(.*)", one, re.DOTALL) for one in items]
     if items and all(keyed):

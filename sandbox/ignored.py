@@ -23,13 +23,34 @@ class Ignored:
         self._specs: dict[str, GitIgnoreSpec | None] = {}
 
     def __contains__(self, path: str) -> bool:
-        """Whether git ignores a path (relative to the workspace, joined with `/`)."""
+        """Whether git ignores a path (relative to the workspace, joined with `/`).
+
+        A tracked file is never ignored, whatever a .gitignore says that a call may have written.
+        """
+        if self._tracked(path):
+            return False
         parts = path.split("/")
         for depth in range(1, len(parts) + 1):
             part = "/".join(parts[:depth])
             if self._matches(part, is_directory=depth < len(parts)):
                 return True
         return False
+
+    def _tracked(self, path: str) -> bool:
+        """Whether the index may list a path; one that cannot be read lists everything."""
+        if self._index is None:
+            return False
+        compressed = self._index[4:8] == b"\0\0\0\x04"
+        return compressed or path.encode("utf-8", "surrogateescape") + b"\0" in self._index
+
+    @cached_property
+    def _index(self) -> bytes | None:
+        try:
+            return (self._root / ".git" / "index").read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError:
+            return b"\0\0\0\0\0\0\0\x04"
 
     def _matches(self, path: str, *, is_directory: bool) -> bool:
         answer: bool | None = self._exclude_answer(path, is_directory=is_directory)

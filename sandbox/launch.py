@@ -27,6 +27,13 @@ ENVIRONMENT = {
     "USER": "agent",
     "PYTHONUNBUFFERED": "1",
 }
+_UNJUDGED = re.compile(
+    r"(?:BASH_.*|ENV|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|IFS|CDPATH|PATH|HOME|LD_.*|GIT_.*|"
+    r"PYTHON(?:STARTUP|PATH|HOME|INSPECT|BREAKPOINT)|NODE_OPTIONS|NODE_PATH|PERL5.*|RUBYOPT|RUBYLIB|"
+    r"(?:.*_)?(?:PAGER|EDITOR|BROWSER)|VISUAL|LESSOPEN|LESSCLOSE|GCONV_PATH|"
+    r"RIPGREP_CONFIG_PATH|MAKEFLAGS|GREP_OPTIONS|TAR_OPTIONS|LOCKGATE_.*)\Z"
+)
+"""Variables that name programs or code, or that Lockgate sets itself."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -86,4 +93,8 @@ def _checked(env: Mapping[str, str]) -> dict[str, str]:
             raise BadInput(f"`{name}` is no name of an environment variable")
         if "\0" in value:
             raise BadInput(f"the value of `{name}` holds a NUL byte; remove it")
+        if _UNJUDGED.match(name):
+            raise BadInput(
+                f"`{name}` makes programs run what gate 1 has not read; set it in the command"
+            )
     return dict(env)

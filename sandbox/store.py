@@ -56,8 +56,15 @@ class Store:
     def _append(self, record: dict[str, Any], *, durable: bool) -> None:
         if self._fd is None:
             self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            self._fd = os.open(self.log, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            self._fd = os.open(
+                self.log, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600
+            )
         fcntl.flock(self._fd, fcntl.LOCK_EX)
+        if not self._is_the_log(self._fd):  # somebody put another file in its place
+            os.close(self._fd)
+            self._fd, self._size = None, -1
+            self._append(record, durable=durable)
+            return
         try:
             size = os.fstat(self._fd).st_size
             if size != self._size:
@@ -73,6 +80,15 @@ class Store:
             self._keep(head)
         finally:
             fcntl.flock(self._fd, fcntl.LOCK_UN)
+
+    def _is_the_log(self, fd: int) -> bool:
+        """Whether an open file is the one that stands at the log's path."""
+        try:
+            there = os.lstat(self.log)
+        except OSError:
+            return False
+        ours = os.fstat(fd)
+        return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
     def _keep(self, head: chain.Head) -> None:
         fd = os.open(self.head, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -47,6 +48,7 @@ from sandbox.transactions import Transaction
 OnOutput = Callable[[str, bytes], None]
 Stdin = AsyncIterator[bytes] | bytes | None
 TIMED_OUT_STATUS = 124
+_CALL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _REAP_SECONDS = 15.0
 _OPINION_SECONDS = 1.0
 """The second reading starts after this time, or when it is first wanted: not while the first call
@@ -298,6 +300,8 @@ class Supervisor:
         if launch.runnable(plan.tool) and decision.verdict is not Verdict.DENY:
             launch.request(plan, call="", exclusive=True, env=env)  # bad input is said at once
         name = call_id or new_id()
+        if not _CALL.fullmatch(name):
+            raise BadInput("a call's id is 1 to 64 letters, digits, `-` and `_`")
         output = Output(self._record.store, name, limits.answer_bytes, on_output)
         return _Call(
             name,

@@ -16,6 +16,8 @@ NETWORK = re.compile(
     r"^(?:urllib\.request|urllib2|requests|httpx|aiohttp|http\.client|socket|smtplib|ftplib|telnetlib|poplib|imaplib"
     r"|paramiko|websocket|websockets|xmlrpc\.client|asyncio\.open_connection|ssl|boto3|nntplib|socketserver|http\.server)\b"
 )
+_MOST_LENGTH = 8192
+"""Characters of a value that is still followed."""
 _MOST_NODES = 4000
 
 
@@ -38,6 +40,11 @@ class Values:
         self._left -= 1
         if node is None or self._left < 0:
             return HOLE
+        found = self._value(node)
+        self._left -= len(found) // 100
+        return found if len(found) <= _MOST_LENGTH else HOLE
+
+    def _value(self, node: ast.expr) -> str:
         match node:
             case ast.Constant(value=str(text)):
                 return clean(text)

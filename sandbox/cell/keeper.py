@@ -11,6 +11,7 @@ Layout inside the keeper: /lower/N the real workspaces, /tx/live/CELL/N layers o
 from __future__ import annotations
 
 import os
+import re
 import select
 import shutil
 import socket
@@ -94,6 +95,8 @@ class Transaction:
         self.name = name
         self.writes = writes
         self.layers: list[str] = []
+        self.placed = True
+        """Whether it still stands in the cell: to detach twice would take the place itself away."""
         self.since: list[int] = []
         self.walks: list[walk.Walk] = []
         """What changed, once the transaction is closed."""
@@ -162,6 +165,7 @@ class Keeper:
     def close(self, request: dict[str, Any]) -> dict[str, Any]:
         """Detach a transaction and list its changes. The layers stay."""
         transaction = self._open[request["tx"]]
+        transaction.placed = False
         self._detach(len(self._spaces))
         if not transaction.writes:
             del self._open[transaction.name]
@@ -209,7 +213,8 @@ class Keeper:
         """Throw a transaction away, open, closed or held."""
         transaction = self._open.get(request["tx"])
         if transaction is not None:
-            if not transaction.walks:
+            if transaction.placed:
+                transaction.placed = False
                 self._detach(len(self._spaces))
             self._forget(transaction)
         shutil.rmtree(f"{HELD}/{request['tx']}", ignore_errors=True)
@@ -363,6 +368,8 @@ class Keeper:
         self._trash += [layer for layer in transaction.layers if layer]
 
 
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
+"""Names of calls and cells become names of folders here."""
 _ABOUT_HELD = ("setup", "hold", "land_held", "drop")
 """Requests whose answer says how many transactions wait for a person."""
 _REQUESTS = (
@@ -403,6 +410,9 @@ def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
     try:
         if request["op"] not in _REQUESTS:
             raise Refused(f"unknown request `{request['op']}`")
+        for key in ("tx", "call", "as", "cell"):
+            if not _NAME.fullmatch(request.get(key, "x")):
+                raise Refused("a name that cannot be the name of a folder")
         answer = getattr(keeper, request["op"])(request)
     except OSError as error:
         text = f"{error.strerror or error}: {error.filename}"

@@ -33,10 +33,10 @@ def test_a_command_is_given_to_bash_byte_for_byte() -> None:
 
 
 def test_variables_of_the_caller_win_and_the_host_gives_none() -> None:
-    found = ask(plan("Bash", "/w/sub", command="true"), PATH="/mine", NEW="x")
+    found = ask(plan("Bash", "/w/sub", command="true"), LANG="de_DE", NEW="x")
     assert found["cwd"] == "/w/sub"
     assert found["env"] == {
-        **ENVIRONMENT, "LOCKGATE_CALL": "c1", "PATH": "/mine", "NEW": "x"
+        **ENVIRONMENT, "LOCKGATE_CALL": "c1", "LANG": "de_DE", "NEW": "x"
     }  # fmt: skip
 
 
@@ -100,3 +100,11 @@ def test_a_variable_has_a_proper_name(name: str) -> None:
 
 def test_the_longest_command_is_taken() -> None:
     assert ask(plan(command="x" * 131_071))["argv"][2] == "x" * 131_071
+
+
+@pytest.mark.parametrize(
+    "name", ["BASH_ENV", "PATH", "LD_PRELOAD", "GIT_PAGER", "PS4", "PYTHONSTARTUP"]
+)
+def test_a_variable_that_makes_programs_run_other_code_is_refused(name: str) -> None:
+    with pytest.raises(BadInput, match=f"`{name}` makes programs run what gate 1 has not read"):
+        ask(plan("Bash", command="true"), **{name: "x"})
