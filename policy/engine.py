@@ -117,9 +117,9 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     placed = [policy.places.judge(one, context) for one in facts.touches]
     others = [one for one in placed if one is not None] or [_quiet("workspace", _INSIDE)]
     lasting = [one for one in facts.touches if where(one.path, context) is not Where.TEMPORARY]
-    checked = policy.index.check(plan, lasting, facts.programs, shell=shell)
+    checked = policy.index.check(plan, lasting, facts, shell=shell)
     others += checked.answers or [_quiet("rules", checked.message)]
-    others += policy.index.commanded(facts.programs)
+    others += policy.index.commanded(facts)
     if shell and (missed := _overlooked(plan, facts, policy)):
         judged.append(glance.answer(missed))
     if plan.tool in policy.tools.web:

@@ -61,6 +61,8 @@ class Facts:
     touches: dict[Touch, None] = field(default_factory=dict)
     findings: dict[Finding, None] = field(default_factory=dict)
     programs: dict[str, None] = field(default_factory=dict)
+    calls: dict[tuple[str, ...], None] = field(default_factory=dict)
+    """The first words of each command."""
     writes: bool = False
     """The call may write caches or other files that it does not name."""
     network: bool = False

@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from fnmatch import fnmatchcase
 from typing import Literal
 
-from policy.facts import WRITES, Touch
+from policy.facts import WRITES, Facts, Touch
 from policy.marks import shown
 from policy.model import (
     ActionPlan,
@@ -23,6 +22,7 @@ from policy.model import (
 )
 from policy.paths import Fit
 from policy.patterns import Index
+from policy.program_rules import ProgramIndex
 from policy.rules_model import (
     Bounds,
     Check,
@@ -67,20 +67,21 @@ class RuleIndex:
             for pattern in several
         )
         self._by_file: dict[str, list[Rule]] = {}
-        self._programs = _Programs()
+        self._programs: ProgramIndex[Rule] = ProgramIndex()
         self._keyed = [rule for rule in rules if rule.triggers.keywords]
         for rule in rules:
             for pattern in rule.triggers.file_patterns:
                 self._by_file.setdefault(pattern, []).append(rule)
             for name in rule.triggers.command_patterns:
                 self._programs.add(name, rule)
-        self._commands = _Programs()
+        self._commands: ProgramIndex[CommandRule] = ProgramIndex()
         for command in commands:
             for name in command.programs:
                 self._commands.add(name, command)
 
-    def check(self, plan: ActionPlan, facts: Iterable[Touch], programs: Iterable[str],
-              *, shell: bool) -> PolicyCheck:  # fmt: skip
+    def check(
+        self, plan: ActionPlan, touches: Iterable[Touch], facts: Facts, *, shell: bool
+    ) -> PolicyCheck:
         """Return what the rules say of a plan; see `check`."""
         found = _Found(plan, shell=shell)
         intent = plan.intent.casefold()
@@ -88,46 +89,26 @@ class RuleIndex:
             for word in rule.triggers.keywords:
                 if word.casefold() in intent:
                     found.spoken(rule, "keyword", word)
-        for name, pattern, one in self._programs.find(programs):
-            assert isinstance(one, Rule)
-            found.spoken(one, "command_pattern", pattern, name)
-        for touch in facts:
+        for pattern, rule in self._programs.find(facts):
+            found.spoken(rule, "command_pattern", pattern)
+        for touch in touches:
             hits = self._patterns.hits(touch.path, plan.workspace)
             fired = {id(r): (r, p) for p in reversed(hits) for r in self._by_file.get(p, ())}
             for rule, pattern in fired.values():
                 found.touched(rule, touch, pattern, hits)
         return found.combined()
 
-    def commanded(self, programs: Iterable[str]) -> list[LayerAnswer]:
+    def commanded(self, facts: Facts) -> list[LayerAnswer]:
         """Return what rules on programs say."""
-        said = []
-        for name, _, rule in self._commands.find(programs):
-            assert isinstance(rule, CommandRule)
-            verdict, reason = VERDICTS[rule.tier], f"`{name}`: {rule.because}"
-            said.append(LayerAnswer(layer="rules", verdict=verdict, reason=reason, rule=rule.id))
-        return said
-
-
-class _Programs:
-    """Rules by the names of programs."""
-
-    def __init__(self) -> None:
-        self._plain: dict[str, list[Rule | CommandRule]] = {}
-        self._wild: list[tuple[str, Rule | CommandRule]] = []
-
-    def add(self, name: str, rule: Rule | CommandRule) -> None:
-        if re.search(r"[*?\[]", name):
-            self._wild.append((name, rule))
-        else:
-            self._plain.setdefault(name, []).append(rule)
-
-    def find(self, programs: Iterable[str]) -> Iterable[tuple[str, str, Rule | CommandRule]]:
-        for name in programs:
-            for rule in self._plain.get(name, ()):
-                yield name, name, rule
-            for pattern, rule in self._wild:
-                if fnmatchcase(name, pattern):
-                    yield name, pattern, rule
+        return [
+            LayerAnswer(
+                layer="rules",
+                verdict=VERDICTS[rule.tier],
+                reason=f"`{pattern}`: {rule.because}",
+                rule=rule.id,
+            )
+            for pattern, rule in self._commands.find(facts)
+        ]
 
 
 class _Found:
@@ -146,16 +127,16 @@ class _Found:
         self._matched[_matched(rule, kind, match)] = None
         for one in rule.enforcement.checks:
             if not one.writes and not one.reads:
-                self._enforce(rule, one, f"`{name or match}`", Fit.SURE)
+                self._enforce(rule, one, f"`{match}`", Fit.SURE)
                 return
 
     def touched(self, rule: Rule, touch: Touch, pattern: str, hits: dict[str, Fit]) -> None:
         """Take a rule that a touched file triggered."""
         for one in rule.enforcement.checks:
-            wanted = one.writes if touch.how in WRITES else one.reads
-            fits = [hits[name] for name in wanted if name in hits]
-            if not fits:
-                continue
+            writes = touch.how in WRITES
+            fits = [hits[name] for name in (one.writes if writes else one.reads) if name in hits]
+            if not fits or (not writes and Fit.SURE not in fits):
+                continue  # a file that may be read by chance is hidden where reading is denied
             self._enforce(rule, one, f"`{shown(touch.path)}`", _surest(fits), touch)
             triggers = rule.triggers.behavior_triggers
             if self._shell and triggers and touch.how in WRITES:
@@ -227,7 +208,7 @@ def check(
 
     `shell` says that the plan is a command line, so that a match is one of behaviour.
     """
-    return RuleIndex(rules).check(plan, touches, (), shell=shell)
+    return RuleIndex(rules).check(plan, touches, Facts(), shell=shell)
 
 
 def _surest(fits: Iterable[Fit]) -> Fit:

@@ -20,6 +20,7 @@ from policy.model import (
     Tier,
 )
 from policy.patterns import globs
+from policy.program_rules import check_pattern
 
 Patterns = tuple[str, ...]
 
@@ -30,19 +31,26 @@ def _compared(patterns: Patterns) -> Patterns:
     return patterns
 
 
+def _commands_compared(patterns: Patterns) -> Patterns:
+    for one in patterns:
+        check_pattern(one)
+    return patterns
+
+
 class Triggers(Frozen):
     """What makes a rule apply."""
 
     file_patterns: Patterns = ()
     """Files that a call touches."""
     command_patterns: Patterns = ()
-    """Programs that a call runs, as in `commands`: `gh pr create`, `kubectl *`."""
+    """Commands that a call runs, as in `commands`: `gh pr create`, `kubectl *`."""
     behavior_triggers: tuple[str, ...] = ()
     """The behaviour in words, for people."""
     keywords: tuple[str, ...] = ()
     """Words of the plan's intent."""
 
     _globs = field_validator("file_patterns")(_compared)
+    _commands = field_validator("command_patterns")(_commands_compared)
 
 
 class Bounds(Frozen):
@@ -118,11 +126,13 @@ class CommandRule(Frozen):
 
     id: str
     programs: tuple[str, ...] = Field(min_length=1)
-    """`git push`, `docker`, or `kubectl *`."""
+    """`git push`, `docker`, `kubectl *`, or `git push --force` (`policy.program_rules`)."""
     tier: Tier
     because: str
     match: tuple[str, ...] = Field(min_length=1)
     miss: tuple[str, ...] = ()
+
+    _commands = field_validator("programs")(_commands_compared)
 
 
 class Tools(Frozen):

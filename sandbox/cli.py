@@ -19,6 +19,7 @@ COMMANDS = {
     "run": "run:run",
     "check": "check:check",
     "explain": "check:explain",
+    "policy": "policy:policy",
     "ps": "calls:ps",
     "log": "calls:log",
     "show": "calls:show",

@@ -23,7 +23,11 @@ _KINDS = {
     "trust": "defaults/trust.yaml",
 }
 
-_FIRST = {"rules": "policy/defaults/policy.yaml", "workspace": "policy/places.py"}
+_FIRST = {
+    "rules": "policy/defaults/policy.yaml",
+    "paths": "policy/defaults/paths.yaml",
+    "workspace": "policy/places.py",
+}
 """Where rules of a layer stand, should their name stand elsewhere as well."""
 
 
