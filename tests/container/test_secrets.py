@@ -168,7 +168,8 @@ def test_no_socket_of_an_engine_is_there(lab: Lab) -> None:
 @pytest.mark.parametrize("owner", OWNERS)
 def test_between_calls_the_cell_sees_nothing_of_the_workspace(lab: Lab) -> None:
     assert "README.md" in lab.sh("ls; echo x > new").stdout
-    look = f"find {lab.ws} | wc -l; cat {lab.ws}/README.md; touch {lab.ws}/x; echo END"
+    # Standard error and output come over streams of their own, in any order.
+    look = f"(find {lab.ws} | wc -l; cat {lab.ws}/README.md; touch {lab.ws}/x; echo END) 2>&1"
     between = lab.look(look)
     assert between.splitlines()[0] == "1"
     assert "No such file" in between
