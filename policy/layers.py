@@ -79,8 +79,10 @@ def combine(policy: Policy, paths: PathPolicy, sources: Sequence[Source]) -> Eff
         try:
             policy = decided(policy, content, source)
             paths = _judged(paths, content)
-        except (PolicyError, ValidationError) as error:
-            message = str(error).splitlines()[0]
+        except PolicyError as error:
+            raise PolicyError(f"{source.document.name}: {error}") from None
+        except ValidationError as error:
+            message = error.errors()[0]["msg"].removeprefix("Value error, ")
             raise PolicyError(f"{source.document.name}: {message}") from None
         said = f"\n{source.layer.value} {source.document.digest} {source.trusted}"
         digest.update(said.encode())

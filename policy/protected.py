@@ -138,8 +138,8 @@ class SecretPaths(Frozen):
 
     def followed(self, later: SecretPaths) -> SecretPaths:
         """Return these paths, and what another file says after them."""
-        own = {name: getattr(self, name) for name in type(self).model_fields}
-        return SecretPaths(**{**own, "later": (*self.later, later)})
+        # The examples held for these paths alone; another file may well say otherwise.
+        return SecretPaths(hide=self.hide, show=self.show, later=(*self.later, later))
 
     def expressions(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return regular expressions (hide, show); shown is what `show` fits, whatever hides it."""

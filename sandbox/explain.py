@@ -61,9 +61,9 @@ def explanation(plan: ActionPlan, answer: Answer) -> dict[str, Any]:
 
 def places(answer: LayerAnswer, effective: Effective | None) -> tuple[str, ...]:
     """Return `file:line` of the rule behind an answer: in policy files, else in the package."""
-    if not answer.rule:
+    if not answer.rule or effective is None:  # a file that is wrong is named in the reason
         return ()
-    found = effective.places(answer.rule) if effective else ()
+    found = effective.places(answer.rule)
     if found and answer.layer == "rules":
         return found
     place = built_in_place(answer.layer, answer.rule, answer.reason)
