@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from policy.protected import PathPolicy
+from sandbox.launch import ENVIRONMENT
 from sandbox.plan import LABEL_CELL
 from tests.container.conftest import MakeLab
 from tests.container.lab import ME, OWNERS, Lab, git, repository, wait_for
@@ -113,7 +114,7 @@ def test_the_hosts_environment_is_not_passed(lab: Lab) -> None:
 
 
 def test_the_environment_of_a_command_is_exactly_what_is_said(lab: Lab) -> None:
-    found = lab.sh("env", env={"FOO": "bar baz", "PATH": "/usr/bin:/bin"}, call_id="c1234567890")
+    found = lab.sh("env", env={"FOO": "bar baz", "TERM": "xterm"}, call_id="c1234567890")
     said = dict(row.split("=", 1) for row in found.stdout.splitlines())
     assert said == {
         "FOO": "bar baz",
@@ -121,11 +122,11 @@ def test_the_environment_of_a_command_is_exactly_what_is_said(lab: Lab) -> None:
         "LANG": "C.UTF-8",
         "LOCKGATE_CALL": "c1234567890",
         "LOCKGATE_SANDBOX": "1",
-        "PATH": "/usr/bin:/bin",
+        "PATH": ENVIRONMENT["PATH"],
         "PWD": str(lab.ws),
         "PYTHONUNBUFFERED": "1",
         "SHLVL": said["SHLVL"],
-        "TERM": "dumb",
+        "TERM": "xterm",
         "USER": "agent",
         "_": said["_"],
     }
