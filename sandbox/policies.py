@@ -252,9 +252,10 @@ def _read_in(folder: int, path: Path, nofollow: int) -> str | None:
     except OSError as error:
         what = "it is a link; put the file itself there" if path.is_symlink() else error.strerror
         raise PolicyError(f"{path}: it cannot be read: {what}") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise PolicyError(f"{path}: it is no file; put a policy file there or remove it")
     with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise PolicyError(f"{path}: it is no file; put a policy file there or remove it")
         data = file.read(4 * MOST_CHARACTERS + 1)
     try:
         return data.decode("utf-8")
