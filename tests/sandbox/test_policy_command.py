@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lockgate policy` and `lockgate explain`, run as a shell does; and what docs/policy.md shows."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from policy.engine import Policy
+from policy.load import PolicyError
+from sandbox.cases import examples, read_cases, run
+from tests.sandbox.shells import ROOT, Shell
+
+BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "policy.md").read_text("utf-8"), re.S)
+EXAMPLE, CASES = BLOCKS
+STASH = """\
+commands:
+  - {id: no-stash, programs: [git stash], tier: forbidden, because: x, match: [git stash]}
+"""
+LOOSE = "tools: {write: [Patch]}\n"
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    """Return a shell in a workspace with a folder for its policy file."""
+    found = Shell(tmp_path)
+    found.dirs.config.mkdir(parents=True)
+    (found.workspace / ".lockgate").mkdir()
+    return found
+
+
+def own(shell: Shell) -> Path:
+    """Return the workspace's policy file."""
+    return shell.workspace / ".lockgate" / "policy.yaml"
+
+
+@pytest.fixture
+def documented(tmp_path: Path) -> tuple[Path, Path]:
+    """Return the files that docs/policy.md shows."""
+    draft, cases = tmp_path / "draft.yaml", tmp_path / "cases.yaml"
+    draft.write_text(EXAMPLE)
+    cases.write_text(CASES)
+    return draft, cases
+
+
+# the document
+
+
+def test_the_documented_example_is_right(shell: Shell, documented: tuple[Path, Path]) -> None:
+    draft, _ = documented
+    assert shell("policy", "validate", str(draft)) == (0, f"{draft}: ok\n", "")
+
+
+def test_the_documented_cases_pass(shell: Shell, documented: tuple[Path, Path]) -> None:
+    draft, cases = documented
+    status, out, err = shell("policy", "test", str(cases), "--policy", str(draft))
+    assert (status, err) == (0, "")
+    assert re.fullmatch(r"5 passed in \d+\.\d\ds\n", out)
+
+
+def test_the_documented_example_changes_no_everyday_call(
+    shell: Shell, documented: tuple[Path, Path]
+) -> None:
+    status, out, _ = shell("policy", "diff", "defaults", str(documented[0]))
+    assert status == 0, out
+
+
+# show
+
+
+def test_show_names_files_and_the_places_of_rules(shell: Shell) -> None:
+    own(shell).write_text(STASH + LOOSE)
+    status, out, err = shell("policy", "show")
+    assert (status, err) == (0, "")
+    assert re.search(rf"^workspace +only tightens +{re.escape(str(own(shell)))}$", out, re.M)
+    assert re.search(rf"^no-stash +command +deny +git stash +{own(shell)}:2$", out, re.M)
+    assert re.search(r"^rule_006 +rule +deny .* policy/defaults/policy\.yaml:\d+$", out, re.M)
+    assert "`tools` is ignored" in out
+    said = json.loads(shell("policy", "show", "--json")[1])
+    assert [one["state"] for one in said["files"]] == ["absent", "only tightens", "absent"]
+    rules = {one["id"]: one for one in said["rules"]}
+    assert rules["no-stash"]["places"] == [f"{own(shell)}:2"]
+    for one in said["rules"]:
+        file, _, line = one["places"][0].rpartition(":")
+        text = (ROOT / file).read_text() if file.startswith("policy/") else own(shell).read_text()
+        assert one["id"] in text.split("\n")[int(line) - 1]
+
+
+# validate
+
+
+def test_validate_says_ok_or_what_is_wrong(shell: Shell) -> None:
+    assert shell("policy", "validate") == (
+        0, "no policy file is there; the built-in rules count\n", "",
+    )  # fmt: skip
+    own(shell).write_text(STASH)
+    assert shell("policy", "validate") == (0, f"{own(shell)}: ok\n", "")
+    own(shell).write_text("bogus: 1\n")
+    says = f"{own(shell)}:1: `bogus` is not a key that is known; see `lockgate policy schema`"
+    assert shell("policy", "validate") == (1, f"{says}\n", "")
+    status, out, _ = shell("policy", "validate", "--json", str(own(shell)))
+    assert status == 1
+    assert json.loads(out)[0]["problem"] == says
+
+
+def test_validate_of_a_file_that_is_not_there(shell: Shell) -> None:
+    status, out, err = shell("policy", "validate", "nothing.yaml")
+    assert (status, out, err) == (2, "", "lockgate: `nothing.yaml` is not there\n")
+
+
+def test_what_is_wrong_stops_a_check_and_an_explanation(shell: Shell) -> None:
+    own(shell).write_text("bogus: 1\n")
+    for words in (("check", "ls"), ("explain", "ls"), ("check", "--json", "ls")):
+        status, out, _ = shell(*words)
+        assert status == 1
+        assert f"{own(shell)}:1: `bogus` is not a key that is known" in out
+    status, _, err = shell("policy", "show")
+    assert (status, err.count("\n")) == (2, 1)
+
+
+# test and diff
+
+
+def test_failures_are_printed_as_tests_are(shell: Shell, tmp_path: Path) -> None:
+    own(shell).write_text(STASH)
+    cases = tmp_path / "cases.jsonl"
+    cases.write_text(
+        '{"command": "git stash", "verdict": "deny", "rule": "no-stash"}\n'
+        '{"command": "git stash", "verdict": ["allow", "report"]}\n'
+        '{"command": "git status", "verdict": "allow", "rule": "no-stash"}\n'
+    )
+    status, out, err = shell("policy", "test", str(cases))
+    lines = out.splitlines()
+    assert (status, err, len(lines)) == (1, "", 3)
+    assert lines[0].startswith(
+        f"FAILED {cases}:2: `git stash`: expected allow or report, got deny: denied: "
+    )
+    assert lines[1] == f"FAILED {cases}:3: `git status`: expected rule `no-stash`, got read"
+    assert re.fullmatch(r"2 failed, 1 passed in \d+\.\d\ds", lines[2])
+    said = json.loads(shell("policy", "test", "--json", str(cases))[1])
+    assert [one["passed"] for one in said] == [True, False, False]
+
+
+BAD_CASES = {
+    "no list": ("a: 1\n", ":1: it is no list of cases"),
+    "no call": ("- {verdict: ask}\n", ":1: `tool` or `command` is missing"),
+    "an unknown key": ("- {command: ls, vedict: ask}\n", ":1: `vedict` is not known"),
+    "an unknown verdict": (
+        "- {command: ls}\n- {command: ls, verdict: maybe}\n",
+        ":2: `verdict`: `maybe` is none of allow, report, ask, deny",
+    ),
+    "no JSON": ('{"command": "ls"}\nx\n', ":2: the line is no JSON object"),
+    "nothing": ("[]\n", ": it holds no case; write `- {command: git push, verdict: ask}`"),
+}
+
+
+@pytest.mark.parametrize("text, says", BAD_CASES.values(), ids=BAD_CASES)
+def test_a_bad_file_of_cases_is_refused(tmp_path: Path, text: str, says: str) -> None:
+    file = tmp_path / "cases"
+    file.write_text(text)
+    with pytest.raises(PolicyError) as caught:
+        read_cases(file, Policy.default())
+    assert str(caught.value) == f"{file}{says}"
+
+
+def test_diff_names_calls_that_get_another_verdict(shell: Shell, tmp_path: Path) -> None:
+    own(shell).write_text(STASH)
+    cases = tmp_path / "cases.yaml"
+    cases.write_text("cases:\n  - {command: git stash}\n  - {command: ls}\n")
+    words = ("policy", "diff", "--cases", str(cases))
+    assert shell(*words) == (
+        1,
+        f"report -> deny: `git stash` (rule no-stash, {own(shell)}:2)\n"
+        "1 of 2 calls get another verdict\n",
+        "",
+    )
+    status, out, _ = shell(*words, "--json")
+    assert (status, json.loads(out)["changed"][0]["new"]) == (1, "deny")
+    assert shell(*words, "effective", "effective")[0] == 0
+    assert shell("policy", "diff", "nothing.yaml")[0] == 2
+
+
+def test_the_built_in_examples_get_an_answer() -> None:
+    assert len(examples()) > 100
+    assert all(not one.wrong for one in run(examples()[:50], Policy.default()))
+
+
+# schema and trust
+
+
+def test_the_schema_is_json(shell: Shell) -> None:
+    status, out, _ = shell("policy", "schema")
+    assert (status, json.loads(out)["title"]) == (0, "PolicyDocument")
+
+
+def test_trust_needs_a_yes(shell: Shell) -> None:
+    own(shell).write_text(LOOSE)
+    status, out, err = shell("policy", "trust")
+    assert (status, out) == (1, "")
+    assert "`tools` is ignored" in err
+    assert "trust needs your yes" in err
+    assert "only tightens" in shell("policy", "show")[1]
+
+
+def test_trust_holds_until_the_file_changes(shell: Shell) -> None:
+    own(shell).write_text(LOOSE)
+    status, out, _ = shell("policy", "trust", "--yes")
+    assert status == 0
+    assert re.fullmatch(rf"{re.escape(str(own(shell)))}: trusted \([0-9a-f]{{12}}\)\n", out)
+    assert "only tightens" not in shell("policy", "show")[1]
+    own(shell).write_text(LOOSE + "# changed\n")
+    assert "only tightens" in shell("policy", "show")[1]
+    assert shell("policy", "trust", "--revoke")[1].endswith(": trusted no more\n")
+
+
+def test_there_is_nothing_to_trust(shell: Shell) -> None:
+    status, _, err = shell("policy", "trust", "--yes")
+    assert (status, err) == (
+        2,
+        f"lockgate: `{own(shell)}` is not there; there is nothing to trust\n",
+    )
+
+
+@pytest.mark.parametrize("command", ["lockgate policy trust --yes", "lockgate policy show"])
+def test_an_agent_cannot_run_these(shell: Shell, command: str) -> None:
+    assert shell("check", command)[0] == 1
+
+
+# explain
+
+
+def test_an_explanation_is_complete(shell: Shell) -> None:
+    own(shell).write_text(STASH)
+    status, out, _ = shell("explain", "--json", "git -C sub stash pop; echo $(date) > a.txt")
+    said = json.loads(out)
+    assert status == 1
+    first = said["layers"][0]
+    assert (first["layer"], first["rule"], first["verdict"]) == ("rules", "no-stash", "deny")
+    assert first["places"] == [f"{own(shell)}:2"]
+    assert first["words"] == ["git -C sub stash"]
+    writes = next(one for one in said["layers"] if one["rule"] == "write")
+    assert writes["words"] == ["a.txt"]
+    assert writes["places"][0].startswith("policy/tiers.py:")
+    assert said["second_opinion"]["said"] == "not needed: the answer is strict already"
+    assert said["milder"]["needs"][0]["needs"].startswith("another call, since a rule is never")
+    assert said["policy_files"][0]["file"] == str(own(shell))
+    assert said["rights"]["workspace"] == "none"
+    assert said["policy"]
+
+
+def test_an_explanation_has_the_second_reading(shell: Shell) -> None:
+    said = json.loads(shell("explain", "--json", "echo $(date)")[1])
+    assert said["second_opinion"] == {"said": "heard", "programs": ["echo", "date"]}
+    said = json.loads(shell("explain", "--json", "echo now")[1])
+    assert said["second_opinion"]["said"].startswith("not needed: the text is plain")
+    said = json.loads(shell("explain", "--json", "cat <<'E'\nx\nE")[1])
+    assert said["second_opinion"]["said"].startswith("none: it could not read the text")
+
+
+def test_an_explanation_for_a_person(shell: Shell) -> None:
+    out = shell("explain", "rm -rf build")[1]
+    assert "because of: `build`" in out
+    assert re.search(r"rule at policy/[\w/]+\.(yaml|py):\d+", out)
+    assert "for ask" in out or "for report" in out
+    assert "instead: name the single files that should go" in out
+
+
+PLACES = {
+    "a program": ("git push", "git-push", "policy/catalog/git.yaml"),
+    "a secret": ("cat ~/.ssh/id_rsa", "secrets", "policy/places.py"),
+    "a governance file": ("touch devkit.config.json", "rule_006", "policy/defaults/policy.yaml"),
+}
+
+
+@pytest.mark.parametrize("command, rule, file", PLACES.values(), ids=PLACES)
+def test_a_built_in_rule_has_a_place(shell: Shell, command: str, rule: str, file: str) -> None:
+    layers = json.loads(shell("explain", "--json", command)[1])["layers"]
+    places = [place for one in layers if one["rule"] == rule for place in one["places"]]
+    assert places[0].startswith(f"{file}:")
