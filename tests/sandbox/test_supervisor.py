@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Coroutine
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from policy.engine import Policy
+from policy.engine import Policy, decide
 from policy.model import (
     Access,
     ActionPlan,
@@ -425,3 +426,39 @@ def test_a_denied_call_does_not_wait_for_the_second_reading(bench: Bench) -> Non
     bench.supervisor._gate.opinion = cast(Any, Second(bench.log, ("nmap",)))
     assert bench.sh("echo $(echo)").ending is Ending.DENIED
     assert "seen" not in bench.log
+
+
+def decided(bench: Bench) -> dict[str, Any]:
+    """Return the last decision that was recorded."""
+    lines = bench.store.log.read_text().splitlines()
+    found: list[dict[str, Any]] = [json.loads(line) for line in lines]
+    return [one for one in found if one["event"] == "decided"][-1]
+
+
+def test_the_record_names_the_policy_that_decided(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandbox.gate.decide", decide)
+    bench.sh("echo x > new.txt")
+    before = decided(bench)["policy"]
+    own = bench.workspace / ".lockgate"
+    own.mkdir()
+    (own / "policy.yaml").write_text("limits: {seconds: 5}\n")
+    bench.sh("echo x > new.txt")
+    after = decided(bench)
+    assert before
+    assert after["policy"] not in ("", before)
+    assert after["rights"]["limits"]["seconds"] == 5
+
+
+def test_a_wrong_policy_file_lets_nothing_run(bench: Bench) -> None:
+    own = bench.workspace / ".lockgate"
+    own.mkdir()
+    (own / "policy.yaml").write_text("bogus: 1\n")
+    done = bench.sh("true")
+    assert (done.ending, done.rules) == (Ending.DENIED, ("policy-file",))
+    assert f"{own}/policy.yaml:1: `bogus` is not a key" in done.message
+    assert "cell" not in bench.log
+    assert decided(bench)["verdict"] == "deny"
+    (own / "policy.yaml").unlink()
+    assert bench.sh("true").ending is Ending.RAN
