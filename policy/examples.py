@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from policy.document import Document
 from policy.engine import Policy, decide
 from policy.layers import Layer, Source, decided
 from policy.load import PolicyError
 from policy.model import ActionPlan, Context, Params, Workspace
 from policy.rules import CommandRule, Rule
 from policy.rules_model import Example
-from policy.schema import Document
 
 HERE = "/workspace"
 CONTEXT = Context(workspaces=(Workspace(HERE),), home="/home/user")

@@ -16,6 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from policy.document import Document
 from policy.engine import Policy
 from policy.levels import LevelsFile
 from policy.load import PolicyError
@@ -25,7 +26,7 @@ from policy.places import Places
 from policy.protected import GovernanceRule, PathLimits, PathPolicy, SecretPaths
 from policy.roles import RolesFile
 from policy.rules import Check, Checks, PolicyFile, Rule, Tools, Triggers
-from policy.schema import Document, PolicyDocument
+from policy.schema import PolicyDocument
 from policy.standing import Standing
 
 _LOOSENING_PLACES = ("environment_templates", "agent_home")

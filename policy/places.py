@@ -42,6 +42,10 @@ class Places(Frozen):
     def _asked(self) -> tuple[tuple[str, ...], ...]:
         return tuple(tuple(one.split("/")) for one in self.asked_writes)
 
+    @cached_property
+    def _named(self) -> frozenset[str]:
+        return frozenset(part for wanted in self._asked for part in wanted)
+
     def judge(self, touch: Touch, context: Context) -> LayerAnswer | None:
         """Return what a touched path demands, or None if the place is fine."""
         path = touch.path
@@ -167,6 +171,8 @@ class Places(Frozen):
         if not relative and touch.how in DELETES:
             return _say(Verdict.ASK, "workspace", touch, "it is the workspace itself")
         names = tuple(relative.split("/")) if relative else ()
+        if not any(globbed(one) or unknown(one) or canonical(one) in self._named for one in names):
+            return None  # no part of the path is a part of any of those below
         for wanted in self._asked:
             if _contains(names, wanted) or _ancestor(names, wanted):
                 return _say(

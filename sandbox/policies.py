@@ -20,11 +20,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from policy import examples, layers
+from policy.document import MOST_CHARACTERS, Document, read_document
 from policy.engine import Policy
 from policy.layers import Effective, Layer, Source
 from policy.load import PolicyError
 from policy.protected import PathPolicy
-from policy.schema import MOST_CHARACTERS, Document, read_document
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 

@@ -8,9 +8,10 @@ from textwrap import dedent
 import pytest
 
 from policy import examples
+from policy.document import read_document
 from policy.engine import Policy
 from policy.load import PolicyError
-from policy.schema import PolicyDocument, read_document
+from policy.schema import PolicyDocument
 
 POLICY = Policy.default()
 STASH = """\

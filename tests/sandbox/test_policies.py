@@ -207,6 +207,13 @@ def test_secrets_are_hidden_and_shown_in_the_order_of_the_files(place: Place) ->
     assert not place.hides("a.vault")
 
 
+def test_names_of_places_count_in_any_case(place: Place) -> None:
+    place.own.write_text("places: {asked_writes: [Deploy], secret_files: [Prod.Token]}\n")
+    assert place.verdict("touch deploy/x") is Verdict.ASK
+    assert place.verdict("cat prod.token") is Verdict.DENY
+    assert place.verdict("touch deployed/x") is Verdict.REPORT
+
+
 # trust
 
 
