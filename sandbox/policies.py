@@ -25,13 +25,11 @@ from policy.engine import Policy
 from policy.layers import Effective, Layer, Source
 from policy.load import PolicyError
 from policy.protected import PathPolicy
-from sandbox.dirs import Dirs
+from sandbox.dirs import POLICY_FILES, Dirs
 from sandbox.errors import BadInput
 
 ADMINISTRATOR_FILE = Path("/etc/lockgate/policy.yaml")
-FOLDER, FILE = ".lockgate", "policy.yaml"
-STANDING_FILES = ("levels.yaml", "autonomy.yaml", "modes.yaml", "trust.yaml", "roles.yaml")
-"""The user's files on who may do what, beside `policy.yaml`."""
+FOLDER, FILE = ".lockgate", POLICY_FILES[0]
 MOST_REMEMBERED = 256
 _FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
@@ -66,7 +64,7 @@ class Policies:
         self._paths = paths or PathPolicy.default()
         self._administrator = administrator
         self._user = dirs.config / FILE
-        self._standing = [dirs.config / name for name in STANDING_FILES]
+        self._standing = [dirs.config / name for name in POLICY_FILES[1:]]
         self.trusted = TrustedFiles(dirs)
         self._kept: dict[tuple[str, ...], _Kept] = {}
         self._documents: dict[Path, tuple[Identity, Document]] = {}

@@ -93,5 +93,7 @@ def test_the_digest_follows_the_settings(tmp_path: Path) -> None:
     before = digest(dirs)
     assert digest(dirs) == before
     dirs.config.mkdir()
+    (dirs.config / "policy.yaml").write_text("version: 1\n")
+    assert digest(dirs) == before  # a running supervisor reads it again
     dirs.settings.write_text("lifetime: disposable\n")
     assert digest(dirs) != before
