@@ -40,6 +40,7 @@ def guard(paths: tuple[str, ...], **flags: bool) -> int:
       lockgate guard --once --json
     """
     from sandbox.guard import Guard
+    from sandbox.policies import Policies
 
     dirs = terminal.dirs()
     registry = Registry(dirs)
@@ -52,7 +53,15 @@ def guard(paths: tuple[str, ...], **flags: bool) -> int:
             terminal.say(line(one))
 
     settings = _settings(load_settings(dirs), restore=flags["restore"])
-    guarding = Guard(dirs, workspaces=wanted, settings=settings, say=terminal.say, tell=tell)
+    places = wanted or [one.path for one in registry.list()]
+    guarding = Guard(
+        dirs,
+        workspaces=wanted,
+        settings=settings,
+        paths=Policies(dirs).paths(tuple(places)),
+        say=terminal.say,
+        tell=tell,
+    )
     if flags["once"]:
         told = guarding.look()
         if guarding.failed:

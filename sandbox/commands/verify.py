@@ -54,6 +54,7 @@ def verify(
       lockgate verify --base origin/main --json
       lockgate verify --log audit.jsonl --workspace /home/me/project
     """
+    from sandbox.policies import Policies
     from sandbox.verify import Log, verify
 
     source = Log(
@@ -69,6 +70,7 @@ def verify(
             tip=tip,
             worktree=flags["worktree"],
             workspace=workspace,
+            paths=Policies(terminal.dirs()).paths((str(Path(path).absolute()),)),
         )
     except SandboxError as error:
         terminal.refuse(error, terminal.FAILED)

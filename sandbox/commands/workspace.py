@@ -145,10 +145,10 @@ def validate(path: str, **flags: bool) -> int:
 
 def _unseen(path: str) -> list[str]:
     """Return lines about what a cell of this workspace will not see, and what it cannot write."""
-    from policy.protected import PathPolicy
     from sandbox.cell.masks import Patterns, TooLarge, find
+    from sandbox.policies import Policies
 
-    paths = PathPolicy.default()
+    paths = Policies(terminal.dirs()).paths((path,))
     hide, show = paths.mask_expressions()
     try:
         found = find(path, Patterns([*hide], [*show], [*paths.pin_expressions()]))
