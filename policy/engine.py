@@ -128,7 +128,7 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     verdict = strictest(one.verdict for one in said)
     tier = tiers.tier([*judged, *others])
     layers = _ordered(said, verdict)
-    rights = policy.standing.bounded(plan, _rights(facts, tier, verdict))
+    rights = policy.standing.bounded(plan, _rights(facts, tiers.tier(judged), verdict))
     for one in checked.constraints:
         rights = one.bound(rights)
     return Decision(
