@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from pathlib import Path
 
 from policy import commands, glance, load, tiers, tools
 from policy.commands import Catalog
@@ -22,11 +21,9 @@ from policy.model import (
     Context,
     Decision,
     LayerAnswer,
-    Params,
     Rights,
     Tier,
     Verdict,
-    Workspace,
     strictest,
 )
 from policy.paths import Where, below, where
@@ -86,27 +83,6 @@ class Policy:
         return replace(
             self, rules=(*self.rules, *file.rules), commands=(*self.commands, *file.commands)
         )
-
-
-def with_file(policy: Policy, path: Path) -> Policy:
-    """Return the policy with the rules of a user's file; raises PolicyError.
-
-    The examples of its rules are run: a rule that does not do what its author thinks never starts.
-    """
-    file = load.read(PolicyFile, path)
-    extended = policy.tightened(file)
-    context = Context(workspaces=(Workspace("/workspace"),))
-    for rule in file.commands:
-        for command, wanted in [*((c, True) for c in rule.match), *((c, False) for c in rule.miss)]:
-            plan = ActionPlan(
-                tool=file.tools.shell[0] if file.tools.shell else "Bash",
-                params=Params(command=command),
-                workspace="/workspace",
-            )
-            if (rule.id in decide(plan, context, extended).rules) is not wanted:
-                what = "does not match" if wanted else "must not match"
-                raise load.PolicyError(f"{path}: rule `{rule.id}`: {what} its example `{command}`")
-    return extended
 
 
 def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:

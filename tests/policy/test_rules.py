@@ -3,13 +3,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-
 from policy import tools
-from policy.engine import Policy, decide, with_file
-from policy.load import PolicyError
+from policy.engine import Policy, decide
 from policy.model import ActionPlan, Enforcement, MatchedRule, Tier, Verdict
 from policy.rules import Check, Checks, CommandRule, PolicyCheck, PolicyFile, Rule, Triggers, check
 from tests.policy.asking import CONTEXT, bash, plan, tool
@@ -100,32 +95,6 @@ def test_a_rule_on_a_program_only_tightens() -> None:
     policy = POLICY.tightened(PolicyFile(commands=(rule,)))
     assert decide(plan("Bash", command="git stash"), CONTEXT, policy).verdict is Verdict.ASK
     assert decide(plan("Bash", command="git status"), CONTEXT, policy).verdict is Verdict.ALLOW
-
-
-def test_a_users_file_adds_rules_whose_examples_hold(tmp_path: Path) -> None:
-    file = tmp_path / "policy.yaml"
-    file.write_text(
-        "commands:\n"
-        "  - id: no-stash\n"
-        "    programs: [git stash]\n"
-        "    tier: danger\n"
-        "    because: work gets lost\n"
-        "    match: [git stash, git -C sub stash push]\n"
-        "    miss: [git status, echo git stash]\n"
-    )
-    policy = with_file(POLICY, file)
-    assert decide(plan("Bash", command="git stash"), CONTEXT, policy).verdict is Verdict.ASK
-
-
-def test_a_users_file_whose_example_fails_never_starts(tmp_path: Path) -> None:
-    file = tmp_path / "policy.yaml"
-    file.write_text(
-        "commands:\n"
-        "  - {id: no-stash, programs: [git stash], tier: danger, because: x, match: [git stage]}\n"
-    )
-    with pytest.raises(PolicyError) as caught:
-        with_file(POLICY, file)
-    assert str(caught.value) == f"{file}: rule `no-stash`: does not match its example `git stage`"
 
 
 def test_every_layer_says_something() -> None:
