@@ -94,7 +94,6 @@ class Catalog:
         """Record what one command does and return what it prints."""
         name = call.name
         shell.facts.calls[call.words[:_MOST_WORDS]] = None
-        shell.facts.calls[call.words[:_MOST_WORDS]] = None
         if unknown(name) or globbed(name):
             return self._unclear(shell, call)
         if "/" in name:
