@@ -9,7 +9,6 @@ from outside and holds such characters is replaced at the edge (`clean`).
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 
 HOLE = "\ue000"
@@ -202,12 +201,6 @@ def pattern(word: str) -> re.Pattern[str]:
         return re.compile(text, re.DOTALL | re.IGNORECASE)
     except re.error:
         return re.compile(".*", re.DOTALL)
-
-
-def could_be(word: str, names: Iterable[str]) -> str | None:
-    """Return the first of `names` that a glob or partly known word can stand for."""
-    wanted = pattern(word)
-    return next((name for name in names if wanted.fullmatch(name)), None)
 
 
 def weight(word: str) -> int:

@@ -27,11 +27,6 @@ class Effects:
     views: tuple[ChangeView, ...]
     total: int
 
-    @property
-    def lands(self) -> bool:
-        """Whether the transaction may land now."""
-        return self.judgement.outcome is Outcome.LAND
-
     def kept(self, problem: str) -> Effects:
         """Return the same effects, held because they could not be landed now."""
         message = f"held: {problem}; a person can land it when that is mended"

@@ -33,8 +33,6 @@ class Link(asyncio.Protocol):
         self._tail = bytearray()
         self._transport: asyncio.Transport | None = None
         self._direct: _Direct | None = None
-        self._can_write = asyncio.Event()
-        self._can_write.set()
         self.closed = False
 
     async def connect(self, sock: socket.socket) -> None:
@@ -57,10 +55,6 @@ class Link(asyncio.Protocol):
     def send_data(self, call: int, channel: int, data: bytes) -> None:
         """Send bytes of a channel."""
         self._write(protocol.pack_data(call, channel, data))
-
-    async def drain(self) -> None:
-        """Wait until the other side has taken most of what was sent."""
-        await self._can_write.wait()
 
     def close(self) -> None:
         """End the stream; the program at the other end takes that as its end."""
@@ -85,12 +79,6 @@ class Link(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
-
-    def pause_writing(self) -> None:
-        self._can_write.clear()
-
-    def resume_writing(self) -> None:
-        self._can_write.set()
 
     def data_received(self, data: bytes) -> None:
         self._block += data
@@ -121,7 +109,6 @@ class Link(asyncio.Protocol):
             self.close()
             last = self.tail.rsplit("\n", 1)[-1]
             self._on_lost(f"{reason}{': ' + last if last else ''}")
-        self._can_write.set()
 
 
 class _Direct(asyncio.Protocol):
@@ -135,12 +122,6 @@ class _Direct(asyncio.Protocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
         self.transport = transport
-
-    def pause_writing(self) -> None:
-        self._link.pause_writing()
-
-    def resume_writing(self) -> None:
-        self._link.resume_writing()
 
     def data_received(self, data: bytes) -> None:
         self._link.take(self._decoder, data)

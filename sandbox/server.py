@@ -30,7 +30,6 @@ from sandbox.wire import peer_uid
 BACKLOG = 128
 LOG_BYTES = 5_000_000
 """A log longer than this is begun anew when a supervisor starts."""
-LOCK_SECONDS = 1.0
 
 
 class Supervising(Protocol):

@@ -90,7 +90,8 @@ class _Call:
     output: Output
     started: float
     stdin: AsyncIterator[bytes] | None
-    env: Mapping[str, str] | None
+    request: dict[str, Any]
+    """What the runner is asked to do; empty for a plan that does not run."""
     workspaces: tuple[str, ...]
     paths: PathPolicy
 
@@ -258,9 +259,8 @@ class Supervisor:
         seconds = min(limits.seconds, wanted)
         if call.plan.params.run_in_background:
             seconds = 30 * 86_400
-        request = launch.request(call.plan, call=call.id, exclusive=call.writes, env=call.env)
         done = await cell.run(
-            request,
+            call.request,
             on_output=call.output.take,
             seconds=seconds,
             most_bytes=limits.output_bytes,
@@ -297,9 +297,11 @@ class Supervisor:
         decision = decision.model_copy(
             update={"rights": decision.rights.model_copy(update={"limits": limits})}
         )
-        if launch.runnable(plan.tool) and decision.verdict is not Verdict.DENY:
-            launch.request(plan, call="", exclusive=True, env=env)  # bad input is said at once
         name = call_id or new_id()
+        request: dict[str, Any] = {}
+        if launch.runnable(plan.tool) and decision.verdict is not Verdict.DENY:  # or says bad input
+            writes = decision.rights.workspace is Access.WRITE
+            request = launch.request(plan, call=name, exclusive=writes, env=env)
         if not _CALL.fullmatch(name):
             raise BadInput("a call's id is 1 to 64 letters, digits, `-` and `_`")
         output = Output(self._record.store, name, limits.answer_bytes, on_output)
@@ -310,7 +312,7 @@ class Supervisor:
             output,
             time.perf_counter(),
             _pieces(stdin),
-            env,
+            request,
             workspaces,
             answer.paths,
         )

@@ -241,10 +241,6 @@ class Keeper:
             space.note([change["path"] for change in result.changes])
         return {"refused": refused, "changes": changed}
 
-    def ping(self, _request: dict[str, Any]) -> dict[str, Any]:
-        """Answer, so that the supervisor knows that the keeper lives."""
-        return {}
-
     # -- parts
 
     def _clean(self, live: set[str]) -> None:
@@ -382,7 +378,6 @@ _REQUESTS = (
     "land_held",
     "drop",
     "undo",
-    "ping",
 )
 
 

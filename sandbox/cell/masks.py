@@ -51,13 +51,11 @@ class TooLarge(Exception):
 def find(root: str, patterns: Patterns) -> tuple[list[str], list[str]]:
     """Return (hidden paths, pinned paths), relative to root. Raises TooLarge and OSError."""
     hidden, pinned = [".lockgate"], []
-    for path, is_directory in _entries(root):
+    for path in _paths(root):
         if patterns.hides(path):
             hidden.append(path)
         elif patterns.pins(path):
             pinned.append(path)
-        elif is_directory:
-            continue
     return _topmost(hidden), _topmost(pinned)
 
 
@@ -70,7 +68,7 @@ def _topmost(paths: list[str]) -> list[str]:
     return kept
 
 
-def _entries(root: str) -> Iterator[tuple[str, bool]]:
+def _paths(root: str) -> Iterator[str]:
     waiting, seen = [""], 0
     while waiting:
         folder = waiting.pop()
@@ -84,7 +82,7 @@ def _entries(root: str) -> Iterator[tuple[str, bool]]:
                 raise TooLarge(f"more than {MOST_ENTRIES} entries")
             path = f"{folder}/{entry.name}" if folder else entry.name
             is_directory = entry.is_dir(follow_symlinks=False)
-            yield path, is_directory
+            yield path
             in_git = os.path.basename(folder) == ".git" and entry.name in SKIPPED_IN_GIT
             if is_directory and entry.name not in SKIPPED and not in_git:
                 waiting.append(path)

@@ -90,8 +90,6 @@ class Runner:
                 self._start(frame)
             elif frame["op"] == "kill":
                 self._kill(frame["call"])
-            elif frame["op"] == "signal":
-                self._signal(frame["call"], frame["signal"])
             elif frame["op"] == "direct":
                 self._go_direct()
             elif frame["op"] == "home":
@@ -280,12 +278,6 @@ class Runner:
             os.kill(call.host.pid, signal.SIGUSR1)
         elif call.main is not None and call.answer is None:
             os.kill(call.main, signal.SIGKILL)
-
-    def _signal(self, number: int, what: int) -> None:
-        call = self._calls.get(number)
-        if call is not None and call.main is not None and call.answer is None:
-            with contextlib.suppress(OSError):
-                os.killpg(call.main, what)
 
     def _kill_all(self) -> None:
         """Kill every process of this user in the cell but the runner, in one step of the kernel."""
