@@ -193,11 +193,16 @@ class Catalog:
         shell.facts.writes = True
         shell.facts.programs[path] = None
         shell.touch(How.RUN, path)
-        full = shell.resolve(path)
-        if any(full.startswith(one + "/") for one in shell.files.foreign):
-            shell.find(Tier.FORBIDDEN, "remote-script", f"it runs the downloaded file `{path}`")
-        else:
+        if not self.downloaded(shell, path):
             shell.find(Tier.DANGER, "script", f"it runs the file `{path}`, whose text is not known")
+
+    def downloaded(self, shell: Shell, path: str) -> bool:
+        """Record that a file is run which the text itself downloaded; return whether it is one."""
+        full = shell.resolve(path)
+        found = any(full.startswith(one + "/") for one in shell.files.foreign)
+        if found:
+            shell.find(Tier.FORBIDDEN, "remote-script", f"it runs the downloaded file `{path}`")
+        return found
 
     def content(self, shell: Shell, content: str, call: Call) -> str:
         """Run a file whose content the text itself wrote."""

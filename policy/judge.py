@@ -125,6 +125,7 @@ def _git_settings(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
     if name in _CONFIG_NAMES and _is_link(change):
         because = "git on the host would read its settings from elsewhere"
         yield PathReason(change.path, Outcome.HOLD, "git-settings", because)
+        return
     if change.type is not FileType.FILE or name not in _CONFIG_NAMES:
         return
     if change.kind in (Kind.DELETED, Kind.META):
@@ -139,21 +140,26 @@ def _git_settings(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
     patterns = paths.git_keys
     if name == ".gitmodules":
         patterns += paths.gitmodules_keys
-    if change.before_text is not None:  # of a repository that a person pushes and pulls
-        patterns += paths.git_remote_keys
-    known = {key for key, _ in gitconfig.settings(change.before_text or "")}
-    keys = [
-        key
-        for key in gitconfig.added(change.before_text, change.after_text, patterns)
-        if not re.fullmatch(r"remote\..*\.url", key, re.I | re.S)
-        or key in known
-        or gitconfig.added(change.before_text, change.after_text, paths.git_keys).count(key)
-    ]
+    keys = gitconfig.added(change.before_text, change.after_text, patterns)
+    keys += [key for key in _redirected(change, paths) if key not in keys]
     if keys:
         said = ", ".join(f"`{_shown(key)}`" for key in keys[:SHOWN])
         yield PathReason(
             change.path, Outcome.HOLD, "git-settings", f"git on the host would obey {said}"
         )
+
+
+def _redirected(change: Change, paths: PathPolicy) -> Iterator[str]:
+    """Give the settings that change where a person's push and pull go.
+
+    A repository that is new has no person's settings, and a further remote redirects nothing.
+    """
+    if change.before_text is None:
+        return
+    known = {key for key, _ in gitconfig.settings(change.before_text)}
+    for key in gitconfig.added(change.before_text, change.after_text, paths.git_remote_keys):
+        if key in known or not re.fullmatch(r"remote\..*\.url", key, re.DOTALL):
+            yield key
 
 
 def _hidden_tracked(change: Change) -> Iterator[PathReason]:

@@ -157,9 +157,7 @@ def _file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
     if call.name in ("bun", "deno") and "/" not in path and "." not in path:
         return HOLE
     shell.touch(How.RUN, path, program=call.name)
-    full = shell.resolve(path)
-    if any(full.startswith(one + "/") for one in shell.files.foreign):
-        shell.find(Tier.FORBIDDEN, "remote-script", f"it runs the downloaded file `{path}`")
+    catalog.downloaded(shell, path)
     if unknown(path):
         shell.find(Tier.DANGER, "opaque", "the program that it runs cannot be known")
     if content is not None:

@@ -74,9 +74,7 @@ def file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
     path = words[0]
     content = shell.held(path)
     shell.touch(How.RUN, path, program=call.name)
-    full = shell.resolve(path)
-    if any(full.startswith(one + "/") for one in shell.files.foreign):
-        shell.find(Tier.FORBIDDEN, "remote-script", f"it runs the downloaded file `{path}`")
+    catalog.downloaded(shell, path)
     if unknown(path):
         shell.find(Tier.DANGER, "opaque", "the program that it runs cannot be known")
     if content is not None:

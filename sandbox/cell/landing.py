@@ -183,24 +183,16 @@ def undo(
 
 def recover(root: str, *, fault: Fault | None = None) -> list[dict[str, Any]]:
     """Finish what a crash cut short; return one dict per landing: call, state, conflicts."""
-    descriptor = fs.open_directory(root)
-    try:
-        if fs.lstat(descriptor, NAME) is None:
-            return []
-    finally:
-        os.close(descriptor)
+    if not _has_records(root):
+        return []
     with _locked(root) as vault:
         return [result._asdict() for result in _finish_all(vault, fault)]
 
 
 def list_undo(root: str) -> list[dict[str, Any]]:
     """Return what can be undone, oldest first: call, time (seconds since 1970), paths, bytes."""
-    descriptor = fs.open_directory(root)
-    try:
-        if fs.lstat(descriptor, NAME) is None:
-            return []
-    finally:
-        os.close(descriptor)
+    if not _has_records(root):
+        return []
     with _locked(root) as vault:
         return [
             {
@@ -229,6 +221,14 @@ def stamp(root: str) -> int:
 
 _CONFLICT = "the workspace changed while the call ran"
 _LATER = "a later change would be lost"
+
+
+def _has_records(root: str) -> bool:
+    descriptor = fs.open_directory(root)
+    try:
+        return fs.lstat(descriptor, NAME) is not None
+    finally:
+        os.close(descriptor)
 
 
 def _fresh(root: int) -> int:
