@@ -131,7 +131,7 @@ def test_what_was_tampered_with_is_noticed(dirs: Dirs) -> None:
     store = Store(dirs)
     write(store, decided("c1"), decided("c2"), decided("c3"))
     whole = store.log.read_bytes()
-    store.log.write_bytes(whole.replace(b"c2", b"cX"))
+    store.log.write_bytes(whole.replace(b'"call":"c2"', b'"call":"cX"'))
     assert store.verify() == "line 3 does not follow line 2"
     store.log.write_bytes(b"".join(whole.splitlines(keepends=True)[:2]))
     assert store.verify() == "the log ends at line 2, but 3 lines were written"
