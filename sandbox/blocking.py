@@ -10,11 +10,11 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from policy.engine import Policy
-
 from policy.model import ActionPlan, Workspace
+from sandbox.approvals import Approver, nobody
 from sandbox.config import Dirs, Settings
 from sandbox.results import CallResult, StopReport, UndoResult
-from sandbox.supervisor import Approver, OnOutput, Supervisor, nobody
+from sandbox.supervisor import OnOutput, Supervisor
 
 T = TypeVar("T")
 

@@ -180,7 +180,7 @@ class _Call:
 
     async def run(self, supervisor: Supervising, message: Message) -> Message:
         """Run the call to its end and return the result for the client."""
-        from sandbox.supervisor import nobody
+        from sandbox.approvals import nobody
 
         plan = ActionPlan.model_validate(_located(message, self._connection.registry))
         result = await supervisor.call(
@@ -202,7 +202,7 @@ class _Call:
             self._send("output", stream=stream, data=pack(data[at : at + CHUNK_BYTES]))
 
     async def _ask(self, call_id: str, plan: ActionPlan, decision: Decision) -> Any:
-        from sandbox.supervisor import Answer
+        from sandbox.approvals import Answer
 
         self._answer = asyncio.get_running_loop().create_future()
         self._send(

@@ -7,10 +7,11 @@ Also sweeps at the start what a supervisor that ended badly left behind.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -137,6 +138,11 @@ class CellPool:
                 cell = await self._start(agent, workspaces, network="none")
                 self._cells[key] = cell
         return cell
+
+    @contextlib.asynccontextmanager
+    async def lease(self, agent: str, workspaces: tuple[str, ...]) -> AsyncIterator[Cell]:
+        """Give a cell for one call."""
+        yield await self.get(agent, workspaces)
 
     async def beside(self, cell: Cell) -> Cell:
         """Return a new cell that shares another one's network namespace (for a background call)."""

@@ -13,25 +13,18 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any
 
 from policy.engine import Policy
-from policy.model import (
-    Access,
-    ActionPlan,
-    Context,
-    Decision,
-    Outcome,
-    Verdict,
-    Workspace,
-)
-from policy.protected import PathPolicy
+from policy.model import Access, ActionPlan, Context, Verdict, Workspace
 from sandbox import launch
-from sandbox.cells import Cell, CellLost, Exit
+from sandbox.approvals import Answer, Approver, ask, nobody, yes
+from sandbox.background import Background
+from sandbox.call import Call
+from sandbox.cells import Cell, Exit
 from sandbox.config import Dirs, Settings, load_settings
-from sandbox.effects import Effects, weigh
+from sandbox.effects import weigh
 from sandbox.errors import BadInput, SandboxError
 from sandbox.gate import Gate
 from sandbox.held import Held
@@ -42,66 +35,17 @@ from sandbox.policies import Policies
 from sandbox.pool import CellPool
 from sandbox.records import Recorder
 from sandbox.results import CallResult, ChangeView, Ending, StopReport, UndoResult
+from sandbox.settling import settle
 from sandbox.stop import Latch
 from sandbox.transactions import Transaction
 
 OnOutput = Callable[[str, bytes], None]
 Stdin = AsyncIterator[bytes] | bytes | None
-TIMED_OUT_STATUS = 124
 _CALL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _REAP_SECONDS = 15.0
 _OPINION_SECONDS = 1.0
 """The second reading starts after this time, or when it is first wanted: not while the first call
 waits for its cell."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """A person's answer to gate 1's question."""
-
-    approved: bool
-    by: str = ""
-    reason: str = ""
-
-
-class Approver(Protocol):
-    """Somebody who can be asked."""
-
-    async def __call__(self, call_id: str, plan: ActionPlan, decision: Decision) -> Answer: ...
-
-
-async def nobody(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
-    """Answer no: there is nobody to ask."""
-    return Answer(approved=False, reason="nobody to ask")
-
-
-async def yes(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
-    """Answer yes: a person said so beforehand, about exactly this call (a replay's `approve`)."""
-    return Answer(approved=True, by="replay")
-
-
-@dataclass(slots=True)
-class _Call:
-    """One call on its way."""
-
-    id: str
-    plan: ActionPlan
-    decision: Decision
-    output: Output
-    started: float
-    stdin: AsyncIterator[bytes] | None
-    request: dict[str, Any]
-    """What the runner is asked to do; empty for a plan that does not run."""
-    workspaces: tuple[str, ...]
-    paths: PathPolicy
-
-    @property
-    def writes(self) -> bool:
-        return self.decision.rights.workspace is Access.WRITE
-
-    @property
-    def ms(self) -> float:
-        return (time.perf_counter() - self.started) * 1000
 
 
 class Supervisor:
@@ -129,8 +73,7 @@ class Supervisor:
         self._pool: CellPool | None = None
         self._connecting = asyncio.Lock()
         self._running: dict[str, dict[str, Any]] = {}
-        self._background: dict[str, asyncio.Task[CallResult]] = {}
-        self._background_cells: dict[str, Cell] = {}
+        self._background = Background()
         self._reaper: asyncio.Task[None] | None = None
         self._later: asyncio.TimerHandle | None = None
 
@@ -151,9 +94,7 @@ class Supervisor:
         if self._later is not None:
             self._later.cancel()
         self._opinion.close()
-        for task in self._background.values():
-            task.cancel()
-        await asyncio.gather(*self._background.values(), return_exceptions=True)
+        await self._background.close()
         if self._pool is not None:
             await self._pool.end_all()
         await self._record.flush()
@@ -179,15 +120,15 @@ class Supervisor:
         decided = self._record.decided(call.id, plan, call.decision)  # P1: awaited before it runs
         if call.decision.verdict is Verdict.DENY or not launch.runnable(plan.tool):
             await decided
-            return await self._refuse(call, Ending.DENIED, _not_run(call))
+            return self._refuse(call, Ending.DENIED, call.not_run())
         if call.decision.verdict is Verdict.ASK:
             await decided
-            answer = await self._answer(approver, call)
+            seconds = self._settings.approval_seconds
+            answer = await ask(approver, call.id, plan, call.decision, seconds=seconds)
             await self._record.answered(call.id, answer.approved, answer.by, answer.reason)
             if not answer.approved:
-                return await self._refuse(
-                    call, Ending.NOT_APPROVED, f"{call.decision.message} ({answer.reason or 'no'})"
-                )
+                said = f"{call.decision.message} ({answer.reason or 'no'})"
+                return self._refuse(call, Ending.NOT_APPROVED, said)
             self._latch.check()
         if plan.params.run_in_background:
             await decided
@@ -195,11 +136,11 @@ class Supervisor:
         with self._listed(call):
             async with self._failure_recorded(call):
                 pool = await self._connected()
-                cell = await pool.get(plan.agent, call.workspaces)
-                return await self._run(call, cell, decided)
+                async with pool.lease(plan.agent, call.workspaces) as cell:
+                    return await self._run(call, cell, decided)
 
     async def _run(
-        self, call: _Call, cell: Cell, decided: asyncio.Future[None] | None = None
+        self, call: Call, cell: Cell, decided: asyncio.Future[None] | None = None
     ) -> CallResult:
         """Run a call in a cell inside a transaction, judge it, land it, record it."""
         async with Transaction(cell, call.id, write=call.writes) as transaction:
@@ -212,15 +153,16 @@ class Supervisor:
             if call.writes:
                 raw, diff = await transaction.close()
                 effects = weigh(call.decision, raw, call.workspaces, call.paths)
-                effects, landed = await self._settle(transaction, effects)
+                self._latch.check()
+                effects, landed = await settle(transaction, effects)
                 self._record.keep_diff(call.id, diff)
-        result = self._result(call, done, effects, landed=landed)
+        result = call.result(done, effects, landed=landed)
         self._record.ended(result)
         call.output.finish()
         return result
 
     @contextlib.asynccontextmanager
-    async def _failure_recorded(self, call: _Call) -> AsyncIterator[None]:
+    async def _failure_recorded(self, call: Call) -> AsyncIterator[None]:
         """Record that a call was cancelled, or that Lockgate failed under it."""
         try:
             yield
@@ -228,31 +170,7 @@ class Supervisor:
             await self._record.failed(call.id, error, call.ms)
             raise
 
-    async def _settle(self, transaction: Transaction, effects: Effects) -> tuple[Effects, bool]:
-        """Land, hold or (by leaving it) throw away. Returns the effects as they turned out."""
-        self._latch.check()
-        match effects.judgement.outcome:
-            case Outcome.LAND:
-                if transaction.empty:
-                    return effects, False
-                try:
-                    conflicts = await transaction.land()
-                except CellLost:
-                    raise
-                except SandboxError as error:  # nothing was changed (a full disk, say)
-                    effects = effects.kept(str(error))
-                else:
-                    if not conflicts:
-                        return effects, effects.total > 0
-                    effects = effects.conflicted(conflicts)
-                await transaction.hold()
-            case Outcome.HOLD:
-                await transaction.hold()
-            case Outcome.DISCARD:
-                pass
-        return effects, False
-
-    async def _execute(self, call: _Call, cell: Cell) -> Exit:
+    async def _execute(self, call: Call, cell: Cell) -> Exit:
         limits = call.decision.rights.limits
         timeout = call.plan.params.timeout
         wanted = timeout / 1000 if timeout else self._settings.call_seconds
@@ -270,15 +188,6 @@ class Supervisor:
             call.output.take(2, f"lockgate: {done.error}\n".encode())
         return done
 
-    async def _answer(self, approver: Approver, call: _Call) -> Answer:
-        """Ask a person; a question that waits too long is a no."""
-        seconds = self._settings.approval_seconds
-        try:
-            async with asyncio.timeout(seconds):
-                return await approver(call.id, call.plan, call.decision)
-        except TimeoutError:
-            return Answer(approved=False, reason=f"nobody answered within {seconds:.0f} s")
-
     # -- parts of the flow
 
     async def _prepare(
@@ -288,7 +197,7 @@ class Supervisor:
         env: Mapping[str, str] | None,
         on_output: OnOutput | None,
         call_id: str | None,
-    ) -> _Call:
+    ) -> Call:
         workspaces = self._workspaces(plan)
         context = Context(self._known.all(), home=self._known.home)
         answer = await self._gate.decide(plan, context, workspaces)
@@ -305,12 +214,11 @@ class Supervisor:
         if not _CALL.fullmatch(name):
             raise BadInput("a call's id is 1 to 64 letters, digits, `-` and `_`")
         output = Output(self._record.store, name, limits.answer_bytes, on_output)
-        return _Call(
+        return Call(
             name,
             plan,
             decision,
             output,
-            time.perf_counter(),
             _pieces(stdin),
             request,
             workspaces,
@@ -323,58 +231,14 @@ class Supervisor:
             self._known.check(path)
         return wanted
 
-    async def _refuse(self, call: _Call, ending: Ending, message: str) -> CallResult:
-        result = CallResult(
-            id=call.id,
-            tool=call.plan.tool,
-            verdict=call.decision.verdict,
-            tier=call.decision.tier,
-            rules=call.decision.rules,
-            message=message,
-            ending=ending,
-            ms=call.ms,
-        )
+    def _refuse(self, call: Call, ending: Ending, message: str) -> CallResult:
+        result = call.refused(ending, message)
         self._record.ended(result)
         return result
 
-    def _result(
-        self, call: _Call, done: Exit, effects: Effects | None, *, landed: bool
-    ) -> CallResult:
-        ending = Ending(done.ended) if done.ended else Ending.RAN
-        notes = []
-        if ending is Ending.TIMED_OUT:
-            notes.append("the time limit ended it")
-        if ending is Ending.FLOODED:
-            limit = call.decision.rights.limits.output_bytes
-            notes.append(f"it wrote more than {limit} bytes and was ended")
-        if done.oom:
-            notes.append("a process was ended for want of memory")
-        if effects is not None and effects.judgement.message:
-            notes.append(effects.judgement.message)
-        if effects is not None and effects.judgement.outcome is Outcome.HOLD:
-            notes.append(f"see `lockgate show {call.id}`")
-        return CallResult(
-            id=call.id,
-            tool=call.plan.tool,
-            verdict=call.decision.verdict,
-            tier=call.decision.tier,
-            rules=call.decision.rules,
-            message="; ".join(notes),
-            ending=ending,
-            judgement=effects.judgement.outcome.value if effects else None,
-            landed=landed,
-            changes=effects.views if effects else (),
-            exit_status=TIMED_OUT_STATUS if ending is Ending.TIMED_OUT else done.status,
-            stdout=call.output.text(1),
-            stderr=call.output.text(2),
-            stdout_file=call.output.file(1),
-            stderr_file=call.output.file(2),
-            ms=call.ms,
-        )
-
     # -- background calls
 
-    async def _start_background(self, call: _Call) -> CallResult:
+    async def _start_background(self, call: Call) -> CallResult:
         async with self._failure_recorded(call):
             pool = await self._connected()
             cell = await pool.beside(await pool.get(call.plan.agent, call.workspaces))
@@ -387,29 +251,12 @@ class Supervisor:
             finally:
                 await pool.end(cell)
 
-        self._background[call.id] = asyncio.create_task(run())
-        self._background_cells[call.id] = cell
-        return CallResult(
-            id=call.id,
-            tool=call.plan.tool,
-            verdict=call.decision.verdict,
-            tier=call.decision.tier,
-            rules=call.decision.rules,
-            message=f"it runs in the background; `lockgate end {call.id}` ends it",
-            ending=Ending.RUNNING,
-            ms=call.ms,
-        )
+        self._background.start(call.id, cell, run())
+        return call.in_background()
 
     async def end(self, call_id: str) -> CallResult:
         """End a background call; its changes are judged and land as any call's."""
-        task = self._background.get(call_id)
-        if task is None:
-            raise BadInput(f"no background call `{call_id}`; `lockgate ps` lists them")
-        self._background_cells[call_id].end_running()
-        try:
-            return await asyncio.shield(task)
-        finally:
-            del self._background[call_id], self._background_cells[call_id]
+        return await self._background.end(call_id)
 
     # -- afterwards
 
@@ -471,7 +318,7 @@ class Supervisor:
         ]
 
     @contextlib.contextmanager
-    def _listed(self, call: _Call, *, background: bool = False) -> Any:
+    def _listed(self, call: Call, *, background: bool = False) -> Any:
         self._running[call.id] = {
             "id": call.id,
             "agent": call.plan.agent,
@@ -509,12 +356,6 @@ class Supervisor:
 def new_id() -> str:
     """Return a new call id: short enough to type."""
     return "c" + secrets.token_hex(5)
-
-
-def _not_run(call: _Call) -> str:
-    if call.decision.verdict is Verdict.DENY:
-        return call.decision.message
-    return f"{call.decision.message}; `{call.plan.tool}` is judged here, but not run by Lockgate"
 
 
 async def _one(data: bytes) -> AsyncIterator[bytes]:

@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from policy.model import ActionPlan, Verdict, Workspace
+from sandbox.approvals import nobody, yes
 from sandbox.config import Dirs, Settings
 from sandbox.plan import LABEL_TEST
 from sandbox.results import CallResult, Ending
-from sandbox.supervisor import Supervisor, nobody, yes
+from sandbox.supervisor import Supervisor
 from tests.container.lab import ME, remove_layers, repository
 
 

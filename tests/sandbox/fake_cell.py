@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
@@ -127,6 +128,11 @@ class FakePool:
         """Return the cell."""
         self.cell.log.append("cell")
         return cast(Cell, self.cell)
+
+    @contextlib.asynccontextmanager
+    async def lease(self, agent: str, workspaces: tuple[str, ...]) -> AsyncIterator[Cell]:
+        """Give the cell for one call."""
+        yield await self.get(agent, workspaces)
 
     async def end_all(self) -> None:
         """End it."""

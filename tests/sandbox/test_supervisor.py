@@ -25,10 +25,11 @@ from policy.model import (
     Verdict,
     Workspace,
 )
+from sandbox.approvals import Answer
 from sandbox.config import Dirs, Settings
 from sandbox.errors import BadInput, SandboxError, Stopped, Unavailable
 from sandbox.results import CallResult, Ending
-from sandbox.supervisor import Answer, Supervisor
+from sandbox.supervisor import Supervisor
 from tests.sandbox.fake_cell import FakeCell, FakePool
 
 T = TypeVar("T")

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asking a person: the one protocol that every front door answers gate 1's question through."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Protocol
+
+from policy.model import ActionPlan, Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """A person's answer to gate 1's question."""
+
+    approved: bool
+    by: str = ""
+    reason: str = ""
+
+
+class Approver(Protocol):
+    """Somebody who can be asked."""
+
+    async def __call__(self, call_id: str, plan: ActionPlan, decision: Decision) -> Answer: ...
+
+
+async def nobody(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
+    """Answer no: there is nobody to ask."""
+    return Answer(approved=False, reason="nobody to ask")
+
+
+async def yes(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
+    """Answer yes: a person said so beforehand, about exactly this call (a replay's `approve`)."""
+    return Answer(approved=True, by="replay")
+
+
+async def ask(
+    approver: Approver, call_id: str, plan: ActionPlan, decision: Decision, *, seconds: float
+) -> Answer:
+    """Ask a person; a question that waits longer than `seconds` is a no."""
+    try:
+        async with asyncio.timeout(seconds):
+            return await approver(call_id, plan, decision)
+    except TimeoutError:
+        return Answer(approved=False, reason=f"nobody answered within {seconds:.0f} s")

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls that go on while their agent does something else (a dev server), each in its own cell."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine
+from typing import Any
+
+from sandbox.cells import Cell
+from sandbox.errors import BadInput
+from sandbox.results import CallResult
+
+
+class Background:
+    """The background calls of one supervisor."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[str, asyncio.Task[CallResult]] = {}
+        self._cells: dict[str, Cell] = {}
+
+    def start(self, call_id: str, cell: Cell, work: Coroutine[Any, Any, CallResult]) -> None:
+        """Let a call go on; its end is waited for by `end` or `close`."""
+        self._tasks[call_id] = asyncio.create_task(work)
+        self._cells[call_id] = cell
+
+    async def end(self, call_id: str) -> CallResult:
+        """End a call's processes and return its result. Raises BadInput for an unknown one."""
+        task = self._tasks.get(call_id)
+        if task is None:
+            raise BadInput(f"no background call `{call_id}`; `lockgate ps` lists them")
+        self._cells[call_id].end_running()
+        try:
+            return await asyncio.shield(task)
+        finally:
+            del self._tasks[call_id], self._cells[call_id]
+
+    async def close(self) -> None:
+        """Cancel every call; nothing of it lands."""
+        for task in self._tasks.values():
+            task.cancel()
+        await asyncio.gather(*self._tasks.values(), return_exceptions=True)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call on its way through the supervisor, and the results that come of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from policy.model import Access, ActionPlan, Decision, Outcome, Verdict
+from policy.protected import PathPolicy
+from sandbox.cells import Exit
+from sandbox.effects import Effects
+from sandbox.output import Output
+from sandbox.results import CallResult, Ending
+
+TIMED_OUT_STATUS = 124
+
+
+@dataclass(slots=True)
+class Call:
+    """One call on its way."""
+
+    id: str
+    plan: ActionPlan
+    decision: Decision
+    output: Output
+    stdin: AsyncIterator[bytes] | None
+    request: dict[str, Any]
+    """What the runner is asked to do; empty for a plan that does not run."""
+    workspaces: tuple[str, ...]
+    paths: PathPolicy
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def writes(self) -> bool:
+        """Whether the call gets a private layer that it can write to."""
+        return self.decision.rights.workspace is Access.WRITE
+
+    @property
+    def ms(self) -> float:
+        """Milliseconds since the call came in."""
+        return (time.perf_counter() - self.started) * 1000
+
+    def refused(self, ending: Ending, message: str) -> CallResult:
+        """Return the result of a call that did not run."""
+        return self._base(ending, message)
+
+    def in_background(self) -> CallResult:
+        """Return the first answer to a call that goes on in the background."""
+        message = f"it runs in the background; `lockgate end {self.id}` ends it"
+        return self._base(Ending.RUNNING, message)
+
+    def not_run(self) -> str:
+        """Say why the call did not run at all."""
+        if self.decision.verdict is Verdict.DENY:
+            return self.decision.message
+        return (
+            f"{self.decision.message}; `{self.plan.tool}` is judged here, but not run by Lockgate"
+        )
+
+    def result(self, done: Exit, effects: Effects | None, *, landed: bool) -> CallResult:
+        """Return the result of a call that ran."""
+        ending = Ending(done.ended) if done.ended else Ending.RAN
+        return self._base(
+            ending,
+            "; ".join(self._notes(ending, done, effects)),
+            judgement=effects.judgement.outcome.value if effects else None,
+            landed=landed,
+            changes=effects.views if effects else (),
+            exit_status=TIMED_OUT_STATUS if ending is Ending.TIMED_OUT else done.status,
+            stdout=self.output.text(1),
+            stderr=self.output.text(2),
+            stdout_file=self.output.file(1),
+            stderr_file=self.output.file(2),
+        )
+
+    def _notes(self, ending: Ending, done: Exit, effects: Effects | None) -> list[str]:
+        notes = []
+        if ending is Ending.TIMED_OUT:
+            notes.append("the time limit ended it")
+        if ending is Ending.FLOODED:
+            limit = self.decision.rights.limits.output_bytes
+            notes.append(f"it wrote more than {limit} bytes and was ended")
+        if done.oom:
+            notes.append("a process was ended for want of memory")
+        if effects is not None and effects.judgement.message:
+            notes.append(effects.judgement.message)
+        if effects is not None and effects.judgement.outcome is Outcome.HOLD:
+            notes.append(f"see `lockgate show {self.id}`")
+        return notes
+
+    def _base(self, ending: Ending, message: str, **more: Any) -> CallResult:
+        return CallResult(
+            id=self.id,
+            tool=self.plan.tool,
+            verdict=self.decision.verdict,
+            tier=self.decision.tier,
+            rules=self.decision.rules,
+            message=message,
+            ending=ending,
+            ms=self.ms,
+            **more,
+        )
