@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
-import threading
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -32,6 +31,7 @@ from watchdog.events import (
 )
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
+from watchdog.utils import BaseThread
 
 FILTER: list[type[FileSystemEvent]] = [
     *(DirAttribEvent, DirCreatedEvent, DirDeletedEvent, DirMovedEvent),
@@ -118,8 +118,8 @@ class Watcher:
         Returns whether some are watched now that were not, so that they are to be looked at again.
         """
         wanted = set(folders) | {str(self._pulse.parent)}
-        if self._observer is None:
-            return False
+        if self._observer is None or self._dead():
+            return False  # `trouble` says so, and `start` makes another
         alive = {one.watch for one in self._observer.emitters if one.is_alive()}
         for path in list(self._watches):
             watch, identity = self._watches[path]
@@ -136,13 +136,10 @@ class Watcher:
 
     def trouble(self) -> str | None:
         """Return why events may have been lost, or None; a warning is returned once."""
+        if self._observer is not None and self._dead():
+            return "the observer is dead"
         if self._observer is None or self._failed:
             return self._failed or "nothing is watched"
-        reader = getattr(self._observer, "_inotify_fd", None)
-        if not self._observer.is_alive() or (
-            isinstance(reader, threading.Thread) and not reader.is_alive()
-        ):
-            return "the observer is dead"
         if warning := self._warnings.last:
             self._warnings.last = ""
             return f"events were lost: {warning}"
@@ -158,12 +155,19 @@ class Watcher:
     @property
     def usable(self) -> bool:
         """Whether the observer still works, so that `start` need not be called."""
-        reader = getattr(self._observer, "_inotify_fd", None)
-        return (
-            self._observer is not None
-            and self._observer.is_alive()
-            and not (isinstance(reader, threading.Thread) and not reader.is_alive())
-            and not self._deaf(time.monotonic())
+        return self._observer is not None and not self._dead() and not self._deaf(time.monotonic())
+
+    def _dead(self) -> bool:
+        """Whether the observer or its reader has ended, or is about to.
+
+        One that was told to end has closed its descriptors already, while its thread still runs:
+        whatever is asked of it then fails with an error that says nothing.
+        """
+        threads = (self._observer, getattr(self._observer, "_inotify_fd", None))
+        return any(
+            not one.is_alive() or not one.should_keep_running()
+            for one in threads
+            if isinstance(one, BaseThread)
         )
 
     def _deaf(self, now: float) -> bool:
@@ -198,7 +202,8 @@ class Watcher:
         except FileNotFoundError:
             return
         except (OSError, RuntimeError) as error:
-            self._failed = f"`{path}` cannot be watched: {error}"
+            if not self._dead():
+                self._failed = f"`{path}` cannot be watched: {error}"
             return
         self._watches[path] = (watch, identity)
 

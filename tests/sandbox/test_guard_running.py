@@ -102,6 +102,24 @@ def test_a_dead_observer_is_said_and_looked_past(guarded: Guarded) -> None:
     ]
 
 
+def test_an_observer_that_is_being_ended_is_dead_already(guarded: Guarded) -> None:
+    """Its descriptors are closed before its thread has ended: nothing is asked of it then."""
+    watcher = watch.Watcher(lambda path: None, guarded.dirs.state / "guard" / "watch")
+    guarded.dirs.create()
+    watcher.start()
+    try:
+        assert watcher.watch([str(guarded.top)])  # the control: it works before
+        assert watcher.trouble() is None
+        observer = watcher._observer
+        observer.is_alive = lambda: True  # as if its thread had not come to its end yet
+        observer.stop()
+        assert not watcher.watch([str(guarded.top / "src")])
+        assert watcher.trouble() == "the observer is dead"
+        assert not watcher.usable
+    finally:
+        watcher.close()
+
+
 def test_lost_events_are_said_and_looked_past(guarded: Guarded) -> None:
     with running(guarded, every_seconds=3600.0) as guard:
         guard._watcher._heard = lambda path: None  # as if the events were lost
