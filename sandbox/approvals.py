@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -33,14 +32,3 @@ async def nobody(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
 async def yes(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
     """Answer yes: a person said so beforehand, about exactly this call (a replay's `approve`)."""
     return Answer(approved=True, by="replay")
-
-
-async def ask(
-    approver: Approver, call_id: str, plan: ActionPlan, decision: Decision, *, seconds: float
-) -> Answer:
-    """Ask a person; a question that waits longer than `seconds` is a no."""
-    try:
-        async with asyncio.timeout(seconds):
-            return await approver(call_id, plan, decision)
-    except TimeoutError:
-        return Answer(approved=False, reason=f"nobody answered within {seconds:.0f} s")

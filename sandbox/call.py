@@ -12,6 +12,7 @@ from policy.model import Access, ActionPlan, Decision, Outcome, Verdict
 from policy.protected import PathPolicy
 from sandbox.cells import Exit
 from sandbox.effects import Effects
+from sandbox.gate import Answer as GateAnswer
 from sandbox.output import Output
 from sandbox.results import CallResult, Ending
 
@@ -24,14 +25,24 @@ class Call:
 
     id: str
     plan: ActionPlan
-    decision: Decision
+    answer: GateAnswer
+    """Gate 1's word that counts when the call starts."""
     output: Output
     stdin: AsyncIterator[bytes] | None
     request: dict[str, Any]
     """What the runner is asked to do; empty for a plan that does not run."""
     workspaces: tuple[str, ...]
-    paths: PathPolicy
     started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def decision(self) -> Decision:
+        """Gate 1's decision."""
+        return self.answer.decision
+
+    @property
+    def paths(self) -> PathPolicy:
+        """What gate 2 goes by."""
+        return self.answer.paths
 
     @property
     def writes(self) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from policy.model import ActionPlan, Decision
 from sandbox.config import Dirs
+from sandbox.desk import Permission
 from sandbox.errors import SandboxError
 from sandbox.results import CallResult, ChangeView
 from sandbox.store import Store
@@ -58,15 +59,16 @@ class Recorder:
         }
         return self._soon(lambda: self._checked(record))
 
-    async def answered(self, call: str, approved: bool, by: str, reason: str) -> None:
+    async def answered(self, call: str, said: Permission) -> None:
         """Record a person's answer, on disk when this returns."""
         await self.event(
             {
                 "event": "answered",
                 "call": call,
-                "approved": approved,
-                "approved_by": by or None,
-                "answer_reason": reason or None,
+                "approved": said.approved,
+                "approved_by": said.by or None,
+                "answer_reason": said.reason or None,
+                "grant": said.grant,
             }
         )
 

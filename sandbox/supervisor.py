@@ -13,20 +13,24 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
 from policy.engine import Policy
-from policy.model import Access, ActionPlan, Context, Verdict, Workspace
+from policy.model import Access, ActionPlan, Context, Decision, Verdict, Workspace
 from sandbox import launch
-from sandbox.approvals import Answer, Approver, ask, nobody, yes
+from sandbox.approvals import Answer, Approver, nobody, yes
 from sandbox.background import Background
 from sandbox.call import Call
 from sandbox.cells import Cell, Exit
 from sandbox.config import Dirs, Settings, load_settings
+from sandbox.desk import Desk
 from sandbox.effects import weigh
 from sandbox.errors import BadInput, SandboxError
+from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate
+from sandbox.grants import Grants
 from sandbox.held import Held
 from sandbox.known import KnownWorkspaces
 from sandbox.opinion import SecondOpinion
@@ -70,6 +74,9 @@ class Supervisor:
         self._record = Recorder(self._dirs)
         self._opinion = SecondOpinion()
         self._gate = Gate(self._policies, self._opinion)
+        self._desk = Desk(
+            Grants(self._dirs), seconds=self._settings.approval_seconds, notify=self._notify
+        )
         self._pool: CellPool | None = None
         self._connecting = asyncio.Lock()
         self._running: dict[str, dict[str, Any]] = {}
@@ -123,12 +130,10 @@ class Supervisor:
             return self._refuse(call, Ending.DENIED, call.not_run())
         if call.decision.verdict is Verdict.ASK:
             await decided
-            seconds = self._settings.approval_seconds
-            answer = await ask(approver, call.id, plan, call.decision, seconds=seconds)
-            await self._record.answered(call.id, answer.approved, answer.by, answer.reason)
-            if not answer.approved:
-                said = f"{call.decision.message} ({answer.reason or 'no'})"
-                return self._refuse(call, Ending.NOT_APPROVED, said)
+            async with self._failure_recorded(call):
+                refused = await self._ask(call, approver, env)
+            if refused is not None:
+                return refused
             self._latch.check()
         if plan.params.run_in_background:
             await decided
@@ -160,6 +165,29 @@ class Supervisor:
         self._record.ended(result)
         call.output.finish()
         return result
+
+    async def _ask(
+        self, call: Call, approver: Approver, env: Mapping[str, str] | None
+    ) -> CallResult | None:
+        """Ask a person; return the refusal, or None where the call may run (P8)."""
+        context = self._context()
+        said = await self._desk.permission(
+            call.id,
+            call.plan,
+            call.answer,
+            context,
+            approver,
+            again=lambda: self._decide(call.plan, context, call.workspaces),
+        )
+        await self._record.answered(call.id, said)
+        if not said.approved:
+            text = f"{said.decision.message} ({said.reason or 'no'})"
+            return self._refuse(call, Ending.NOT_APPROVED, text)
+        if said.decision != call.decision:  # the policy changed while the person thought
+            call.answer = said.answer
+            call.request = self._request(call.plan, said.decision, call.id, env)
+            await self._record.decided(call.id, call.plan, call.decision)
+        return None
 
     @contextlib.asynccontextmanager
     async def _failure_recorded(self, call: Call) -> AsyncIterator[None]:
@@ -198,32 +226,46 @@ class Supervisor:
         on_output: OnOutput | None,
         call_id: str | None,
     ) -> Call:
-        workspaces = self._workspaces(plan)
-        context = Context(self._known.all(), home=self._known.home)
-        answer = await self._gate.decide(plan, context, workspaces)
-        decision = answer.decision
-        limits = decision.rights.limits.meet(self._settings.limits)
-        decision = decision.model_copy(
-            update={"rights": decision.rights.model_copy(update={"limits": limits})}
-        )
         name = call_id or new_id()
-        request: dict[str, Any] = {}
-        if launch.runnable(plan.tool) and decision.verdict is not Verdict.DENY:  # or says bad input
-            writes = decision.rights.workspace is Access.WRITE
-            request = launch.request(plan, call=name, exclusive=writes, env=env)
         if not _CALL.fullmatch(name):
             raise BadInput("a call's id is 1 to 64 letters, digits, `-` and `_`")
-        output = Output(self._record.store, name, limits.answer_bytes, on_output)
+        workspaces = self._workspaces(plan)
+        answer = await self._decide(plan, self._context(), workspaces)
+        most = answer.decision.rights.limits.answer_bytes
         return Call(
             name,
             plan,
-            decision,
-            output,
+            answer,
+            Output(self._record.store, name, most, on_output),
             _pieces(stdin),
-            request,
+            self._request(plan, answer.decision, name, env),
             workspaces,
-            answer.paths,
         )
+
+    async def _decide(
+        self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]
+    ) -> GateAnswer:
+        """Return gate 1's answer, within the limits of the settings."""
+        answer = await self._gate.decide(plan, context, workspaces)
+        rights = answer.decision.rights
+        rights = rights.model_copy(update={"limits": rights.limits.meet(self._settings.limits)})
+        return replace(answer, decision=answer.decision.model_copy(update={"rights": rights}))
+
+    @staticmethod
+    def _request(
+        plan: ActionPlan, decision: Decision, call_id: str, env: Mapping[str, str] | None
+    ) -> dict[str, Any]:
+        """Return what the runner will be asked; raises BadInput for what it cannot run."""
+        if not launch.runnable(plan.tool) or decision.verdict is Verdict.DENY:
+            return {}
+        writes = decision.rights.workspace is Access.WRITE
+        return launch.request(plan, call=call_id, exclusive=writes, env=env)
+
+    def _context(self) -> Context:
+        return Context(self._known.all(), home=self._known.home)
+
+    async def _notify(self, kind: str, what: dict[str, Any]) -> None:
+        await self._record.event({"event": kind, **what})
 
     def _workspaces(self, plan: ActionPlan) -> tuple[str, ...]:
         wanted = tuple(dict.fromkeys((plan.workspace, *plan.also)))

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions that wait for a person, and the grants that answers become: one SQLite file.
+
+Several processes share it: a supervisor that waits, a person's command in another terminal. A grant
+is used in one write transaction, so that two calls that race for one use cannot both get it (P8).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import sqlite3
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from policy.grants import GRANT_SECONDS, Grant, Scope, Wanted, covers
+from policy.model import ActionPlan, Decision, Frozen
+from sandbox.dirs import Dirs
+from sandbox.errors import BadInput, Unavailable
+
+FILE = "approvals.sqlite"
+_BUSY_SECONDS = 10.0
+_KEPT_SECONDS = 30 * 86_400.0
+"""Answered questions and closed grants are kept this long; the record keeps them for ever."""
+_STEPS = (
+    """
+    CREATE TABLE requests (
+        call TEXT PRIMARY KEY, digest TEXT NOT NULL, action TEXT NOT NULL, asked REAL NOT NULL,
+        until REAL NOT NULL, state TEXT NOT NULL, grant_id TEXT, answered_by TEXT, reason TEXT,
+        body TEXT NOT NULL
+    );
+    CREATE INDEX requests_by_state ON requests (state, until);
+    CREATE TABLE grants (
+        id TEXT PRIMARY KEY, until REAL NOT NULL, uses INTEGER NOT NULL,
+        used INTEGER NOT NULL DEFAULT 0, revoked REAL, body TEXT NOT NULL
+    );
+    CREATE TABLE uses (grant_id TEXT NOT NULL, call TEXT NOT NULL, at REAL NOT NULL);
+    """,
+)
+"""The schema, one step per version of it (PRAGMA user_version)."""
+
+
+class Request(Frozen):
+    """A question to a person, as it was asked."""
+
+    call: str
+    wanted: Wanted
+    plan: ActionPlan
+    decision: Decision
+    asked: float
+    until: float
+    preview: dict[str, Any] = Field(default_factory=dict)
+    """What a rehearsal showed; empty where there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question and what became of it."""
+
+    request: Request
+    state: str
+    """open, approved, denied, expired, cancelled."""
+    grant: str | None = None
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How far a person's yes goes."""
+
+    scope: Scope = Scope.EXACT
+    uses: int = 1
+    seconds: float = GRANT_SECONDS
+    task: str | None = None
+
+
+class Grants:
+    """The approvals of one state folder."""
+
+    def __init__(self, dirs: Dirs) -> None:
+        """Reach for nothing yet."""
+        self._path = dirs.state / FILE
+
+    # -- questions
+
+    def ask(self, request: Request) -> None:
+        """Note an open question; one of the same call is replaced."""
+        with self._writing() as db:
+            db.execute("DELETE FROM requests WHERE state <> 'open' AND until < ?", (_old(),))
+            db.execute(
+                "INSERT OR REPLACE INTO requests"
+                " (call, digest, action, asked, until, state, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    request.call,
+                    request.wanted.digest,
+                    request.wanted.action_id,
+                    request.asked,
+                    request.until,
+                    "open",
+                    request.model_dump_json(by_alias=True),
+                ),
+            )
+
+    def asked(self, call: str) -> Asked:
+        """Return a question. Raises BadInput if there is none of that call."""
+        with self._reading() as db:
+            row = db.execute(f"{_REQUEST} WHERE call = ?", (call,)).fetchone()
+        if row is None:
+            raise BadInput(f"no question about a call `{call}`; `lockgate approvals` lists them")
+        return _asked(row, time.time())
+
+    def state(self, call: str) -> tuple[str, str, str]:
+        """Return state, who answered and why, of a question that is waited for."""
+        with self._reading() as db:
+            row = db.execute(
+                "SELECT state, coalesce(answered_by, ''), coalesce(reason, '') FROM requests"
+                " WHERE call = ?",
+                (call,),
+            ).fetchone()
+        return ("cancelled", "", "the question is gone") if row is None else tuple(row)
+
+    def open_questions(self, now: float) -> list[Asked]:
+        """Return the questions that wait, the oldest first."""
+        with self._reading() as db:
+            rows = db.execute(
+                f"{_REQUEST} WHERE state = 'open' AND until > ? ORDER BY asked", (now,)
+            ).fetchall()
+        return [_asked(row, now) for row in rows]
+
+    def by_action(self, action: str, now: float) -> list[Asked]:
+        """Return the questions about an action of the seed's short name, the newest first."""
+        with self._reading() as db:
+            rows = db.execute(
+                f"{_REQUEST} WHERE action = ? AND state = 'open' AND until > ? ORDER BY asked DESC",
+                (action, now),
+            ).fetchall()
+        return [_asked(row, now) for row in rows]
+
+    def close(self, call: str, state: str, *, by: str = "", reason: str = "") -> bool:
+        """Close an open question; return whether it was open."""
+        with self._writing() as db:
+            done = db.execute(
+                "UPDATE requests SET state = ?, answered_by = ?, reason = ?"
+                " WHERE call = ? AND state = 'open'",
+                (state, by, reason, call),
+            )
+            return done.rowcount == 1
+
+    # -- grants
+
+    def approve(self, request: Request, terms: Terms, *, by: str, reason: str, now: float) -> Grant:
+        """Turn a question into a grant. Raises BadInput where it is not open any more."""
+        grant = Grant(
+            id="g" + secrets.token_hex(5),
+            scope=terms.scope,
+            wanted=request.wanted,
+            task=terms.task,
+            uses=terms.uses,
+            issued=now,
+            until=now + terms.seconds,
+            by=by,
+            reason=reason,
+        )
+        with self._writing() as db:
+            done = db.execute(
+                "UPDATE requests SET state = 'approved', answered_by = ?, reason = ?, grant_id = ?"
+                " WHERE call = ? AND state = 'open' AND until > ?",
+                (by, reason, grant.id, request.call, now),
+            )
+            if done.rowcount != 1:
+                raise BadInput(f"the question about call `{request.call}` is not open any more")
+            db.execute("DELETE FROM grants WHERE until < ?", (_old(),))
+            db.execute(
+                "INSERT INTO grants (id, until, uses, body) VALUES (?, ?, ?, ?)",
+                (grant.id, grant.until, grant.uses, grant.model_dump_json(by_alias=True)),
+            )
+        return grant
+
+    def use(self, call: str, what: Wanted, now: float) -> Grant | None:
+        """Use a grant that covers a call, once; None if there is none."""
+        if not self._path.exists():
+            return None
+        with self._writing() as db:
+            rows = db.execute(
+                f"{_GRANT} WHERE revoked IS NULL AND used < uses AND until > ? ORDER BY until",
+                (now,),
+            ).fetchall()
+            for grant in map(_grant, rows):
+                if covers(grant, what, now):
+                    db.execute("UPDATE grants SET used = used + 1 WHERE id = ?", (grant.id,))
+                    db.execute("INSERT INTO uses VALUES (?, ?, ?)", (grant.id, call, now))
+                    return grant.model_copy(update={"used": grant.used + 1})
+        return None
+
+    def all(self) -> list[Grant]:
+        """Return all grants that are kept, the newest first."""
+        with self._reading() as db:
+            rows = db.execute(f"{_GRANT} ORDER BY until DESC").fetchall()
+        return [_grant(row) for row in rows]
+
+    def revoke(self, grant_id: str, now: float) -> Grant:
+        """Take a grant back. Raises BadInput for one that is not there or over already."""
+        with self._writing() as db:
+            row = db.execute(f"{_GRANT} WHERE id = ?", (grant_id,)).fetchone()
+            if row is None:
+                raise BadInput(f"no grant `{grant_id}`; `lockgate grants` lists them")
+            grant = _grant(row)
+            if not grant.open(now):
+                raise BadInput(f"grant `{grant_id}` is used up, over or revoked already")
+            db.execute("UPDATE grants SET revoked = ? WHERE id = ?", (now, grant_id))
+        return grant.model_copy(update={"revoked": now})
+
+    def revoke_all(self, now: float) -> int:
+        """Take every grant back (an emergency stop); return how many were open."""
+        if not self._path.exists():
+            return 0
+        with self._writing() as db:
+            done = db.execute(
+                "UPDATE grants SET revoked = ? WHERE revoked IS NULL AND used < uses AND until > ?",
+                (now, now),
+            )
+            return done.rowcount
+
+    # -- the file
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        with self._open() as db:
+            yield db
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        with self._open() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def _open(self) -> Iterator[sqlite3.Connection]:
+        try:
+            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            os.close(fd)
+            db = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise Unavailable(f"{self._path}: {error}") from None
+        try:
+            _prepare(db)
+            yield db
+        except (sqlite3.Error, ValidationError) as error:
+            what = str(error).splitlines()[0]
+            raise Unavailable(
+                f"{self._path}: {what}; move the file away: questions are asked anew"
+            ) from None
+        finally:
+            db.close()
+
+
+_REQUEST = "SELECT body, state, grant_id, answered_by, reason, until FROM requests"
+_GRANT = "SELECT body, used, revoked FROM grants"
+
+
+def _prepare(db: sqlite3.Connection) -> None:
+    """Bring the file to this version of its schema; a grant is on disk before its call runs."""
+    db.execute("PRAGMA synchronous = FULL")
+    version = db.execute("PRAGMA user_version").fetchone()[0]
+    if version == len(_STEPS):
+        return
+    if version > len(_STEPS):
+        raise sqlite3.DatabaseError("written by a newer Lockgate")
+    db.execute("BEGIN EXCLUSIVE")
+    try:
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        for step in _STEPS[version:]:
+            for statement in filter(str.strip, step.split(";")):
+                db.execute(statement)
+        db.execute(f"PRAGMA user_version = {len(_STEPS)}")
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
+
+
+def _old() -> float:
+    return time.time() - _KEPT_SECONDS
+
+
+def _asked(row: tuple[Any, ...], now: float) -> Asked:
+    body, state, grant, by, reason, until = row
+    if state == "open" and until <= now:
+        state = "expired"
+    return Asked(Request.model_validate_json(body), state, grant, by or "", reason or "")
+
+
+def _grant(row: tuple[Any, ...]) -> Grant:
+    body, used, revoked = row
+    return Grant.model_validate_json(body).model_copy(update={"used": used, "revoked": revoked})

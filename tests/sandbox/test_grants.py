@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions and grants on disk: one use is one use, whoever races for it."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from policy.engine import Policy, decide
+from policy.grants import Scope, wanted
+from policy.model import ActionPlan, Context, Params, Workspace
+from sandbox.config import Dirs
+from sandbox.errors import BadInput, Unavailable
+from sandbox.grants import Grants, Request, Terms
+
+CONTEXT = Context((Workspace("/w"),), home="/home/me")
+NOW = time.time()
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> Dirs:
+    return Dirs(tmp_path / "state", tmp_path / "config", tmp_path / "run").create()
+
+
+def question(command: str = "rm a.txt", call: str = "c1", seconds: float = 1800) -> Request:
+    plan = ActionPlan(tool="Bash", params=Params(command=command), workspace="/w")
+    decision = decide(plan, CONTEXT, Policy.default())
+    what = wanted(plan, decision, CONTEXT, Policy.default())
+    return Request(
+        call=call, wanted=what, plan=plan, decision=decision, asked=NOW, until=NOW + seconds
+    )
+
+
+def test_a_question_waits_and_its_answer_becomes_a_grant(dirs: Dirs) -> None:
+    grants, one = Grants(dirs), question()
+    grants.ask(one)
+    assert [asked.request for asked in grants.open_questions(NOW)] == [one]
+    grant = grants.approve(one, Terms(), by="me", reason="fine", now=NOW)
+    assert grants.state("c1") == ("approved", "me", "fine")
+    assert not grants.open_questions(NOW)
+    used = grants.use("c1", one.wanted, NOW)
+    assert used is not None
+    assert used.id == grant.id
+    assert grants.use("c1", one.wanted, NOW) is None
+
+
+def test_a_question_is_answered_once(dirs: Dirs) -> None:
+    grants, one = Grants(dirs), question()
+    grants.ask(one)
+    assert grants.close("c1", "denied", by="me", reason="no")
+    assert not grants.close("c1", "cancelled")
+    with pytest.raises(BadInput, match="not open any more"):
+        grants.approve(one, Terms(), by="me", reason="", now=NOW)
+    assert grants.all() == []
+
+
+def test_a_question_that_is_over_cannot_be_approved(dirs: Dirs) -> None:
+    grants, one = Grants(dirs), question(seconds=10)
+    grants.ask(one)
+    assert grants.open_questions(NOW + 9.99)
+    assert not grants.open_questions(NOW + 10)
+    with pytest.raises(BadInput, match="not open any more"):
+        grants.approve(one, Terms(), by="me", reason="", now=NOW + 10)
+
+
+def test_of_two_that_race_for_one_use_one_gets_it(dirs: Dirs) -> None:
+    one = question()
+    Grants(dirs).ask(one)
+    Grants(dirs).approve(one, Terms(uses=3), by="me", reason="", now=NOW)
+    start = threading.Barrier(12)
+    got = []
+
+    def use() -> None:
+        start.wait()
+        if Grants(dirs).use("c1", one.wanted, NOW) is not None:
+            got.append(1)
+
+    threads = [threading.Thread(target=use) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(got) == 3
+
+
+def test_a_grant_is_listed_and_taken_back(dirs: Dirs) -> None:
+    grants, one = Grants(dirs), question()
+    grants.ask(one)
+    grant = grants.approve(one, Terms(Scope.PROGRAM, 5, 60, "t"), by="me", reason="", now=NOW)
+    assert [(g.id, g.scope, g.uses, g.task, g.until) for g in grants.all()] == [
+        (grant.id, Scope.PROGRAM, 5, "t", NOW + 60)
+    ]
+    assert grants.revoke(grant.id, NOW).revoked == NOW
+    assert grants.use("c1", one.wanted, NOW) is None
+    with pytest.raises(BadInput, match="revoked already"):
+        grants.revoke(grant.id, NOW)
+    with pytest.raises(BadInput, match="no grant"):
+        grants.revoke("g0", NOW)
+
+
+def test_a_stop_takes_all_grants_back(dirs: Dirs) -> None:
+    grants, one = Grants(dirs), question()
+    assert grants.revoke_all(NOW) == 0
+    grants.ask(one)
+    grants.approve(one, Terms(uses=5), by="me", reason="", now=NOW)
+    assert grants.revoke_all(NOW) == 1
+    assert grants.use("c1", one.wanted, NOW) is None
+
+
+def test_a_file_that_is_no_database_is_said_and_nothing_is_granted(dirs: Dirs) -> None:
+    (dirs.state / "approvals.sqlite").write_bytes(b"not a database, but long enough to be read" * 9)
+    with pytest.raises(Unavailable, match="move the file away"):
+        Grants(dirs).use("c1", question().wanted, NOW)
+
+
+def test_a_file_of_a_newer_version_is_left_alone(dirs: Dirs) -> None:
+    db = sqlite3.connect(dirs.state / "approvals.sqlite")
+    db.execute("PRAGMA user_version = 99")
+    db.close()
+    with pytest.raises(Unavailable, match="newer"):
+        Grants(dirs).open_questions(NOW)
