@@ -11,8 +11,9 @@ nanoseconds of a stamp file in the workspace's file system, taken when the trans
 
 `Walk.changes` are dicts with the fields of `policy.model.Change`, fit for JSON and sorted by path;
 the rest of a Walk is for `landing`. What counts: content, type, mode, owner, `user.*` attributes,
-access lists, link targets. A file copied up without any difference is nothing; one whose mtime
-alone differs is no change either, but its mtime is set when the transaction lands.
+access lists, link targets. A file copied up without any difference is nothing, unless the real one
+was changed meanwhile; one whose mtime alone differs is no change either, but its mtime is set when
+the transaction lands.
 
 - A directory that was moved gives one RENAMED for itself and one for each thing it holds; one that
   was also changed carries `modified`. What went away in it is DELETED under the path that it had,
@@ -203,7 +204,10 @@ class _Walker:
 
     def _existing(self, node: Node, path: str, low: str, before: os.stat_result) -> None:
         hidden = self._below.hidden(low)
-        replaced = hidden or not self._below.same(node, low, before)
+        # A file that somebody else changed meanwhile is not taken for unchanged because the call
+        # wrote the same: two calls that raise a number from 5 would both have made it 6.
+        conflict = self._below.touched(before)
+        replaced = hidden or conflict or not self._below.same(node, low, before)
         texts: dict[str, str] = {}
         if replaced:
             self._walk.swaps.append(Swap(path, node, fs.identity(before)))
@@ -218,7 +222,6 @@ class _Walker:
             kind, more = ("modified" if replaced else "meta"), {}
         else:
             return
-        conflict = self._below.touched(before)
         self._emit(path, kind, node.status, node, conflict=conflict, **more, **texts)
 
     def _settings(self, node: Node, path: str, low: str, before: os.stat_result) -> bool:
