@@ -131,10 +131,49 @@ class CodeCall(Frozen):
     """What it does is made at run time."""
 
 
+class Carrier(Frozen):
+    """Where the arguments of programs hold a command that they start."""
+
+    programs: tuple[str, ...] = Field(min_length=1)
+    verbs: tuple[str, ...] = ()
+    """Subcommands that start a command; without any, every call does."""
+    skip: int = 0
+    """Operands between the verb and the command (a version, a host, a folder)."""
+    values: tuple[str, ...] = ()
+    """Options with a value, before the command."""
+    texts: tuple[str, ...] = ()
+    """Options whose value is shell text."""
+    settings: tuple[str, ...] = ()
+    """Options whose value is `key=text`, where the text may be run."""
+    scripts: Literal["none", "some", "all"] = "none"
+    """What the word may be instead of a program: a script of the project, where it names no
+    program (`some`), or in every case but the plainest (`all`)."""
+    reads: tuple[str, ...] = ()
+    """Options whose value is a file that is read for the command's environment."""
+    rest: tuple[str, ...] = ()
+    """Options after which everything is the command."""
+    dashes: bool = False
+    """The command follows `--`, and nothing else."""
+    seek: bool = False
+    """The command starts at the first word that names a program."""
+    joined: bool = False
+    """The words are joined and given to a shell."""
+    each: bool = False
+    """Each operand is a shell text of its own."""
+    assigns: bool = False
+    """`NAME=value` may stand before the command."""
+    input: bool = False
+    """Lines of the standard input that start with `!` are shell text."""
+    carries: tuple[str, ...] = Field(min_length=1)
+    """Calls in which `{}` are the words of a command, `{text}` a shell text in quotes and `{line}`
+    the same without quotes."""
+
+
 class CatalogFile(Frozen):
     """One file of `policy/catalog`."""
 
     programs: tuple[Programs, ...] = ()
+    carriers: tuple[Carrier, ...] = ()
     variables: tuple[Variable, ...] = ()
     patterns: tuple[Pattern, ...] = ()
     git_keys: tuple[ConfigKey, ...] = ()

@@ -13,9 +13,10 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib import resources
 
-from policy import load
+from policy import carried, load
 from policy.builtins import BUILTINS, QUIET
 from policy.catalog_model import (
+    Carrier,
     CatalogFile,
     CodeCall,
     ConfigKey,
@@ -70,7 +71,11 @@ class Catalog:
         self.patterns: dict[str, list[tuple[re.Pattern[str], Pattern]]] = {}
         self.git_keys: list[tuple[str, ConfigKey]] = []
         self.calls: dict[str, list[tuple[re.Pattern[str], CodeCall]]] = {}
+        self.carriers: dict[str, list[Carrier]] = {}
         for file in files:
+            for carrier in file.carriers:
+                for name in carrier.programs:
+                    self.carriers.setdefault(name, []).append(carrier)
             for entry in file.programs:
                 for name in entry.programs:
                     self.entries[name] = entry
@@ -130,14 +135,18 @@ class Catalog:
                 "unknown-program",
                 f"`{call.name}` is not a program that the policy knows",
             )
-            self.launched(shell, call)
+            carried.guess(self, shell, call)
             return NET if call.stdin is not None and NET in call.stdin else HOLE
-        shell.facts.programs[
-            entry.programs[0] if call.name not in entry.programs else call.name
-        ] = None
-        if entry.handler:
-            return READERS[entry.handler](self, shell, call, entry)
-        return self.by_data(shell, call, entry)
+        name = entry.programs[0] if call.name not in entry.programs else call.name
+        shell.facts.programs[name] = None
+        out = (
+            READERS[entry.handler](self, shell, call, entry)
+            if entry.handler
+            else self.by_data(shell, call, entry)
+        )
+        for carrier in self.carriers.get(name, ()):
+            out += carried.command(self, shell, call, carrier)
+        return out
 
     def lookup(self, name: str) -> Programs | None:
         """Return the entry of a program, whatever version its name carries."""
@@ -158,7 +167,8 @@ class Catalog:
         known = known_part(name).rsplit("/", 1)[-1]
         if globbed(known):
             wanted = pattern(known)
-            found = [one for one in self.entries if wanted.fullmatch(one)][:8]
+            found = [one for one in self.entries if wanted.fullmatch(one)]
+            found = sorted(found, key=lambda one: not carried.telling(self.entries[one]))[:8]
             for one in found:
                 self.known(shell, Call((one, *call.args), call.stdin, call.env, plain=False))
         elif known and known in self.entries:
@@ -336,14 +346,6 @@ class Catalog:
         if odd:
             shell.find(Tier.DANGER, "environment", "`PATH`: names of programs get another meaning")
 
-    def launched(self, shell: Shell, call: Call) -> None:
-        """Look at what an unknown program may start: words that stand there as a command."""
-        for at, word in enumerate(call.args):
-            entry = self.entries.get(word.rsplit("/", 1)[-1])
-            if entry is not None and entry.handler in _LAUNCHED:
-                shell.call(Call((word, *call.args[at + 1 :]), call.stdin, call.env, plain=False))
-                return
-
     def scan(self, shell: Shell, text: str) -> None:
         """Record what can be seen in a text that cannot be read with certainty."""
         known = _squeezed(shown(text[:_MOST_BYTES])).replace("${IFS}", " ").replace("$IFS", " ")
@@ -365,7 +367,6 @@ def _squeezed(text: str) -> str:
 
 _BLANKS = re.compile(r"[ \t\r\f\v]{2,}")
 _LONG = re.compile(r"[\w.+=-]{300,}")
-_LAUNCHED = frozenset(("rm", "shell", "privilege", "wrapper", "env", "xargs"))
 _TRUSTED_FOLDER = re.compile(
     r"^/(?:usr/(?:local/)?)?s?bin$|^/opt/[\w/.-]*bin$|/(?:node_modules/\.bin|\.?venv/bin)$"
     r"|^/(?:home/[^/]+|root)/\.(?:local|cargo|nvm|pyenv|rbenv|bun|deno)/[\w/.-]*(?:bin|shims)$|^/snap/bin$"

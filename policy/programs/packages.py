@@ -182,13 +182,9 @@ def tool(catalog: Catalog, shell: Shell, call: Call, words: list[str], *, fetche
     entry = catalog.lookup(name) or (
         catalog.lookup(base) if name.startswith("@") and base in ("cli", "jest") else None
     )
-    known = entry is not None and entry.handler in (
-        "linter",
-        "runner",
-        "build",
-        "deleter",
-        "npm",
-        "node",
+    known = entry is not None and (
+        entry.handler in ("linter", "runner", "build", "deleter", "npm", "node")
+        or (entry.rule == "launcher" and entry.tier is Tier.CAUTION)
     )
     if fetches or not known or _ADDRESS.search(words[0]):
         shell.find(Tier.DANGER, "packages", f"it runs the package `{words[0]}` of the index")

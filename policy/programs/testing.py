@@ -126,15 +126,6 @@ def _playwright(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> 
     return HOLE
 
 
-_RUNNERS = {
-    "cargo": ("run", "install", "publish", "login", "yank", "owner"),
-    "go": ("run", "install", "generate", "get"),
-    "dotnet": ("run", "tool", "nuget"),
-    "uv": (),
-    "poetry": (),
-    "pdm": (),
-    "bundle": (),
-}
 _PUBLISHES = frozenset(
     ("publish", "login", "yank", "owner", "deploy", "push", "upload", "release", "logout")
 )
@@ -177,11 +168,10 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         "-c",
     ):
         shell.touch(How.RUN, path, program=call.name)
-    for text in parsed.values("-exec", "-toolexec", "-vettool", "--eval", "-E"):
+    texts = parsed.values("-exec", "-toolexec", "-vettool", "--eval", "-E")
+    for text in texts if call.name != "cmake" else ():
         shell.find(Tier.DANGER, "runs-text", f"`{call.name}` runs a program that an option names")
-        shell.run_text(
-            text.replace("$(shell ", "$(") if "$(shell" in text else text
-        ) if call.name != "cmake" else None
+        shell.run_text(text.replace("$(shell ", "$(") if "$(shell" in text else text)
     for value in (*call.args, *parsed.values("--config", "-D")):
         found = re.search(r"(?:runner|rustc-wrapper|linker|rustc|SHELL|CC|MAKE)\s*=\s*(.+)", value)
         if found and (
@@ -201,22 +191,14 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         )
     if call.name == "make" and any("clean" in one for one in words):
         shell.find(Tier.CAUTION, "build", "it removes what was built")
-    if verb in ("exec", "run") and call.name in (
-        "bundle",
-        "poetry",
-        "pdm",
-        "uv",
-        "hatch",
-        "pipenv",
-        "rye",
-        "conda",
-        "mamba",
-    ):
-        return _inner(catalog, shell, call, verb, words[1:])
-    if call.name == "uv" and verb in ("pip", "tool"):
-        return shell.call(
-            Call(("pip" if verb == "pip" else "uvx", *words[1:]), call.stdin, call.env, plain=False)
-        )
+    if call.name == "uv" and verb == "pip":
+        return shell.call(Call(("pip", *words[1:]), call.stdin, call.env, plain=False))
+    if call.name == "uv" and words[:2] in (["tool", "install"], ["tool", "upgrade"]):
+        shell.find(Tier.DANGER, "packages", "`uv tool install` installs a package for the user")
+    if call.name == "uv" and words[:2] == ["tool", "run"] and words[2:]:
+        inner = catalog.lookup(words[2])
+        if inner is None or inner.tier is Tier.DANGER:
+            shell.find(Tier.DANGER, "packages", f"it runs the package `{words[2]}` of the index")
     if verb in ("install", "add", "get") and call.name in (
         "cargo",
         "go",
@@ -258,15 +240,6 @@ def _recipes(shell: Shell, call: Call, named: str) -> None:
     for text in texts:
         for found in re.finditer(r"(?m)^(?:\t|[^\s#=]+:[^=;\n]*;)[ \t]*[@+-]*(.+)$", text):
             shell.run_text(found[1].replace("$$", "$"))
-
-
-def _inner(catalog: Catalog, shell: Shell, call: Call, verb: str, words: list[str]) -> str:
-    rest = list(call.args)[list(call.args).index(verb) + 1 :]
-    while rest and rest[0].startswith("-"):
-        option = rest.pop(0)
-        if option in ("-n", "-p", "--with", "--python", "--name", "--extra", "--group") and rest:
-            rest.pop(0)
-    return shell.call(Call(tuple(rest), call.stdin, call.env, plain=False)) if rest else HOLE
 
 
 READERS = {"linter": _linter, "runner": _runner, "build": _build}
