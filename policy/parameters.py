@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from policy.globs import MOST_WORK, Token, TooMuchWork, ends, tokens
-from policy.marks import BREAK, HOLE, NUM, activate, unknown
+from policy.marks import BREAK, HOLE, NUM, ONE, unknown
 from policy.shell_state import as_text
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ _FORM = re.compile(
     r"(?:\[(?P<key>[^\]]*(?:\][^\]]*)*?)\])?(?P<rest>.*)",
     re.DOTALL,
 )
+Change = Callable[[str], str]
+_CASES: dict[str, Change] = {"^": str.upper, ",": str.lower, "~": str.swapcase}
 _ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 
 
@@ -93,13 +96,12 @@ def _apply(words: Words, name: str, value: str | None, rest: str, *, quoted: boo
             return _default(words, name, value, operator, rest[len(operator) :], quoted=quoted)
     if rest.startswith(":"):
         return _slice(words, name, value, rest[1:])
-    operand = rest.lstrip("#%/^,~@")
-    arg = words.fragment(operand, quoted=True) if operand else ""
+    change = _change(words, rest)
     if value is None:
         return HOLE
     words.charge(20 * len(value))
     try:
-        return BREAK.join(_transform(words, one, rest, arg) for one in value.split(BREAK))
+        return BREAK.join(change(one) for one in value.split(BREAK))
     except TooMuchWork:
         return HOLE
 
@@ -144,26 +146,38 @@ def _slice(words: Words, name: str, value: str | None, rest: str) -> str:
     return value[low:high]
 
 
-def _transform(words: Words, value: str, rest: str, arg: str) -> str:
+def _change(words: Words, rest: str) -> Change:
+    """Return what an operator does to one known value; runs what its operands hold."""
     if rest.startswith("@"):
-        return _modified(words, value, rest[1:2])
-    if unknown(value):
-        return HOLE
+        return lambda value: _modified(words, value, rest[1:2])
     if rest.startswith("/"):
-        return _replace(value, rest[1:], words)
-    if rest.startswith(("^^", ",,", "~~")):
-        return {"^": value.upper(), ",": value.lower(), "~": value.swapcase()}[rest[0]]
-    if rest[0] in "^,~":
-        first = {"^": value[:1].upper(), ",": value[:1].lower(), "~": value[:1].swapcase()}[rest[0]]
-        return first + value[1:]
-    if rest[0] in "#%":
-        return _strip(value, rest[:2] if rest[:2] in ("##", "%%") else rest[0], arg)
-    return HOLE
+        return _known(_replacing(words, rest[1:]))
+    operator = rest[:2] if rest[:1] * 2 == rest[:2] else rest[:1]
+    arg = words.pattern(rest[len(operator) :])
+    if unknown(arg):
+        return lambda value: HOLE if value else value
+    if operator[0] in "#%":
+        return _known(lambda value: _strip(value, operator, arg))
+    if operator[0] in _CASES:
+        change, parts = _CASES[operator[0]], tokens(arg or ONE)
+
+        def fold(value: str) -> str:
+            first = [change(one) if 1 in ends(parts, one) else one for one in value[:1]]
+            if len(operator) == 1:
+                return "".join(first) + value[1:]
+            return "".join(change(one) if 1 in ends(parts, one) else one for one in value)
+
+        return _known(fold)
+    return lambda value: HOLE
+
+
+def _known(change: Change) -> Change:
+    return lambda value: HOLE if unknown(value) else change(value)
 
 
 def _modified(words: Words, value: str, operator: str) -> str:
     if operator == "P":
-        return words.evaluated(value)
+        return words.evaluated(_ESCAPED.sub(_escape, value.replace("\\$", "\\\\$")))
     if operator in ("U", "u", "L"):
         whole = value.upper() if operator == "U" else value.lower()
         return whole if operator != "u" else value[:1].upper() + value[1:]
@@ -183,7 +197,7 @@ def _escape(found: re.Match[str]) -> str:
 
 def _strip(value: str, operator: str, arg: str) -> str:
     """Remove a matching prefix or suffix, the shortest or the longest."""
-    parts = tokens(activate(arg))
+    parts = tokens(arg)
     if operator[0] == "#":
         places = ends(parts, value)
         return value[places[-1 if operator == "##" else 0] :] if places else value
@@ -193,21 +207,46 @@ def _strip(value: str, operator: str, arg: str) -> str:
     return value[: len(value) - backwards[-1 if operator == "%%" else 0]]
 
 
-def _replace(value: str, rest: str, words: Words) -> str:
-    """Replace what a pattern matches, the longest match first."""
+def _replacing(words: Words, rest: str) -> Change:
+    """Return what replaces what a pattern matches, the longest match first."""
     everywhere = rest.startswith("/")
     body = rest[1:] if everywhere else rest
-    split = re.split(r"(?<!\\)/", body, maxsplit=1)
-    old = words.fragment(split[0].replace("\\/", "/"), quoted=True)
-    new = words.fragment(split[1], quoted=True) if len(split) > 1 else ""
+    at = _slash(body)
+    old = words.pattern(body[:at])
+    new = words.fragment(body[at + 1 :], quoted=False)
+    if unknown(old):
+        return lambda value: HOLE
     anchor = old[:1] if old[:1] in ("#", "%") and not everywhere else ""
-    parts = tokens(activate(old[len(anchor) :]))
-    if not parts:
-        return value
-    if anchor == "%":
-        backwards = ends(parts[::-1], value[::-1])
-        return value[: len(value) - backwards[-1]] + new if backwards else value
-    return _replaced(value, parts, new, everywhere=everywhere, anchored=anchor == "#")
+    parts = tokens(old[len(anchor) :])
+
+    def change(value: str) -> str:
+        if not parts:
+            return value
+        if anchor == "%":
+            backwards = ends(parts[::-1], value[::-1])
+            return value[: len(value) - backwards[-1]] + new if backwards else value
+        return _replaced(value, parts, new, everywhere=everywhere, anchored=anchor == "#")
+
+    return change
+
+
+def _slash(text: str) -> int:
+    """Return where a pattern ends: at the first slash outside of quotes and substitutions."""
+    level, at = 0, 0
+    while at < len(text):
+        char = text[at]
+        if char == "\\":
+            at += 1
+        elif char in "'\"`" and (end := text.find(char, at + 1)) > 0:
+            at = end
+        elif char in "({" and at and (level or text[at - 1] == "$"):
+            level += 1
+        elif char in ")}" and level:
+            level -= 1
+        elif char == "/" and not level:
+            return at
+        at += 1
+    return len(text)
 
 
 def _replaced(value: str, parts: list[Token], new: str, *, everywhere: bool, anchored: bool) -> str:

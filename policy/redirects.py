@@ -41,7 +41,12 @@ def read(shell: Shell, nodes: tuple[Node, ...]) -> Plan:
     plan = Plan()
     for node in nodes:
         if node.type == "heredoc_redirect":
-            plan.stdin = _document(shell, node)
+            descriptor = node.child_by_field_name("descriptor")
+            text = _document(shell, node)
+            if descriptor is None or source(descriptor) == "0":
+                plan.stdin = text
+            else:
+                shell.state.streams[source(descriptor)] = text
         elif node.type == "herestring_redirect":
             words = [one for one in node.named_children if one.type != "file_descriptor"]
             plan.stdin = "".join(shell.words.text(one) for one in words) + "\n"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Protocol
 
 from tree_sitter import Node
@@ -21,6 +22,7 @@ from policy.model import Tier
 from policy.paths import absolute
 from policy.shell_chain import Stage, pipelines, stages
 from policy.shell_compound import COMPOUND
+from policy.shell_mending import mended
 from policy.shell_state import Call, Files, State
 from policy.shell_words import Words, source
 
@@ -31,6 +33,8 @@ MOST_TEXT = 1024 * 1024
 MOST_NODES = 15_000
 
 _BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
+_GAP = re.compile(rf"(?<=\w){HOLE}+(?=\w)")
+"""Unknown text in the middle of a name: most likely nothing at all, put there to hide it."""
 _STREAM = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 
 
@@ -146,16 +150,16 @@ class Shell:
         readable = shown(known)
         reason = shell_guards.before(readable)
         if reason is not None:
-            self._opaque(readable, reason)
+            self.opaque(readable, reason)
             return HOLE
         encoded = shell_guards.encode(readable)
-        tree = shell_guards.parse(encoded)
+        encoded, tree = mended(encoded, shell_guards.parse(encoded))
         if tree.root_node.descendant_count > MOST_NODES:
-            self._opaque(readable, "it has too many parts")
+            self.opaque(readable, "it has too many parts")
             return HOLE
         reason = shell_guards.after(encoded, tree)
         if reason is not None:
-            self._opaque(readable, reason)
+            self.opaque(readable, reason)
             plainer = unbraced(readable.replace("\\\n", ""))
             plainer = plainer.replace("((", "( (").replace("))", ") )")
             if plainer != readable:
@@ -164,7 +168,8 @@ class Shell:
             self.find(Tier.DANGER, "hidden-text", f"it holds the invisible character {mark}")
         return self.walk(tree.root_node, stdin)
 
-    def _opaque(self, text: str, reason: str) -> None:
+    def opaque(self, text: str, reason: str) -> None:
+        """Record that a text cannot be read with certainty, and what can be seen in it."""
         self.find(Tier.DANGER, "opaque", f"the text cannot be read: {reason}")
         self.catalog.scan(self, text)
 
@@ -247,6 +252,8 @@ class Shell:
     # Simple commands
 
     def _command(self, node: Node, stdin: str | None, extra: list[Node]) -> str:
+        if node.start_byte == node.end_byte:
+            return ""  # `$()`
         self.words.seen.clear()
         out = self._once(node, stdin, extra)
         if self.words.seen:
@@ -299,6 +306,8 @@ class Shell:
         self.depth += 1
         try:
             name = call.words[0]
+            if any(HOLE in one for one in call.words) and (filled := _without_gaps(call)):
+                self.aside(lambda: self.catalog.run(self, filled))
             if call.plain:
                 if name in self.state.aliases:
                     self.run_text(" ".join((self.state.aliases[name], *call.words[1:])), call.stdin)
@@ -383,6 +392,12 @@ class Shell:
 def unbraced(text: str) -> str:
     """Return the text with simple braces written out, for commands that are one brace."""
     return _BRACES.sub(lambda found: found[1].replace(",", " "), text)
+
+
+def _without_gaps(call: Call) -> Call | None:
+    """Return the command as it is where unknown text inside of words is empty, or None."""
+    words = tuple(_GAP.sub("", one) for one in call.words)
+    return None if words == call.words else replace(call, words=words, plain=False)
 
 
 def _glued(nodes: list[Node]) -> list[list[Node]]:

@@ -155,10 +155,27 @@ def _inspect(source: bytes, root: Node) -> str | None:
             skipped.append((node.start_byte, node.end_byte))
         elif kind in ("heredoc_body", "regex"):
             strings.append((node.start_byte, node.end_byte))
+        elif kind == "heredoc_redirect" and misread_document(source, node) is not None:
+            return "the grammar takes a here-document for words of its command"
     for found in _JOINED.finditer(source):
         if not _within(found.start(), skipped) and not _within(found.start(), strings):
             return "a line continues inside a word"
     return _residue(source, starts, skipped, strings)
+
+
+def misread_document(source: bytes, node: Node) -> int | None:
+    """Return where the text of a here-document begins that the grammar took for words, or None.
+
+    It does so where a text begins with a backslash.
+    """
+    start = next((one for one in node.children if one.type == "heredoc_start"), None)
+    line = source.find(b"\n", start.end_byte) if start is not None else -1
+    if line < 0:
+        return None
+    for child in node.named_children:
+        if child.type not in ("heredoc_body", "heredoc_end") and child.end_byte > line:
+            return line + 1
+    return None
 
 
 def _residue(

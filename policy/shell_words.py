@@ -30,15 +30,16 @@ from policy.marks import (
     split,
     unbrace,
 )
-from policy.shell_guards import decode, encode, parse
+from policy.shell_guards import decode
 from policy.shell_state import Value, as_list, as_text
+from policy.shell_text import Quotes, expanded, literal
 
 if TYPE_CHECKING:
     from policy.shell import Shell
 
 _SIMPLE = re.compile(rb"[A-Za-z0-9_./:=+@%^,-]*")
 _UNQUOTED = re.compile(r"\\(\n|.)|([*?\[{},])", re.DOTALL)
-_ACTIVE = {"*": STAR, "?": ONE, "[": SET, "{": OPEN, ",": COMMA, "}": CLOSE}
+ACTIVE = {"*": STAR, "?": ONE, "[": SET, "{": OPEN, ",": COMMA, "}": CLOSE}
 _DOUBLE = re.compile(r"\\(\n|[$`\"\\])")
 _ANSI = re.compile(
     r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
@@ -54,6 +55,7 @@ _ANSI_NAMES = {
     "f": "\f",
     "v": "\v",
 }
+_ONE_CHARACTER = frozenset("0123456789@*#?$!-")
 _LITERAL = frozenset(("word", "number", "command_name"))
 _EXPANDING = frozenset(
     (
@@ -76,7 +78,7 @@ def unquote(text: str) -> str:
 
     def decode(found: re.Match[str]) -> str:
         if found[2]:
-            return _ACTIVE[found[2]]
+            return ACTIVE[found[2]]
         return "" if found[1] == "\n" else QUOTED + found[1]
 
     return _UNQUOTED.sub(decode, text)
@@ -172,7 +174,10 @@ class Words:
         if kind == "translated_string":
             return "".join(self.expand(one) for one in node.named_children)
         if kind == "simple_expansion":
-            return self._value(self.parameter(source(node)[1:], quoted=quoted), quoted, splitting)
+            name, rest = source(node)[1:], ""
+            if name[:1] in _ONE_CHARACTER:
+                name, rest = name[0], name[1:]  # the grammar takes all of `$1abc` for the name
+            return self._value(self.parameter(name, quoted=quoted), quoted, splitting) + rest
         if kind == "expansion":
             return self._value(self._braced(source(node)[2:-1], quoted=quoted), quoted, splitting)
         if kind == "command_substitution":
@@ -225,29 +230,31 @@ class Words:
         whole = node.text or b""
         if b"`" in whole:
             return self.evaluated(source(node))  # the grammar overlooks backticks here
-        return self.double(node, whole, 0, len(whole)).replace(QUOTED, "").replace(BREAK, " ")
+        return literal(self.double(node, whole, 0, len(whole)))
 
     def evaluated(self, text: str) -> str:
-        """Expand text as if it stood between double quotes (prompts, subscripts)."""
+        """Expand text in which quotes mean nothing (documents, prompts, subscripts)."""
         if "$" not in text and "`" not in text:
             return text
-        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
-        root = parse(encode(f': "{quoted}"')).root_node
-        words = [one for one in _words(root) if one.type in ("string", "concatenation")]
-        return "".join(self.expand(one) for one in words).replace(QUOTED, "").replace(BREAK, " ")
+        return literal(expanded(self, text, Quotes.NONE))
 
     def fragment(self, text: str, *, quoted: bool) -> str:
         """Expand the operand of a parameter expansion."""
-        if not text or re.fullmatch(r"[\w./:=+@%^, -]*", text):
-            return text
-        if quoted:
-            return self.evaluated(text)
-        root = parse(encode(f": {text}")).root_node
-        return " ".join(
-            part.replace(QUOTED, "")
-            for one in _words(root)[1:]
-            for part in self.finish(self.expand(one))
-        )
+        done = literal(expanded(self, text, Quotes.DOUBLE if quoted else Quotes.FULL))
+        return done.replace(STAR, "*").replace(ONE, "?").replace(SET, "[")
+
+    def pattern(self, text: str) -> str:
+        """Expand a pattern, with its active glob characters marked."""
+        return literal(expanded(self, text, Quotes.FULL))
+
+    def run(self, text: str) -> str:
+        """Run a text as a substitution does and return what it gives."""
+        shell = self._shell
+        return shell.aside(lambda: shell.run_text(text)).rstrip("\n")
+
+    def unclear(self, text: str) -> None:
+        """Record that a text cannot be read with certainty."""
+        self._shell.opaque(text, "an expansion in it is not clear")
 
     def _value(self, value: str, quoted: bool, splitting: bool) -> str:
         value = self._shell.budget.hold(value)
@@ -341,11 +348,3 @@ class Words:
 
 def _keep(found: re.Match[str]) -> str:
     return "" if found[1] == "\n" else found[1]
-
-
-def _words(root: Node) -> list[Node]:
-    """Return the words of a text that is one command."""
-    if not root.named_children:
-        return []
-    command = root.named_children[0]
-    return [one for one in command.named_children if one.type != "variable_assignment"]

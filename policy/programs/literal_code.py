@@ -66,7 +66,9 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
 
 
 def _use(catalog: Catalog, shell: Shell, use: Use, value: str, call: Call) -> None:
-    if use is Use.PROGRAM and not unknown(value):
+    if use in (Use.SHELL, Use.PROGRAM) and value == HOLE:
+        shell.find(Tier.DANGER, "opaque", "it runs a command that cannot be known")
+    elif use is Use.PROGRAM and not unknown(value):
         shell.aside(lambda: shell.call(Call(tuple(value.split()), plain=False)))
     elif use is Use.WRITE and value.strip().startswith((">", "+>")):
         catalog.use(shell, use, value.strip(" +>"), call)

@@ -11,6 +11,7 @@ from policy.facts import How
 from policy.marks import HOLE, NAME, NET, exact, unknown
 from policy.model import Tier
 from policy.options import parse
+from policy.printf import escapes
 from policy.programs.text import inputs
 from policy.redirects import open_for_reading
 from policy.shell import Shell
@@ -96,9 +97,14 @@ def _substituted(text: str, scripts: list[str]) -> str:
     return text
 
 
+_AWK_TEXT = r'"(?:[^"\\]|\\.)*+"'
 _AWK_CALL = re.compile(
-    r"\bsystem\s*\(([^()]*)\)|(\"[^\"]*\"|\w+)\s*\|&?\s*getline|\|&?\s*(\"[^\"]*\"|\w+)(?=\s*(?:[;}\n]|$))"
+    rf"\bsystem\s*\(((?:{_AWK_TEXT}|[^()\"])*+)\)|({_AWK_TEXT}|\w+)\s*\|&?\s*getline"
+    rf"|\|&?\s*({_AWK_TEXT}|\w+)(?=\s*(?:[;}}\n]|$))",
+    re.DOTALL,
 )
+_AWK_ESCAPE = re.compile(r"\\([\"/])|\\(?:[0-7]{1,3}|.)", re.DOTALL)
+_AWK_RUNS = re.compile(r"\bsystem\b|(?<!\|)\|(?!\|)")
 _AWK_FILE = re.compile(
     r">>?\s*((?:\"[^\"]*\"|\w+)(?:[ \t]+\"[^\"]*\")*)|getline\s*(?:\w+\s*)?<\s*(\"[^\"]*\"|\w+)"
 )
@@ -167,7 +173,7 @@ def _awk_value(word: str, names: dict[str, str], program: str) -> str:
             assigned = re.search(rf'\b{re.escape(name)}\s*=\s*"((?:[^"\\]|\\.)*)"', program)
             out += names.get(name, assigned[1] if assigned else HOLE)
         else:
-            out += text.replace('\\"', '"')
+            out += _AWK_ESCAPE.sub(lambda found: found[1] or escapes(found[0]), text)
     return out or HOLE
 
 
@@ -176,6 +182,10 @@ def _awk_program(
 ) -> None:
     if unknown(program):
         shell.find(Tier.DANGER, "opaque", "a part of the program of `awk` cannot be known")
+    bare = re.sub(_AWK_TEXT, '""', re.sub(r"/(?:[^/\\\n]|\\.)+/", "//", program))
+    if _AWK_RUNS.search(bare) and not _AWK_CALL.search(program):
+        shell.find(Tier.DANGER, "runs-text", "`awk` runs a command")
+        catalog.scan(shell, program)
     for found in _AWK_CALL.finditer(program):
         text = _awk_value(found[1] or found[2] or found[3] or "", names, program)
         shell.find(Tier.DANGER, "runs-text", "`awk` runs a command")

@@ -11,7 +11,8 @@ from policy.commands import Catalog
 from policy.facts import How
 from policy.marks import HOLE, unknown
 from policy.model import Tier
-from policy.options import parse
+from policy.options import Parsed, parse
+from policy.printf import escapes
 from policy.shell import Shell
 from policy.shell_state import MOST_PLACES, Call
 from policy.shell_words import source
@@ -72,6 +73,10 @@ _NOTED = {
     "fakeroot": "it pretends to be another user",
 }
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+MOST_ITEMS = 64
+"""Words of its input that `xargs` is followed with."""
+MOST_STARTS = 16
+"""Commands that `xargs` is followed into one by one."""
 
 
 def _wrapper(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
@@ -190,14 +195,31 @@ def _xargs(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     )
     if placeholder and any(placeholder in one for one in words):
         out = ""
-        for item in (text.split("\n") if not unknown(text) else [text.strip()])[:16]:
+        for item in _items(parsed, text, "\n")[:MOST_STARTS]:
             if item or unknown(text):
                 out += _started(shell, call, [one.replace(placeholder, item) for one in words])
         return out
     if placeholder and call.name == "xargs":  # each item replaces nothing
         return _started(shell, call, words)
-    items = (pieces(text) if not unknown(text) else text.split())[:64]
-    return _started(shell, call, [*words, *items])
+    items = _items(parsed, text)[:MOST_ITEMS]
+    size = parsed.value("-n", "--max-args", "-L", "--max-lines")
+    step = int(size) if size.isdigit() and int(size) else max(1, len(items))
+    out = ""
+    for at in range(0, min(len(items), step * MOST_STARTS) or 1, step):
+        out += _started(shell, call, [*words, *items[at : at + step]])
+    if len(items) > step * MOST_STARTS:
+        out += _started(shell, call, [*words, *items])
+    return out
+
+
+def _items(parsed: Parsed, text: str, separator: str = "") -> list[str]:
+    """Return what `xargs` makes its arguments of."""
+    given = parsed.value("-d", "--delimiter")
+    if parsed.has("-0", "--null", "-d", "--delimiter"):
+        separator = escapes(given)[:1] or "\0"
+    if separator:
+        return text.strip(separator).split(separator) if not unknown(text) else [text.strip()]
+    return pieces(text) if not unknown(text) else text.split()
 
 
 def _started(shell: Shell, call: Call, words: list[str]) -> str:

@@ -62,7 +62,7 @@ def _printable(rewriting: Rewriting) -> Rewriting:
 
 
 def _odd(text: str) -> bool:
-    return any(one in text for one in "\x00\ue000\r") or not text.isprintable() and "\n" not in text
+    return any(one in text for one in "\x00\ue000\r") or not (text.isprintable() or "\n" in text)
 
 
 def _one_line(rewriting: Rewriting) -> Rewriting:
@@ -273,7 +273,7 @@ SETTINGS: dict[str, Rewriting] = {
     "a case's word": lambda t: f"case $({t}\n) in *) ;; esac",
     "a case's pattern": lambda t: f"case x in $({t}\n)) ;; esac",
     "a loop's words": lambda t: f"for i in $({t}\n); do :; done",
-    "a redirection's target": lambda t: f"ls > /dev/null$({t}\n)",
+    "a redirection's target": lambda t: f"ls > log$({t}\n)",
     "a here-string": lambda t: f"cat <<< $({t}\n)",
     "a here-document": lambda t: f"cat <<E\n$({t}\n)\nE",
     "a process substitution": lambda t: f"cat <({t}\n)",
@@ -395,7 +395,6 @@ SPELLINGS: dict[str, Spelling] = {
     "a brace": lambda w: (
         "{" + ",".join(w) + "}" if len(w) > 1 and "," not in "".join(w) else None
     ),
-    "a brace in the name": lambda w: _j(f"{w[0][0]}{{{w[0][1:]},}}", w) if len(w) == 1 else None,
     "the separator": lambda w: "${IFS}".join(w) if all("$" not in one for one in w) else None,
     "another separator": lambda w: (
         f"IFS=,; c={','.join(w)}; $c" if "," not in "".join(w) else None
@@ -436,7 +435,10 @@ SPELLINGS: dict[str, Spelling] = {
     "xargs": _external(lambda w: f"echo {' '.join(w[1:])} | xargs {w[0]}"),
     "xargs of everything": _external(lambda w: f"echo {' '.join(w)} | xargs env"),
     "xargs -I": _external(
-        lambda w: f"echo {w[-1]} | xargs -I%% {' '.join(w[:-1])} %%" if len(w) > 1 else None
+        lambda w: (
+            f"echo {w[-1]} | xargs -I%% {' '.join(w[:-1])} %%"
+            if len(w) > 1 and w[-1][0] != "-" else None
+        )
     ),
     "find -exec": _external(lambda w: f"find . -maxdepth 0 -exec {' '.join(w)} \\;"),
     "an assignment before": lambda w: _j("LANG=C A=b " + w[0], w),

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write text that the grammar misreads in a form that it reads, with the same meaning.
+
+Only for reading: what runs is the text as it was given. Three things are mended: `time`, `!` and
+`coproc` before a compound command (the grammar takes them for the command), a here-string behind
+another redirection or with a descriptor, and a here-document that begins with a backslash.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tree_sitter import Node, Tree
+
+from policy.shell_guards import misread_document, nodes, parse
+
+MOST_ROUNDS = 16
+_COMPOUND = (
+    rb"(?:[{(!]|(?:if|for|while|until|case|select|function|time|coproc)(?=[ \t\n])|\[\[[ \t])"
+)
+_PREFIX = re.compile(
+    rb"(?:^|(?<=[;&|({\n!`])|(?<=\bdo)|(?<=\bthen)|(?<=\belse)|(?<=\belif)|(?<=\bif)|(?<=\bwhile)"
+    rb"|(?<=\buntil))([ \t]*)"
+    rb"(time(?:[ \t]+-p)?(?:[ \t]+--)?|coproc(?:[ \t]+[A-Za-z_]\w*)??|!)"
+    rb"(?=[ \t]+" + _COMPOUND + rb")"
+)
+_BACKSLASH = re.compile(rb"<<[^\n]*\n\s*\\")
+_KEYWORDS = re.compile(rb"\btime\b|\bcoproc\b|!")
+_WORD = frozenset(
+    ("word", "number", "string", "raw_string", "ansi_c_string", "translated_string",
+     "concatenation", "simple_expansion", "expansion", "command_substitution",
+     "arithmetic_expansion", "process_substitution", "brace_expression")
+)  # fmt: skip
+_UNQUOTED = frozenset(("simple_expansion", "expansion", "command_substitution"))
+
+
+def mended(source: bytes, tree: Tree) -> tuple[bytes, Tree]:
+    """Return the text as the grammar can read it, and its tree."""
+    if _KEYWORDS.search(source):
+        done = _unprefixed(source)
+        if done != source:
+            source, tree = done, parse(done)
+    for _ in range(MOST_ROUNDS):
+        if not tree.root_node.has_error or b"<<<" not in source:
+            break
+        done = _here_string(source, tree)
+        if done is None:
+            break
+        source, tree = done, parse(done)
+    if _BACKSLASH.search(source):
+        for _ in range(MOST_ROUNDS):
+            done = _document(source, tree)
+            if done is None:
+                break
+            source, tree = done, parse(done)
+    return source, tree
+
+
+def _unprefixed(source: bytes) -> bytes:
+    for _ in range(MOST_ROUNDS):
+        done = _PREFIX.sub(lambda found: b" " * len(found[0]), source)
+        if done == source:
+            break
+        source = done
+    return source
+
+
+def _document(source: bytes, tree: Tree) -> bytes | None:
+    for node in nodes(tree.root_node):
+        if node.type == "heredoc_redirect":
+            at = misread_document(source, node)
+            if at is not None and source[at : at + 1] != b" ":
+                return source[:at] + b" " + source[at:]  # the grammar leaves the blank out
+    return None
+
+
+def _here_string(source: bytes, tree: Tree) -> bytes | None:
+    """Return the text with one misread `<<< word` as a process substitution, or None."""
+    order: Iterator[Node] = nodes(tree.root_node)
+    for node in order:
+        if (node.type == "ERROR" or not node.is_named) and node.text == b"<<":
+            if source[node.end_byte : node.end_byte + 1] != b"<":
+                continue
+            word = next(
+                (one for one in order if one.type in _WORD and one.start_byte > node.end_byte), None
+            )
+            if word is None or source[node.end_byte + 1 : word.start_byte].strip(b" \t"):
+                continue
+            text = source[word.start_byte : word.end_byte]
+            text = b'"' + text + b'"' if word.type in _UNQUOTED else text
+            made = b"< <(printf '%s\\n' " + text + b")"
+            return source[: node.start_byte] + made + source[word.end_byte :]
+    return None
