@@ -235,6 +235,10 @@ class PathPolicy(Frozen):
         """Return regular expressions for what is made read-only in a cell where it exists."""
         return tuple(e for rule in self.governance for e in expressions(rule.paths))
 
+    def pin_folder_expressions(self) -> tuple[str, ...]:
+        """Return regular expressions for the folders in which governance files are named."""
+        return tuple(e for rule in self.governance for e in expressions(folders(rule.paths)))
+
     @cached_property
     def _any_governance(self) -> re.Pattern[str]:
         return compiled(pattern for rule in self.governance for pattern in rule.paths)

@@ -245,7 +245,9 @@ class CellPool:
         if known is None or known[0] is not paths:
             hide, show = paths.mask_expressions()
             pin = paths.pin_expressions()
-            known = paths, {"hide": list(hide), "show": list(show), "pin": list(pin)}
+            above = list(paths.pin_folder_expressions())
+            patterns = {"hide": list(hide), "show": list(show), "pin": list(pin), "above": above}
+            known = paths, patterns
             self._masked[workspaces] = known
         return known[1]
 

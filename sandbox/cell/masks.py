@@ -7,41 +7,72 @@ is seen by the cell (docs/SECURITY.md states this limit).
 
 from __future__ import annotations
 
+import functools
 import os
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 MOST_ENTRIES = 500_000
+_IGNORABLE = re.compile(
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
+    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
+)
+_STREAM = re.compile(r":[^:]*:\$[a-z0-9_]+$|:\$[a-z0-9_]+$")
 SKIPPED = {"node_modules", ".venv", "venv", "__pycache__", ".tox", ".mypy_cache", ".lockgate"}
 SKIPPED_IN_GIT = {"objects", "lfs"}
 
 
 class Patterns:
-    """Regular expressions over normalised relative paths (NFC, case folded)."""
+    """Regular expressions over relative paths as `normal` returns them.
 
-    def __init__(self, hide: list[str], show: list[str], pin: list[str]) -> None:
+    `above` fits the folders that protected files are named in: a link in such a folder's place
+    would stand in for them.
+    """
+
+    def __init__(
+        self, hide: list[str], show: list[str], pin: list[str], above: Sequence[str] = ()
+    ) -> None:
         self._hide = _union(hide)
         self._show = _union(show)
         self._pin = _union(pin)
+        self._above = _union(above)
 
     def hides(self, path: str) -> bool:
         """Whether the cell must not see this path."""
-        name = _normal(path)
+        name = normal(path)
         return bool(self._hide.match(name)) and not self._show.match(name)
 
     def pins(self, path: str) -> bool:
-        """Whether the cell must not write this path."""
-        return bool(self._pin.match(_normal(path)))
+        """Whether the path is protected: the cell must not write it."""
+        return bool(self._pin.match(normal(path)))
+
+    def holds_pins(self, path: str) -> bool:
+        """Whether protected files are named in the folder `path`."""
+        return bool(self._above.match(normal(path)))
 
 
-def _union(expressions: list[str]) -> re.Pattern[str]:
+def _union(expressions: Sequence[str]) -> re.Pattern[str]:
     text = "|".join(f"(?:{expression})" for expression in expressions) or r"(?!)"
     return re.compile(rf"(?:{text})\Z", re.DOTALL)
 
 
-def _normal(path: str) -> str:
-    return unicodedata.normalize("NFC", path).casefold()
+def normal(path: str) -> str:
+    """Return a relative path in the form in which paths are compared: that of `policy.names`.
+
+    INVARIANT (P3, normal): said once more here, since the policy's code is not in the image; a
+    test compares the two.
+    """
+    return "/".join([_component(part) for part in path.split("/") if part])
+
+
+@functools.lru_cache(maxsize=65_536)
+def _component(name: str) -> str:
+    if not name.isascii():
+        name = unicodedata.normalize("NFC", _IGNORABLE.sub("", name))
+        name = unicodedata.normalize("NFC", name.casefold())
+    folded = _STREAM.sub("", name.lower()).rstrip(". ")
+    return folded or name
 
 
 class TooLarge(Exception):

@@ -8,7 +8,10 @@ import stat
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from policy import names
 from policy.protected import PathPolicy
 from sandbox.cell import masks
 from sandbox.cell.masks import Patterns, TooLarge, build, find
@@ -107,3 +110,36 @@ def test_a_mask_layer_holds_whiteouts_in_folders_like_the_real_ones(tmp_path: Pa
     folder = (layer / "a").stat()
     assert (folder.st_uid, folder.st_gid, folder.st_mtime_ns) == (99, 1235, 2_000_000_000)
     assert stat.S_IMODE(folder.st_mode) == 0o2750
+
+
+NAMES = (
+    "a/.ENV. ",
+    ".devkit-waiver.yml::$DATA",
+    "A/\u00e9",
+    "a/e\u0301",
+    "x\u200by",
+    "İ",
+    "a//b",
+    ". ",
+)
+
+
+@given(st.one_of(st.sampled_from(NAMES), st.text(max_size=20)))
+def test_names_are_compared_as_gate_2_does(path: str) -> None:
+    assert masks.normal(path) == names.normal(path)
+
+
+def test_a_spelling_that_a_file_system_could_take_for_a_secret_is_hidden(
+    tmp_path: Path, patterns: Patterns
+) -> None:
+    make(tmp_path, ".env.", "a/.e\u200bnv", "devkit.config.json ", ".env.example.")
+    assert find(str(tmp_path), patterns) == (
+        [".env.", ".lockgate", "a/.e\u200bnv"],
+        ["devkit.config.json "],
+    )
+
+
+def test_a_folder_that_holds_protected_files_is_known() -> None:
+    patterns = Patterns([], [], [], ["(?:.*/)?governance", "deep/er"])
+    said = [patterns.holds_pins(path) for path in ("governance", "a/GOVERNANCE.", "deep/er", "x")]
+    assert said == [True, True, True, False]
