@@ -21,8 +21,18 @@ CARD_LINES = 40
 ACCESS = {"none": "nothing", "read": "nothing (reads only)", "write": "files of"}
 
 
-def card(plan: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
-    """Return the approval card of a plan (safety-guardrails.md, Approval Checkpoints)."""
+def card(
+    plan: Mapping[str, Any],
+    decision: Mapping[str, Any],
+    *,
+    paths: Sequence[str] | None = None,
+    preview: Mapping[str, Any] | None = None,
+) -> str:
+    """Return the approval card of a plan (safety-guardrails.md, Approval Checkpoints).
+
+    Its five parts: the exact command or content, what it may change, the outcome that is expected,
+    the risk, how to roll back. `paths` are what gate 1 read in it, `preview` what a rehearsal did.
+    """
     params = plan.get("params", {})
     rows = [("agent", f"{plan.get('agent', '')} calls {plan.get('tool', '')}")]
     for key in ("command", "file_path", "path", "old_string", "new_string", "content", "pattern"):
@@ -42,8 +52,24 @@ def card(plan: Mapping[str, Any], decision: Mapping[str, Any]) -> str:
     if not asking:
         rows.append(("reason", str(decision.get("message", ""))))
     rows.append(("may change", _may_change(plan, decision)))
+    if paths:
+        rows.append(("names", _excerpt("\n".join(paths))))
+    rows += _expected(plan, preview or {})
     rows.append(("roll back", "lockgate undo, while the before-image is kept"))
     return "Lockgate asks: may this call run?\n" + fields(rows, fold=True)
+
+
+def _expected(plan: Mapping[str, Any], preview: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the rows about the outcome: what a rehearsal showed, or what the agent says."""
+    if not preview:
+        said = str(plan.get("intent") or "")
+        return [("expected", f"as the agent says: {_excerpt(said)}" if said else "not rehearsed")]
+    status = preview.get("exit_status")
+    rows = [("rehearsed", f"{preview.get('ending', 'ran')}, status {status}")]
+    for key, name in (("judgement", "gate 2"), ("output", "it printed"), ("diff", "it changed")):
+        if preview.get(key):
+            rows.append((name, _excerpt(str(preview[key]))))
+    return rows
 
 
 def fields(rows: Sequence[tuple[str, str]], *, fold: bool) -> str:

@@ -181,11 +181,13 @@ class _Call:
     async def run(self, supervisor: Supervising, message: Message) -> Message:
         """Run the call to its end and return the result for the client."""
         from sandbox.approvals import nobody
+        from sandbox.desk import waiting
 
+        asked: dict[object, Any] = {True: self._ask, "wait": waiting}
         plan = ActionPlan.model_validate(_located(message, self._connection.registry))
         result = await supervisor.call(
             plan,
-            approver=self._ask if message.get("ask") is True else nobody,
+            approver=asked.get(message.get("ask"), nobody),
             stdin=self._stdin() if message.get("stdin") is True else None,
             env=_environment(message.get("env")),
             on_output=self._output if message.get("output") is True else None,

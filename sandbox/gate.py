@@ -6,14 +6,14 @@ Decides nothing itself: `policy.engine` does. A policy file that is wrong denies
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from policy import layers
 from policy.engine import Policy, decide, heed, wants_second_opinion
 from policy.layers import Effective
 from policy.load import PolicyError
-from policy.model import ActionPlan, Context, Decision
+from policy.model import ActionPlan, Context, Decision, Limits
 from policy.protected import PathPolicy
 from sandbox.opinion import Question, SecondOpinion
 
@@ -32,6 +32,13 @@ class Answer:
     def paths(self) -> PathPolicy:
         """What gate 2 goes by."""
         return self.effective.paths if self.effective else PathPolicy.default()
+
+
+def within(answer: Answer, limits: Limits) -> Answer:
+    """Return the answer with rights that are within the limits of the settings."""
+    rights = answer.decision.rights
+    rights = rights.model_copy(update={"limits": rights.limits.meet(limits)})
+    return replace(answer, decision=answer.decision.model_copy(update={"rights": rights}))
 
 
 class PolicySource(Protocol):

@@ -13,7 +13,6 @@ import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
@@ -29,7 +28,7 @@ from sandbox.desk import Desk
 from sandbox.effects import weigh
 from sandbox.errors import BadInput, SandboxError
 from sandbox.gate import Answer as GateAnswer
-from sandbox.gate import Gate
+from sandbox.gate import Gate, within
 from sandbox.grants import Grants
 from sandbox.held import Held
 from sandbox.known import KnownWorkspaces
@@ -247,9 +246,7 @@ class Supervisor:
     ) -> GateAnswer:
         """Return gate 1's answer, within the limits of the settings."""
         answer = await self._gate.decide(plan, context, workspaces)
-        rights = answer.decision.rights
-        rights = rights.model_copy(update={"limits": rights.limits.meet(self._settings.limits)})
-        return replace(answer, decision=answer.decision.model_copy(update={"rights": rights}))
+        return within(answer, self._settings.limits)
 
     @staticmethod
     def _request(

@@ -40,6 +40,9 @@ from sandbox.text import SafeStream, safe_line
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON at the end.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing of what landed.")
 @click.option("--yes", is_flag=True, help="Say yes to gate 1's question; needs a terminal.")
+@click.option(
+    "--wait", is_flag=True, help="Wait for `lockgate approve` where nobody is here to ask."
+)
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     workspace: str | None,
@@ -94,6 +97,10 @@ def run(
         "cwd": os.path.abspath(cwd) if cwd else None,  # noqa: PTH100
     }
     fields = {"plan": plan, "here": _here(), "env": _environment(env), "text": flags["as_json"]}
+    asking = _asking(yes=flags["yes"])
+    if asking is None and flags["wait"]:
+        terminal.say("if it needs a person, it waits: `lockgate approvals` lists what waits")
+        fields["ask"] = "wait"
     output = _Output(raw=flags["raw"], silent=flags["as_json"])
     try:
         with BlockingClient(terminal.dirs()) as client:
@@ -101,7 +108,7 @@ def run(
                 "call",
                 fields,
                 on_output=output.write,
-                on_ask=_asking(yes=flags["yes"]),
+                on_ask=asking,
                 stdin=_input(wanted=flags["stdin"]),
             )
         output.close()
@@ -161,7 +168,7 @@ class _Output:
 def _asking(*, yes: bool) -> Any:
     """Return what answers gate 1's question: `--yes`, a person at the terminal, or nobody."""
     if yes:
-        return lambda message: {"approved": True, "by": _user(), "reason": "--yes"}
+        return lambda message: {"approved": True, "by": terminal.user(), "reason": "--yes"}
     if not terminal.can_ask():
         return None
 
@@ -170,7 +177,11 @@ def _asking(*, yes: bool) -> Any:
 
         click.echo(card(message["plan"], message["decision"]), err=True)
         approved = terminal.ask("Run it?")
-        return {"approved": approved, "by": _user(), "reason": "" if approved else "a person's no"}
+        return {
+            "approved": approved,
+            "by": terminal.user(),
+            "reason": "" if approved else "a person's no",
+        }
 
     return answer
 
@@ -287,12 +298,3 @@ def _input(*, wanted: bool) -> Any:
         return None
     device = stat.S_ISCHR(mode)
     return sys.stdin if not device or (wanted and os.isatty(0)) else None
-
-
-def _user() -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

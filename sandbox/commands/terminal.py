@@ -107,3 +107,13 @@ def ask(question: str) -> bool:
             return False
         click.echo("please type yes or no", err=True)
     return False
+
+
+def user() -> str:
+    """Return the name of the person at the terminal."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())
