@@ -14,7 +14,7 @@ from functools import cached_property, lru_cache
 from policy import commands, glance, load, tiers, tools
 from policy.commands import Catalog
 from policy.facts import DELETES, WRITES, Facts, How
-from policy.marks import NAME, clean, shown, unknown
+from policy.marks import NAME, shown, unknown
 from policy.model import (
     Access,
     ActionPlan,
@@ -88,7 +88,7 @@ class Policy:
 def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     """Return gate 1's answer for a plan."""
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
-    shell = plan.tool in policy.tools.shell
+    shell = policy.tools.is_shell(plan.tool)
     judged = tiers.answers(facts)
     placed = [policy.places.judge(one, context) for one in facts.touches]
     others = [one for one in placed if one is not None] or [_quiet("workspace", _INSIDE)]
@@ -98,8 +98,6 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     others += policy.index.commanded(facts)
     if shell and (missed := _overlooked(plan, facts, policy)):
         judged.append(glance.answer(missed))
-    if plan.tool in policy.tools.web:
-        judged.append(_web(plan))
     said, landing = policy.standing.judge(plan, facts, judged, others, context)
     verdict = strictest(one.verdict for one in said)
     tier = tiers.tier([*judged, *others])
@@ -133,7 +131,7 @@ def wants_second_opinion(plan: ActionPlan, policy: Policy) -> bool:
     A plain text was read twice already (`policy.glance`), exactly.
     """
     text = plan.params.command
-    return text is not None and glance.programs(text) is None and plan.tool in policy.tools.shell
+    return text is not None and glance.programs(text) is None and policy.tools.is_shell(plan.tool)
 
 
 def heed(decision: Decision, seen: Iterable[str], policy: Policy) -> Decision:
@@ -161,15 +159,6 @@ def heed(decision: Decision, seen: Iterable[str], policy: Policy) -> Decision:
 def _quiet(layer: str, reason: str) -> LayerAnswer:
     """Return the answer of a layer that has nothing against a call."""
     return LayerAnswer(layer=layer, verdict=Verdict.ALLOW, reason=reason)
-
-
-def _web(plan: ActionPlan) -> LayerAnswer:
-    return LayerAnswer(
-        layer="tier",
-        verdict=Verdict.ALLOW,
-        reason=f"`{clean(plan.tool)}` reads public pages; the cell itself gets no network right",
-        rule="web",
-    )
 
 
 def _ordered(said: list[LayerAnswer], verdict: Verdict) -> tuple[LayerAnswer, ...]:

@@ -252,8 +252,10 @@ def _tightening(
         leave("secrets", secrets, "secrets.show")
     if content.links:
         leave("links", (), "links")
-    if content.tools.model_fields_set:
-        leave("tools", Tools(), "tools")
+    loose = sorted(content.tools.model_fields_set - {"ask", "deny"})
+    if loose:
+        strict = Tools(ask=content.tools.ask, deny=content.tools.deny)
+        leave("tools", strict, f"tools.{loose[0]}")
     places = content.places
     for name in _LOOSENING_PLACES:
         if getattr(places, name):

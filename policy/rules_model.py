@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+import re
+from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
@@ -136,14 +139,58 @@ class CommandRule(Frozen):
 
 
 class Tools(Frozen):
-    """Names of tools by what they do."""
+    """Tools by what they do: names, or globs such as `mcp__github__get_*`; all that fit count.
+
+    `tools` says what each kind does. The last four are a verdict on tools whose parameters nobody
+    reads: a tool that only `allow` or `report` names may run, whatever it does.
+    """
 
     read: tuple[str, ...] = ()
+    read_many: tuple[str, ...] = ()
     list: tuple[str, ...] = ()
     search: tuple[str, ...] = ()
     write: tuple[str, ...] = ()
+    delete: tuple[str, ...] = ()
+    move: tuple[str, ...] = ()
+    patch: tuple[str, ...] = ()
     shell: tuple[str, ...] = ()
+    powershell: tuple[str, ...] = ()
     web: tuple[str, ...] = ()
+    spawn: tuple[str, ...] = ()
+    internal: tuple[str, ...] = ()
+    opaque: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
+    report: tuple[str, ...] = ()
+    ask: tuple[str, ...] = ()
+    deny: tuple[str, ...] = ()
+
+    def kinds(self, name: str) -> frozenset[str]:
+        """Return the fields that name a tool."""
+        known = self._exact.get(name)
+        if known is not None and not self._globs:
+            return known
+        found = {field for field, pattern in self._globs if fnmatchcase(name, pattern)}
+        return frozenset(found) | (known or frozenset())
+
+    def is_shell(self, name: str) -> bool:
+        """Whether a tool's parameter is a command line."""
+        return not self.kinds(name).isdisjoint(_SHELLS)
+
+    @cached_property
+    def _exact(self) -> dict[str, frozenset[str]]:
+        found: dict[str, set[str]] = {}
+        for field, names in self:
+            for name in names:
+                found.setdefault(name, set()).add(field)
+        return {name: frozenset(fields) for name, fields in found.items()}
+
+    @cached_property
+    def _globs(self) -> tuple[tuple[str, str], ...]:
+        return tuple((f, name) for f, names in self for name in names if _GLOB.search(name))
+
+
+_SHELLS = frozenset(("shell", "powershell"))
+_GLOB = re.compile(r"[*?\[]")
 
 
 class PolicyFile(Frozen):

@@ -92,7 +92,7 @@ class PolicyDocument(Frozen):
     """Bounds of every call; only lower ones count."""
     places: PlaceNames = PlaceNames()
     tools: Tools = Tools()
-    """Loosens: names of an agent's tools by what they do."""
+    """Tools by what they do, and verdicts on them; all but `ask` and `deny` can loosen."""
     levels: LevelsFile | None = None
     """Levels per user and agent (`levels.yaml`)."""
     modes: ModesFile | None = None

@@ -42,6 +42,10 @@ LAYERS = ("role", "trust", "mode", "level")
 FileT = TypeVar("FileT", bound=Frozen)
 _ORDER = tuple(Verdict)
 _MODES = tuple(Mode)
+_BY_NAME = "tools"
+_NAMED = LayerAnswer(
+    layer="level", verdict=Verdict.ALLOW, reason="the policy says what the tool may do, by its name"
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -122,8 +126,9 @@ class Standing:
         found = self.levels.categories.of_call(plan.tool, facts, judged)
         said = [*self.lowered(found, plan.user), *others]
         worst = strictest(one.answer.verdict for one in found)
-        names = frozenset(one.categories for one in found)
-        said.append(_level(self, names, plan.user, plan.agent, worst))
+        # what the policy says of a tool by name needs no category
+        names = frozenset(one.categories for one in found if one.answer.rule != _BY_NAME)
+        said.append(_level(self, names, plan.user, plan.agent, worst) if names else _NAMED)
         background = plan.params.run_in_background
         base = strictest(one.verdict for one in said)
         said.append(_mode(self, plan.tool, base, background=background))

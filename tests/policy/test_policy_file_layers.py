@@ -176,9 +176,11 @@ def test_what_is_left_out_of_a_file_is_said(data: dict[str, Any]) -> None:
         return
     secrets, places = data.get("secrets", {}), data.get("places", {})
     loosening = {"secrets.show": bool(secrets.get("show")), "links": "links" in data,
-                 "tools": "tools" in data, "places.agent_home": "agent_home" in places}  # fmt: skip
+                 "places.agent_home": "agent_home" in places}  # fmt: skip
     for what, there in loosening.items():
         assert any(f"`{what}` is ignored" in line for line in after.ignored) is there
+    tools = any("`tools." in line for line in after.ignored)
+    assert tools is bool(data.get("tools", {}).keys() - {"ask", "deny"})
 
 
 @pytest.mark.parametrize("trusted", [True, False])

@@ -220,7 +220,7 @@ def test_names_of_places_count_in_any_case(place: Place) -> None:
 LOOSENING = {
     "secrets.show": "secrets: {show: ['*.pem'], miss: [a.pem]}",
     "links": "links: [{path: x, target: /usr/bin/x}]",
-    "tools": "tools: {read: [Peek]}",
+    "tools.read": "tools: {read: [Peek]}",
     "places.agent_home": "places: {agent_home: [notes]}",
     "places.environment_templates": "places: {environment_templates: [prod]}",
     "levels.agent_types": "levels: {agent_types: {a: b}}",
@@ -242,7 +242,7 @@ def test_what_would_loosen_is_ignored_until_it_is_trusted(place: Place, what: st
 
 BEFORE_AND_AFTER: dict[str, tuple[str, Callable[[Place], object], object, object]] = {
     "a secret": (LOOSENING["secrets.show"], lambda p: p.hides("a.pem"), True, False),
-    "a tool": (LOOSENING["tools"], lambda p: p.knows("Peek"), False, True),
+    "a tool": (LOOSENING["tools.read"], lambda p: p.knows("Peek"), False, True),
     "an environment file": (LOOSENING["places.environment_templates"],
                             lambda p: p.verdict("cat .env.prod"), Verdict.DENY, Verdict.ALLOW),
 }  # fmt: skip
@@ -281,7 +281,7 @@ def test_trust_in_one_workspace_is_none_in_another(place: Place, tmp_path: Path)
 
 
 def test_of_an_untrusted_file_all_that_tightens_counts(place: Place) -> None:
-    place.own.write_text(STASH + LOOSENING["tools"] + "\nmodes: {mode: conservative}\n")
+    place.own.write_text(STASH + LOOSENING["tools.read"] + "\nmodes: {mode: conservative}\n")
     assert place.verdict("git stash") is Verdict.DENY
     assert place.verdict("touch x") is Verdict.ASK
 
@@ -373,7 +373,7 @@ def test_the_digest_names_the_policy(place: Place) -> None:
     seen = [digest()]
     place.user.write_text(STASH)
     seen.append(digest())
-    place.own.write_text(LOOSENING["tools"] + "\n")
+    place.own.write_text(LOOSENING["tools.read"] + "\n")
     seen.append(digest())
     place.trust()
     seen.append(digest())
@@ -425,7 +425,7 @@ def test_nothing_of_an_administrator_can_be_taken_back(place: Place) -> None:
 
 
 def test_trusted_files_are_listed_by_path_and_digest(place: Place) -> None:
-    place.own.write_text(LOOSENING["tools"] + "\n")
+    place.own.write_text(LOOSENING["tools.read"] + "\n")
     place.trust()
     said = json.loads(place.policies.trusted.file.read_text())
     assert list(said["files"]) == [str(place.own)]

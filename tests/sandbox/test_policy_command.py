@@ -78,7 +78,7 @@ def test_show_names_files_and_the_places_of_rules(shell: Shell) -> None:
     assert re.search(rf"^workspace +only tightens +{re.escape(str(own(shell)))}$", out, re.M)
     assert re.search(rf"^no-stash +command +deny +git stash +{own(shell)}:2$", out, re.M)
     assert re.search(r"^rule_006 +rule +deny .* policy/defaults/policy\.yaml:\d+$", out, re.M)
-    assert "`tools` is ignored" in out
+    assert "`tools.write` is ignored" in out
     said = json.loads(shell("policy", "show", "--json")[1])
     assert [one["state"] for one in said["files"]] == ["absent", "only tightens", "absent"]
     rules = {one["id"]: one for one in said["rules"]}
@@ -200,7 +200,7 @@ def test_trust_needs_a_yes(shell: Shell) -> None:
     own(shell).write_text(LOOSE)
     status, out, err = shell("policy", "trust")
     assert (status, out) == (1, "")
-    assert "`tools` is ignored" in err
+    assert "`tools.write` is ignored" in err
     assert "trust needs your yes" in err
     assert "only tightens" in shell("policy", "show")[1]
 

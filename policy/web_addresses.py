@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether an address is one of the public web ("read public web pages", safety-guardrails.md).
+
+Pure: no name is resolved. It is for an agent's own fetching tool, which no cell holds back.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from enum import Enum
+from urllib.parse import urlsplit
+
+_PRIVATE_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "test")
+_METADATA = frozenset(("169.254.169.254", "fd00:ec2::254", "metadata.google.internal",
+                       "metadata.goog", "100.100.100.200", "169.254.170.2"))  # fmt: skip
+_NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE)
+
+
+class Web(str, Enum):
+    """What an address is."""
+
+    PUBLIC = "a public page"
+    PRIVATE = "not a public page"
+    METADATA = "an address that hands out credentials"
+    FILE = "a file"
+    UNKNOWN = "an address that cannot be read"
+
+
+def web(address: str) -> Web:
+    """Return what an address is."""
+    try:
+        found = urlsplit(address.strip())
+        host = (found.hostname or "").rstrip(".").casefold()
+        user = found.username or found.password
+    except ValueError:
+        return Web.UNKNOWN
+    if found.scheme == "file":
+        return Web.FILE
+    if found.scheme not in ("http", "https") or not host or "\\" in address or user:
+        return Web.UNKNOWN
+    number = _number(host)
+    if host in _METADATA or (number is not None and str(number) in _METADATA):
+        return Web.METADATA
+    if number is not None:
+        mapped = getattr(number, "ipv4_mapped", None)
+        if mapped is not None and str(mapped) in _METADATA:
+            return Web.METADATA
+        return Web.PUBLIC if (mapped or number).is_global else Web.PRIVATE
+    if "." not in host or host.rsplit(".", 1)[-1] in _PRIVATE_NAMES:
+        return Web.PRIVATE
+    return Web.PUBLIC
+
+
+def _number(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return the address that a host spells as a number, in any form that programs take."""
+    try:
+        return ipaddress.ip_address(host.split("%", 1)[0])
+    except ValueError:
+        pass
+    parts = host.split(".")
+    if len(parts) > 4 or not all(_NUMBER.fullmatch(one) for one in parts):
+        return None
+    try:
+        values = [int(one, _base(one)) if one.casefold() != "0x" else 0 for one in parts]
+    except ValueError:
+        return None
+    whole = 0
+    for one in values[:-1]:
+        whole = whole * 256 + min(one, 255)
+    whole = whole * 256 ** (5 - len(values)) + values[-1]
+    return ipaddress.IPv4Address(whole) if whole < 2**32 else None
+
+
+def _base(digits: str) -> int:
+    if digits[:2] in ("0x", "0X"):
+        return 16
+    return 8 if len(digits) > 1 and digits[0] == "0" else 10
