@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person types about questions and grants, at a terminal and without one."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from policy.engine import Policy, decide
+from policy.grants import wanted
+from policy.model import ActionPlan, Context, Params, Workspace
+from sandbox.grants import Grants, Request
+from sandbox.workspaces import Registry
+from tests.sandbox.shells import Shell
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Shell:
+    shell = Shell(tmp_path)
+    (tmp_path / "home").mkdir()
+    shell.dirs.create()
+    return shell
+
+
+def ask(shell: Shell, command: str = "rm a.txt", call: str = "c1") -> Request:
+    """Put a question, as a supervisor does."""
+    root = str(shell.workspace)
+    context = Context((Workspace(root),), home="/home/me")
+    plan = ActionPlan(tool="Bash", params=Params(command=command), workspace=root)
+    decision = decide(plan, context, Policy.default())
+    now = time.time()
+    request = Request(
+        call=call,
+        wanted=wanted(plan, decision, context, Policy.default()),
+        plan=plan,
+        decision=decision,
+        asked=now,
+        until=now + 1800,
+    )
+    Grants(shell.dirs).ask(request)
+    return request
+
+
+def test_questions_are_listed(shell: Shell) -> None:
+    assert shell("approvals")[1] == "no call waits for a person\n"
+    ask(shell)
+    status, out, _ = shell("approvals")
+    assert status == 0
+    assert "c1" in out
+    assert "rm a.txt" in out
+    [one] = json.loads(shell("approvals", "--json")[1])
+    assert (one["call"], one["action"], one["risk"]) == ("c1", "rm a.txt", "danger")
+
+
+def test_a_person_sees_the_card_and_approves(shell: Shell) -> None:
+    request = ask(shell)
+    status, shown = shell.at_terminal(
+        "approve", "c1", "--uses", "2", "--for", "10m", typing=[(b"[yes/no]", b"yes\n")]
+    )
+    assert status == 0, shown
+    for part in ("rm a.txt", "risk", "danger", "may change", "expected", "roll back"):
+        assert part in shown
+    [grant] = Grants(shell.dirs).all()
+    assert (grant.uses, round(grant.until - grant.issued)) == (2, 600)
+    assert Grants(shell.dirs).use("c2", request.wanted, time.time()) is not None
+    [listed] = json.loads(shell("grants", "--json")[1])
+    assert (listed["id"], listed["used"], listed["open"]) == (grant.id, 1, True)
+    assert f'"grant":"{grant.id}"' in (shell.dirs.state / "audit.jsonl").read_text()
+
+
+def test_a_no_at_the_card_leaves_the_question_open(shell: Shell) -> None:
+    ask(shell)
+    status, _ = shell.at_terminal("approve", "c1", typing=[(b"[yes/no]", b"no\n")])
+    assert status == 1
+    assert Grants(shell.dirs).asked("c1").state == "open"
+
+
+@pytest.mark.parametrize(
+    "words", [("approve", "c1", "--yes"), ("deny", "c1"), ("grant", "rm a.txt"), ("revoke", "g1")]
+)
+def test_without_a_terminal_nothing_is_answered(shell: Shell, words: tuple[str, ...]) -> None:
+    ask(shell)
+    status, _, err = shell(*words)
+    assert status == 126
+    assert "needs a terminal" in err
+    assert Grants(shell.dirs).asked("c1").state == "open"
+
+
+def test_a_person_refuses_with_a_reason(shell: Shell) -> None:
+    ask(shell)
+    status, shown = shell.at_terminal("deny", "c1", "--reason", "use staging")
+    assert status == 0, shown
+    assert Grants(shell.dirs).state("c1")[0::2] == ("denied", "use staging")
+    status, shown = shell.at_terminal("approve", "c1", "--yes")
+    assert status == 2
+    assert "is denied" in shown
+
+
+def test_a_command_is_granted_before_it_is_made(shell: Shell) -> None:
+    Registry(shell.dirs, home=shell.workspace.parent).add(str(shell.workspace))
+    status, shown = shell.at_terminal("grant", "--for", "60", "--", "rm", "a.txt")
+    assert status == 0, shown
+    [grant] = Grants(shell.dirs).all()
+    assert grant.wanted.programs == ("rm",)
+    status, shown = shell.at_terminal("revoke", grant.id)
+    assert status == 0, shown
+    assert "no grant can be used" in shell("grants")[1]
+
+
+def test_what_is_forbidden_or_free_cannot_be_granted(shell: Shell) -> None:
+    Registry(shell.dirs, home=shell.workspace.parent).add(str(shell.workspace))
+    status, shown = shell.at_terminal("grant", "--", "rm", "-rf", "/")
+    assert (status, "cannot be granted" in shown) == (2, True)
+    status, shown = shell.at_terminal("grant", "--", "ls")
+    assert (status, "nobody is asked" in shown) == (2, True)
+    assert Grants(shell.dirs).all() == []
+
+
+def test_the_short_id_names_a_question_and_never_stands_for_one(shell: Shell) -> None:
+    request = ask(shell)
+    status, shown = shell.at_terminal("grant", "Bash:00000000")
+    assert (status, "nothing with the id" in shown) == (2, True)
+    status, shown = shell.at_terminal("grant", "--reason", "x", request.wanted.action_id)
+    assert status == 0, shown
+    assert Grants(shell.dirs).all()[0].wanted == request.wanted
+
+
+def test_a_bad_time_is_said(shell: Shell) -> None:
+    status, _, err = shell("approve", "c1", "--for", "2 weeks")
+    assert (status, "is not a time" in err) == (2, True)

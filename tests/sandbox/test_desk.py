@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting for a person: answers from elsewhere, a reminder, the end, what changed meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy import layers
+from policy.load import PolicyError
+from policy.model import ActionPlan, Context, Decision, Params, Workspace
+from sandbox.approvals import Answer, Approver, nobody
+from sandbox.config import Dirs
+from sandbox.desk import Desk, Permission, waiting
+from sandbox.gate import Answer as GateAnswer
+from sandbox.gate import Gate
+from sandbox.grants import Grants, Request, Terms
+from sandbox.opinion import SecondOpinion
+from sandbox.policies import BuiltIn
+
+CONTEXT = Context((Workspace("/w"),), home="/home/me")
+WAIT_SECONDS = 20.0
+
+
+class Office:
+    """A desk over real gate 1, and what people outside were told."""
+
+    def __init__(self, root: Path, seconds: float = 60) -> None:
+        self.dirs = Dirs.under(root).create()
+        self.grants = Grants(self.dirs)
+        self.told: list[str] = []
+        self.desk = Desk(self.grants, seconds=seconds, notify=self._notify)
+        self.gate = Gate(BuiltIn(), SecondOpinion())
+        self.change: Callable[[Decision], Decision] = lambda decision: decision
+
+    async def _notify(self, kind: str, what: dict[str, Any]) -> None:
+        self.told.append(kind)
+
+    async def again(self, plan: ActionPlan) -> GateAnswer:
+        answer = await self.gate.decide(plan, CONTEXT, ("/w",))
+        return GateAnswer(self.change(answer.decision), answer.effective)
+
+    async def ask(self, approver: Approver, call: str = "c1", command: str = "rm a") -> Permission:
+        """Ask about a command."""
+        plan = ActionPlan(tool="Bash", params=Params(command=command), workspace="/w")
+        first = await self.gate.decide(plan, CONTEXT, ("/w",))
+        return await self.desk.permission(
+            call, plan, first, CONTEXT, approver, again=lambda: self.again(plan)
+        )
+
+    async def question(self) -> Request:
+        """Return the question, once it waits."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not (found := self.grants.open_questions(time.time())):
+                await asyncio.sleep(0.02)
+        return found[0].request
+
+
+@pytest.fixture
+def office(tmp_path: Path) -> Office:
+    return Office(tmp_path)
+
+
+async def yes(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
+    return Answer(approved=True, by="me")
+
+
+def run(work: Any) -> Any:
+    async def bounded() -> Any:
+        return await asyncio.wait_for(work, WAIT_SECONDS)
+
+    return asyncio.run(bounded())
+
+
+def test_a_yes_here_becomes_a_grant_that_is_used_at_once(office: Office) -> None:
+    said = run(office.ask(yes))
+    assert (said.approved, said.by) == (True, "me")
+    [grant] = office.grants.all()
+    assert (grant.id, grant.used, grant.uses) == (said.grant, 1, 1)
+    assert office.told == ["asked"]
+    assert not run(office.ask(nobody, "c2")).approved  # it was good for one call
+
+
+def test_an_answer_from_another_terminal_lets_it_go_on(office: Office) -> None:
+    async def both() -> Permission:
+        asked = asyncio.create_task(office.ask(waiting))
+        request = await office.question()
+        office.grants.approve(request, Terms(), by="her", reason="", now=time.time())
+        return await asked
+
+    said = run(both())
+    assert (said.approved, said.by) == (True, "her")
+
+
+def test_a_no_from_another_terminal_ends_the_wait(office: Office) -> None:
+    async def both() -> Permission:
+        asked = asyncio.create_task(office.ask(waiting))
+        await office.question()
+        assert office.grants.close("c1", "denied", by="her", reason="not now")
+        return await asked
+
+    said = run(both())
+    assert (said.approved, said.by, said.reason) == (False, "her", "not now")
+    assert office.grants.all() == []
+
+
+def test_where_nobody_is_a_grant_given_later_counts_for_the_same_call(office: Office) -> None:
+    first = run(office.ask(nobody))
+    assert "`lockgate approve c1`" in first.reason
+    request = office.grants.asked("c1").request
+    office.grants.approve(request, Terms(), by="me", reason="", now=time.time())
+    assert not run(office.ask(nobody, "c2", "rm b")).approved
+    assert run(office.ask(nobody, "c3", "rm a")).approved
+    assert not run(office.ask(nobody, "c4", "rm a")).approved
+
+
+def test_a_question_reminds_once_and_then_is_cancelled(tmp_path: Path) -> None:
+    office = Office(tmp_path, seconds=1.0)
+    said = run(office.ask(waiting))
+    assert not said.approved
+    assert "nobody answered within 1 s" in said.reason
+    assert office.told == ["asked", "reminded"]
+    assert office.grants.asked("c1").state == "expired"
+
+
+def test_a_call_that_is_cancelled_closes_its_question(office: Office) -> None:
+    async def both() -> None:
+        asked = asyncio.create_task(office.ask(waiting))
+        await office.question()
+        asked.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asked
+
+    run(both())
+    assert office.grants.asked("c1").state == "cancelled"
+
+
+def test_what_changed_while_the_person_thought_is_asked_anew(office: Office) -> None:
+    changed = []
+
+    def change(decision: Decision) -> Decision:
+        changed.append(1)
+        return decision.model_copy(update={"policy": "another"}) if len(changed) < 2 else decision
+
+    office.change = change
+    said = run(office.ask(yes))
+    assert office.told == ["asked", "asked"]  # the first yes was about something else
+    assert said.approved
+    assert sorted(one.used for one in office.grants.all()) == [0, 1]
+
+
+def test_what_keeps_changing_is_refused(office: Office) -> None:
+    numbers = iter(range(100))
+    office.change = lambda one: one.model_copy(update={"policy": f"number {next(numbers)}"})
+    said = run(office.ask(yes))
+    assert (said.approved, said.reason) == (False, "what it is about keeps changing")
+
+
+def test_a_policy_that_became_stricter_counts(office: Office) -> None:
+    def change(decision: Decision) -> Decision:
+        return layers.refused(PolicyError("now it is denied"))
+
+    office.change = change
+    assert not run(office.ask(yes)).approved
