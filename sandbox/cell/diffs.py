@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Show a transaction as a unified diff, bounded in files, in bytes and in work.
+"""Show changes as a unified diff as git writes it, bounded in files, in bytes and in work.
 
-    diff(walk: Walk, root: str) -> str
+    diff(walk: Walk, root: str, hides=...) -> str
+    text(pieces: Sequence[Piece], hides=...) -> str
 
-Runs in the keeper: standard library only, Python 3.9. Hidden paths are named, never shown. The text
-may hold surrogates where content is not UTF-8; it is made safe where it is shown to a person.
+Runs in the keeper: standard library only, Python 3.9. Hidden and secret paths are named, never
+shown. The text may hold surrogates where content is not UTF-8; it is made safe where it is shown.
+A name cannot end a line: names with unusual characters are quoted as git quotes them.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from __future__ import annotations
 import difflib
 import os
 import stat
+from collections.abc import Callable, Sequence
 
-from . import fs
-from .layer import Node, join
+from . import fs, pieces
+from .pieces import Piece, Side
 from .steps import Change, Walk
 
 MAX_FILES = 100
@@ -25,98 +28,128 @@ MAX_TOTAL = 1024 * 1024
 """Characters of the whole text."""
 MAX_LINES = 4000
 """Lines of one side of one file: comparing costs more than linear time."""
+_ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+
+Hides = Callable[[str], bool]
+"""Whether the content of a path is a secret."""
 
 
-def diff(walk: Walk, root: str) -> str:
+def _shows_all(_: str) -> bool:
+    return False
+
+
+def diff(walk: Walk, root: str, hides: Hides = _shows_all) -> str:
     """Return what a walk found as text. Call it before the walk lands."""
-    nodes = {}
-    waiting = [(put.path, put.node) for put in walk.puts]
-    waiting += [(swap.path, swap.node) for swap in walk.swaps]
-    while waiting:
-        path, node = waiting.pop()
-        nodes[path] = node
-        waiting += [(join(path, name), held) for name, held in node.held.items()]
     below = fs.open_directory(root)
     try:
-        return _text(walk.changes, nodes, below)
+        return text(pieces.of_walk(walk, below), hides)
     finally:
         os.close(below)
 
 
-def _text(changes: list[Change], nodes: dict[str, Node], below: int) -> str:
-    pieces: list[str] = []
+def text(changed: Sequence[Piece], hides: Hides = _shows_all) -> str:
+    """Return changes as text; what their sides stand on must still be open."""
+    parts: list[str] = []
     total = shown = 0
-    files = [change for change in changes if change["type"] != "directory"]
-    for change in files:
-        piece = _one(change, nodes.get(change["path"]), below)
-        if shown >= MAX_FILES or total + len(piece) > MAX_TOTAL:
+    files = [piece for piece in changed if piece.change["type"] != "directory"]
+    for piece in files:
+        part = _one(piece, hides)
+        if shown >= MAX_FILES or total + len(part) > MAX_TOTAL:
             break
-        pieces.append(piece)
-        total += len(piece)
+        parts.append(part)
+        total += len(part)
         shown += 1
     if shown < len(files):
-        pieces.append(f"... and {len(files) - shown} more changes\n")
-    return "".join(pieces)
+        parts.append(f"... and {len(files) - shown} more changes\n")
+    return "".join(parts)
 
 
-def _one(change: Change, node: Node | None, below: int) -> str:
+def _one(piece: Piece, hides: Hides) -> str:
+    change = piece.change
     path: str = change["path"]
-    kind: str = change["kind"]
     source: str = change.get("source", path)
-    if change.get("hidden"):
-        return f"{kind}: {path} (hidden)\n"
-    if kind == "meta":
-        return f"meta: {path} (mode {change['mode']:04o})\n"
-    if kind == "renamed" and not change.get("modified"):
-        return f"renamed: {source} -> {path}\n"
-    old = None if kind == "created" else _below(below, source)
-    new = None if kind == "deleted" else _above(node)
-    if change["type"] != "file" or isinstance(old, str) or isinstance(new, str):
-        what = f" -> {change['target']}" if "target" in change else ""
-        return f"{kind}: {path} ({change['type']}{what}, {change.get('size', 0)} bytes)\n"
-    before, after = _lines(old), _lines(new)
+    old, new = piece.old(), piece.new()
+    names = _quoted(f"a/{source}"), _quoted(f"b/{path}")
+    head = [f"diff --git {names[0]} {names[1]}", *_modes(change, old, new)]
+    if change["kind"] == "renamed":
+        if not change.get("modified"):
+            head.append("similarity index 100%")
+        head += [f"rename from {_quoted(source)}", f"rename to {_quoted(path)}"]
+    if change["kind"] == "meta" or (change["kind"] == "renamed" and not change.get("modified")):
+        return "".join(line + "\n" for line in head)
+    names = "/dev/null" if old is None else names[0], "/dev/null" if new is None else names[1]
+    if change.get("hidden") or hides(path) or hides(source):
+        body = [_differ("Secret files", names, old, new)]
+    else:
+        body = _body(names, old, new)
+    return "".join(line + "\n" for line in (*head, *body))
+
+
+def _modes(change: Change, old: Side | None, new: Side | None) -> list[str]:
+    """Return the lines on modes; of an object that stays, the new one stands in the change."""
+    if old is None:
+        return [] if new is None else [f"new file mode {_mode(new.mode)}"]
+    before = _mode(old.mode)
+    if new is None:
+        return [f"deleted file mode {before}"]
+    after = _mode(stat.S_IFMT(new.mode) | change["mode"])
+    return [] if before == after else [f"old mode {before}", f"new mode {after}"]
+
+
+def _mode(mode: int) -> str:
+    return "120000" if stat.S_ISLNK(mode) else f"{mode:06o}"
+
+
+def _body(names: tuple[str, str], old: Side | None, new: Side | None) -> list[str]:
+    sides = [_content(side) for side in (old, new)]
+    if any(isinstance(side, str) for side in sides):
+        kind = next(str(side) for side in sides if isinstance(side, str))
+        return [_differ(kind, names, old, new)]
+    before, after = (_lines(side) for side in sides if not isinstance(side, str))
     if before is None or after is None:
-        return f"{kind}: {path} (binary, {change.get('size', 0)} bytes)\n"
-    names = (
-        "/dev/null" if old is None else f"a/{source}",
-        "/dev/null" if new is None else f"b/{path}",
-    )
-    lines = list(difflib.unified_diff(before, after, *names))
-    if not lines:
-        return f"{kind}: {path} (empty)\n"
-    return "".join(
-        line if line.endswith("\n") else line + "\n\\ No newline at end of file\n" for line in lines
-    )
+        return [_differ("Binary files", names, old, new)]
+    lines = difflib.unified_diff(before, after, *names)
+    return [
+        part
+        for line in lines
+        for part in ([line[:-1]] if line.endswith("\n") else [line, "\\ No newline at end of file"])
+    ]
 
 
-def _above(node: Node | None) -> bytes | str | None:
-    """Return the content of a file of the layer; a text says why not."""
-    if node is None or not stat.S_ISREG(node.status.st_mode):
-        return "not a file"
-    descriptor = os.open(node.real, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
-    return _content(descriptor)
+def _differ(kind: str, names: tuple[str, str], old: Side | None, new: Side | None) -> str:
+    sizes = " -> ".join(f"{side.status.st_size} bytes" for side in (old, new) if side is not None)
+    return f"{kind} {names[0]} and {names[1]} differ ({sizes})"
 
 
-def _below(root: int, path: str) -> bytes | str | None:
-    status = fs.lstat(root, path)
-    if status is None or not stat.S_ISREG(status.st_mode):
-        return "not a file"
-    return _content(fs.open_beneath(root, path, os.O_RDONLY | os.O_NONBLOCK))
-
-
-def _content(descriptor: int) -> bytes | str:
-    with open(descriptor, "rb") as file:
+def _content(side: Side | None) -> bytes | str:
+    """Return the content of one side; a text says why it cannot be shown."""
+    if side is None:
+        return b""
+    if stat.S_ISLNK(side.mode):
+        return side.target().encode("utf-8", "surrogateescape")
+    if not stat.S_ISREG(side.mode):
+        return "Special files"
+    with open(side.descriptor(), "rb") as file:
         content = file.read(MAX_FILE + 1)
-    return content if len(content) <= MAX_FILE else "too large"
+    return content if len(content) <= MAX_FILE else "Large files"
 
 
-def _lines(content: bytes | str | None) -> list[str] | None:
+def _lines(content: bytes) -> list[str] | None:
     """Return lines with their ends; None for binary content."""
-    if content is None:
-        return []
-    assert isinstance(content, bytes)
     if b"\0" in content:
         return None
     lines = content.decode("utf-8", "surrogateescape").split("\n")
     kept = [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
     return kept if len(kept) <= MAX_LINES else None
+
+
+def _quoted(name: str) -> str:
+    """Return a name as git writes it: quoted where a character of it is not plain."""
+    if all(character.isprintable() and character not in '"\\' for character in name):
+        return name
+    raw = name.encode("utf-8", "surrogateescape").decode("latin-1")
+    return '"' + "".join(_ESCAPES.get(one) or _octal(one) for one in raw) + '"'
+
+
+def _octal(character: str) -> str:
+    return character if " " <= character <= "~" else f"\\{ord(character):03o}"

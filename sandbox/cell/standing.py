@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a complete landing left behind: is it still so, how much is kept, what did it change?
+"""What a complete landing left behind: is it still so, and how much is kept?
 
 Runs in the keeper: standard library only, Python 3.9. Changes nothing.
 """
@@ -7,14 +7,11 @@ Runs in the keeper: standard library only, Python 3.9. Changes nothing.
 from __future__ import annotations
 
 import os
-import stat
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Sequence
 
 from . import fs, gitindex
 from .applying import Identities, differing, matches
 from .journal import PUT, SWAP, TAKE, Amendment, Identity, Inner, Journal, Op, Run
-from .steps import type_name
 
 
 def identities(root: int, ops: list[Op]) -> Identities:
@@ -161,26 +158,3 @@ def bytes_kept(ops: list[Op], *, back: bool) -> int:
         total += max(0, lying[1]) if lying else 0
         total += sum(max(0, held[1]) for held in (op.inner or {}).values())
     return total
-
-
-def changes_of(ops: list[Op], *, back: bool) -> Iterator[dict[str, Any]]:
-    """Say what a run changed, as `walk` would."""
-    for op in ops:
-        if op.other is not None:
-            if op.action == TAKE:
-                old, new = (op.other, op.path) if back else (op.path, op.other)
-                yield _change(new, "renamed", op.identity, source=old)
-        elif op.action in (TAKE, PUT):
-            kind = "created" if (op.action == TAKE) == back else "deleted"
-            yield _change(op.path, kind, op.identity)
-            for name, held in sorted((op.inner or {}).items()):
-                yield _change(f"{op.path}/{name}", kind, held)
-        else:
-            yield _change(
-                op.path, "modified" if op.action == SWAP else "meta", op.identity or op.old
-            )
-
-
-def _change(path: str, kind: str, identity: Identity | None, **more: str) -> dict[str, Any]:
-    form = stat.S_IFREG if identity is None else identity[4]
-    return {"path": path, "kind": kind, "type": type_name(form), "conflict": False, **more}

@@ -102,7 +102,9 @@ def test_a_dead_observer_is_said_and_looked_past(guarded: Guarded) -> None:
     ]
 
 
-def test_an_observer_that_is_being_ended_is_dead_already(guarded: Guarded) -> None:
+def test_an_observer_that_is_being_ended_is_dead_already(
+    guarded: Guarded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its descriptors are closed before its thread has ended: nothing is asked of it then."""
     watcher = watch.Watcher(lambda path: None, guarded.dirs.state / "guard" / "watch")
     guarded.dirs.create()
@@ -111,7 +113,9 @@ def test_an_observer_that_is_being_ended_is_dead_already(guarded: Guarded) -> No
         assert watcher.watch([str(guarded.top)])  # the control: it works before
         assert watcher.trouble() is None
         observer = watcher._observer
-        observer.is_alive = lambda: True  # as if its thread had not come to its end yet
+        assert observer is not None
+        # as if its thread had not come to its end yet
+        monkeypatch.setattr(observer, "is_alive", lambda: True)
         observer.stop()
         assert not watcher.watch([str(guarded.top / "src")])
         assert watcher.trouble() == "the observer is dead"

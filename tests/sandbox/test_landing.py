@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import multiprocessing
 import os
 import stat
@@ -15,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sandbox.cell import fs, journal, landing, vault
+from sandbox.cell import fs, journal, landing, pieces, vault
 from sandbox.cell.applying import Runner
 from sandbox.cell.landing import LandingError
 from tests.conftest import cannot_run
@@ -371,6 +372,10 @@ def test_an_undo_says_what_it_changed(overlay: Overlay) -> None:
         ("meta", "file", "sub/t", None),
         ("modified", "file", "a", None),
         ("renamed", "directory", "d", "y"),
+        ("renamed", "directory", "d/e", "y/e"),
+        ("renamed", "file", "d/a", "y/a"),
+        ("renamed", "file", "d/e/b", "y/e/b"),
+        ("renamed", "symlink", "d/link", "y/link"),
     ]
 
 
@@ -622,3 +627,55 @@ def test_whatever_a_call_does_lands_exactly_and_is_undone_exactly(
         assert overlay.real() == before
         assert overlay.undo("u1", "u2").state == "undone"
         assert overlay.real() == seen
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(OPERATIONS, max_size=12))
+def test_what_is_said_of_a_landing_and_of_its_undo_is_what_changes(
+    operations: list[tuple[str, str, object]],
+) -> None:
+    with Overlay(prepare=PREPARE) as overlay:
+        for operation in operations:
+            _perform(overlay.merged, *operation)
+        walked = overlay.walk()
+        if walked.empty:
+            return
+        root = fs.open_directory(str(overlay.lower))
+        listed = [change["path"] for change in walked.changes]
+        told = pieces.digests(pieces.of_walk(walked, root), listed)
+        os.close(root)
+        before = overlay.real()
+        overlay.land(walked)
+        _same(told, before, overlay.real(), walked.changes)
+        for call, name in (("c1", "u1"), ("u1", "u2")):
+            before = overlay.real()
+            look = landing.outlook(str(overlay.lower), call, lambda _: False, shown=True)
+            assert overlay.real() == before
+            listed = [change["path"] for change in look.changes]
+            done = landing.undo(str(overlay.lower), call, name, digests=listed)
+            assert done.changes == look.changes
+            _same(dict(done.digests), before, overlay.real(), list(done.changes))
+
+
+def _same(
+    told: dict[str, str], before: Tree, after: Tree, changes: list[dict[str, object]]
+) -> None:
+    """Compare what was told with what became of a workspace."""
+    named = {str(change["path"]) for change in changes}
+    named |= {str(change["source"]) for change in changes if "source" in change}
+    differing = {
+        path
+        for path in before.keys() | after.keys()
+        if _but_time(before.get(path)) != _but_time(after.get(path))
+    }
+    assert differing <= named
+    for path, digest in told.items():
+        content = after[path][3]
+        data = content if isinstance(content, bytes) else str(content).encode()
+        assert digest == hashlib.sha256(data).hexdigest()
+    files = {path for path, row in after.items() if not stat.S_ISDIR(int(str(row[0])))}
+    assert files & named <= told.keys() | {str(c["source"]) for c in changes if "source" in c}
+
+
+def _but_time(row: tuple[object, ...] | None) -> tuple[object, ...] | None:
+    return None if row is None else (*row[:4], *row[5:])

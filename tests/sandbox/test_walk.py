@@ -5,8 +5,11 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import stat
+import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +18,7 @@ from sandbox.cell import diffs, fs
 from sandbox.cell.layer import LayerError
 from sandbox.cell.walk import walk
 from tests.conftest import cannot_run
-from tests.sandbox.overlays import Overlay, missing
+from tests.sandbox.overlays import Overlay, Tree, missing, tree
 
 PREPARE = """
 mkdir -p d/e big sub empty .git
@@ -392,16 +395,66 @@ def test_a_diff_shows_text_and_names_the_rest(overlay: Overlay) -> None:
     )
     walked = overlay.walk()
     assert diffs.diff(walked, str(overlay.lower)) == (
-        "modified: .env (hidden)\n"
-        "--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n a\n+x\n"
+        "diff --git a/.env b/.env\n"
+        "Secret files a/.env and b/.env differ (7 bytes -> 2 bytes)\n"
+        "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1 +1,2 @@\n a\n+x\n"
+        "diff --git a/b b/b\ndeleted file mode 100644\n"
         "--- a/b\n+++ /dev/null\n@@ -1 +0,0 @@\n-b\n"
-        "created: bin (binary, 1 bytes)\n"
-        "created: l (symlink -> a, 1 bytes)\n"
-        "created: long (file, 70000 bytes)\n"
+        "diff --git a/bin b/bin\nnew file mode 100644\n"
+        "Binary files /dev/null and b/bin differ (1 bytes)\n"
+        "diff --git a/l b/l\nnew file mode 120000\n"
+        "--- /dev/null\n+++ b/l\n@@ -0,0 +1 @@\n+a\n\\ No newline at end of file\n"
+        "diff --git a/long b/long\nnew file mode 100644\n"
+        "Large files /dev/null and b/long differ (70000 bytes)\n"
+        "diff --git a/n b/n\nnew file mode 100644\n"
         "--- /dev/null\n+++ b/n\n@@ -0,0 +1 @@\n+new\n\\ No newline at end of file\n"
-        "renamed: big/1 -> one\n"
-        "meta: sub/s (mode 0600)\n"
+        "diff --git a/big/1 b/one\nsimilarity index 100%\nrename from big/1\nrename to one\n"
+        "diff --git a/sub/s b/sub/s\nold mode 100644\nnew mode 100600\n"
     )
+
+
+def test_git_applies_a_diff(overlay: Overlay, tmp_path: Path) -> None:
+    overlay.edit("git init -q")
+    copy = tmp_path / "copy"
+    shutil.copytree(overlay.lower, copy, symlinks=True)
+    overlay.call(
+        "echo x >>a; rm b; printf new >n; mv big/1 one; ln -s a l; chmod 755 d/a; mv d other;"
+        "echo q >'a \"name\" and\ttab'; echo more >>big/2; mv big/2 two"
+    )
+    seen = overlay.seen()
+    text = diffs.diff(overlay.walk(), str(overlay.lower))
+    patch = tmp_path / "patch"
+    patch.write_text(text)
+    subprocess.run(["git", "apply", str(patch)], cwd=copy, check=True)
+    assert _as_git_sees(tree(copy)) == _as_git_sees(seen)
+
+
+def _as_git_sees(found: Tree) -> dict[str, object]:
+    """Return content and whether it can be run, of files and links outside of git's own folder."""
+    return {
+        path: (stat.S_IFMT(row[0]), row[0] & 0o100, row[3])
+        for path, row in found.items()
+        if isinstance(row[0], int)
+        and not stat.S_ISDIR(row[0])
+        and ".git/" not in path
+        and path not in MASKS
+    }
+
+
+def test_a_name_forges_no_line_of_a_diff(overlay: Overlay) -> None:
+    (overlay.merged / "n\n+++ b").mkdir()
+    (overlay.merged / "n\n+++ b/evil").write_text("x\n")
+    text = diffs.diff(overlay.walk(), str(overlay.lower))
+    assert '+++ "b/n\\n+++ b/evil"\n' in text
+    assert "\n+++ b/evil" not in text
+
+
+def test_a_new_secret_is_not_shown(overlay: Overlay) -> None:
+    overlay.call("echo planted >sub/.env.local; echo shown >sub/x")
+    text = diffs.diff(overlay.walk(), str(overlay.lower), lambda path: path.endswith(".env.local"))
+    assert "planted" not in text
+    assert "Secret files /dev/null and b/sub/.env.local differ (8 bytes)\n" in text
+    assert "+shown" in text  # the control
 
 
 def test_a_diff_is_bounded(overlay: Overlay) -> None:

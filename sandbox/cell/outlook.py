@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a run backwards or forwards over a complete landing changes, and what it puts where.
+
+Looked at before the run, when what it will put in place still lies in the landing's folder. Paths
+are those after the run; of what goes away, those before it, as `walk` gives them.
+
+Runs in the keeper: standard library only, Python 3.9. Changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from . import fs
+from .journal import META, PUT, SWAP, TAKE, Op
+from .pieces import Look, Piece, below, nothing
+from .steps import Change, type_name
+
+
+def of_run(root: int, folder: int, ops: list[Op], *, back: bool) -> list[Piece]:
+    """Return what a run changes, sorted by path; both descriptors must stay open."""
+    return sorted(
+        _Outlook(root, folder, ops, back=back).pieces(),
+        key=lambda piece: (piece.change["path"], piece.change["kind"]),
+    )
+
+
+class _Outlook:
+    def __init__(self, root: int, folder: int, ops: list[Op], *, back: bool) -> None:
+        self._root = root
+        self._folder = folder
+        self._ops = ops
+        self._back = back
+        moved = [op for op in ops if op.action == TAKE and op.other is not None]
+        self._ends = {
+            (str(op.other) if back else op.path): (op.path if back else str(op.other))
+            for op in moved
+        }
+        """Where each moved directory lies now -> where it will lie."""
+
+    def pieces(self) -> Iterator[Piece]:
+        arrives, leaves = (TAKE, PUT) if self._back else (PUT, TAKE)
+        for op in self._ops:
+            if op.other is not None:
+                continue
+            if op.action == arrives:
+                yield from self._arriving(op)
+            elif op.action == leaves:
+                yield from self._leaving(op)
+        inside = self._carried()
+        for op in self._ops:
+            if op.action == SWAP or (op.action == META and _counts(op)):
+                yield self._changed(op, inside)
+        for now, (path, status) in inside.items():
+            yield Piece(
+                _change(path, "renamed", status, source=now),
+                below(self._root, now),
+                below(self._root, now),
+            )
+
+    def _arriving(self, op: Op) -> Iterator[Piece]:
+        for place, slot in self._listed(op):
+            status = fs.lstat(self._folder, slot)
+            if status is not None:
+                yield Piece(_change(place, "created", status), nothing, below(self._folder, slot))
+
+    def _leaving(self, op: Op) -> Iterator[Piece]:
+        for place, _ in self._listed(op):
+            status = fs.lstat(self._root, place)
+            if status is not None:
+                yield Piece(_change(place, "deleted", status), below(self._root, place), nothing)
+
+    @staticmethod
+    def _listed(op: Op) -> Iterator[tuple[str, str]]:
+        yield op.path, op.slot
+        for name in sorted(op.inner or {}):
+            yield f"{op.path}/{name}", f"{op.slot}/{name}"
+
+    def _changed(self, op: Op, inside: dict[str, tuple[str, os.stat_result]]) -> Piece:
+        """Return the piece of an exchange or of settings; a moved file leaves `inside`."""
+        now, then = self._places(op.path)
+        status = fs.lstat(self._root, "" if now == "." else now)
+        old = below(self._root, now)
+        new: Look = below(self._folder, op.slot) if op.action == SWAP else old
+        after = op.before if self._back else op.after
+        found = fs.lstat(self._folder, op.slot) if op.action == SWAP else status
+        kind = "modified" if op.action == SWAP else "meta"
+        moved = inside.pop(now, None)
+        more: dict[str, Any] = {}
+        if moved is not None:
+            kind, more = "renamed", {"source": now, "modified": True}
+        change = _change(then, kind, found, **more)
+        if op.action == META and after is not None:
+            change["mode"] = after[0]
+        return Piece(change, old, new)
+
+    def _places(self, path: str) -> tuple[str, str]:
+        """Return where an object lies now and where it will lie.
+
+        Exchanges and settings name the place that an object has after the landing.
+        """
+        if self._back:
+            return path, _mapped(path, self._ends)
+        backwards = {then: now for now, then in self._ends.items()}
+        return _mapped(path, backwards), path
+
+    def _carried(self) -> dict[str, tuple[str, os.stat_result]]:
+        """Return what moves along: where it is now -> (where it will be, status)."""
+        away = {op.path for op in self._ops if op.other is None and op.action in (PUT, TAKE)}
+        found: dict[str, tuple[str, os.stat_result]] = {}
+        for now, then in self._ends.items():
+            status = fs.lstat(self._root, now)
+            if status is None or not stat.S_ISDIR(status.st_mode):
+                continue
+            found[now] = (then, status)
+            descriptor = fs.open_beneath(self._root, now)
+            try:
+                held = dict(fs.tree(descriptor))
+            finally:
+                os.close(descriptor)
+            inner_ends = [one for one in self._ends if one != now and _within(one, now)]
+            for name, inner in held.items():
+                place = f"{now}/{name}"
+                if not any(_within(place, one) for one in (*inner_ends, *away)):
+                    found[place] = (f"{then}/{name}", inner)
+        return found
+
+
+def _counts(op: Op) -> bool:
+    """Whether settings differ in more than a time."""
+    old, new = op.before or [], op.after or []
+    return old[:3] != new[:3] or old[4:] != new[4:]
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def _mapped(path: str, moves: Mapping[str, str]) -> str:
+    """Return a path after moves; of directories within each other the inner one counts."""
+    for start in sorted(moves, key=len, reverse=True):
+        if _within(path, start):
+            return moves[start] + path[len(start) :]
+    return path
+
+
+def _change(path: str, kind: str, status: os.stat_result | None, **more: Any) -> Change:
+    mode = stat.S_IFREG if status is None else status.st_mode
+    change: Change = {"path": path, "kind": kind, "type": type_name(mode), "conflict": False}
+    if status is not None:
+        change["mode"] = stat.S_IMODE(status.st_mode)
+        if not stat.S_ISDIR(mode) and status.st_size:
+            change["size"] = status.st_size
+    change.update(more)
+    return change

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Take back what a landing did, or what an undo took back.
+
+    undo(root: str, call: str, new_call: str, *, digests: Sequence[str] = (), durable: bool = True,
+         quota: int = UNDO_QUOTA, fault: Callable[[str], None] | None = None) -> Landing
+    outlook(root: str, call: str, hides: Callable[[str], bool], *, shown: bool) -> Landing
+
+INVARIANT (P12, undo): what a landing replaced or deleted lies under `.lockgate/undo/CALL/` until
+the quota drives it out; undoing runs the same operations backwards, refuses where a path is no
+longer as it was landed, and can itself be undone.
+
+Runs in the keeper: standard library only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator, Sequence
+
+from . import diffs, fs, journal
+from .applying import Conflict, Runner, Stuck
+from .diffs import Hides
+from .finishing import (
+    Done,
+    Landing,
+    complete,
+    finish_all,
+    gave_up,
+    locked,
+    read_record,
+    refusal,
+    said_evicted,
+)
+from .layer import LandingError
+from .outlook import of_run
+from .pieces import Piece
+from .pieces import digests as digested
+from .planning import Fault, say
+from .standing import bytes_kept, carried_on, identities, later_changes, refreshed
+from .steps import Change
+from .vault import UNDO_QUOTA, Vault, checked
+
+LATER = "a later change would be lost"
+
+
+def undo(
+    root: str,
+    call: str,
+    new_call: str,
+    *,
+    digests: Sequence[str] = (),
+    durable: bool = True,
+    quota: int = UNDO_QUOTA,
+    fault: Fault | None = None,
+) -> Landing:
+    """Take back what `call` landed, or undid; the undo is recorded as `new_call`.
+
+    Refuses, naming the paths, where a later change would be lost. Raises LandingError where nothing
+    is kept of the call, or where it was undone already. `digests` are the paths of changes whose
+    content is to be told as it is put in place.
+    """
+    checked(new_call)
+    with locked(root) as vault:
+        finish_all(vault, fault)
+        if fs.lstat(vault.undo, new_call) is not None:
+            raise LandingError(f"`{new_call}` is recorded already")
+        run = _Run(vault, call)
+        if run.changed:
+            return Landing("conflict", new_call, tuple(run.changed), message=LATER)
+        changes, digest = run.outlook(digests)
+        name, record, back, ops = run.name, run.record, run.back, run.ops
+        say(fault, "reopen")
+        folder = vault.reopen(name)
+        try:
+            say(fault, "journal")
+            line = journal.run(new_call, back=back, time=time.time(), amended=run.amended)
+            try:
+                journal.append(folder, line, durable=durable)
+            except OSError as error:
+                vault.finish(name, name)
+                return refusal(error, new_call)
+            runner = Runner(vault.root, folder, ops, fault)
+            try:
+                after = runner.backward(run.now) if back else runner.forward(run.now)
+            except (OSError, Conflict) as error:
+                if not isinstance(error, Stuck):
+                    journal.append(
+                        folder, journal.void(identities(vault.root, record.ops)), durable=False
+                    )
+                return gave_up(vault, name, new_call, error, keep=True)
+            kept = bytes_kept(record.ops, back=back)
+            done = Done(ops, after, kept, back=back)
+            complete(vault, folder, name, new_call, done, fault, durable=durable)
+        finally:
+            os.close(folder)
+        evicted = vault.account(kept - record.last.kept, quota)
+    return Landing(
+        "undone", new_call, (), (), tuple(evicted), said_evicted(evicted), changes, digest
+    )
+
+
+def outlook(
+    root: str, call: str, hides: Hides, *, shown: bool, fault: Fault | None = None
+) -> Landing:
+    """Return what an undo of `call` would do, without doing it: `conflict` or `undone`.
+
+    The paths in the way are `conflicts`; with `shown`, `diff` is the text of the changes. Raises
+    LandingError as `undo` does.
+    """
+    with locked(root) as vault:
+        finish_all(vault, fault)
+        run = _Run(vault, call)
+        with run.pieces() as pieces:
+            changes = tuple(piece.change for piece in pieces)
+            text = diffs.text(pieces, hides) if shown else ""
+    state = "conflict" if run.changed else "undone"
+    return Landing(state, call, tuple(run.changed), changes=changes, diff=text)
+
+
+class _Run:
+    """The run that would take a landing or an undo back, as things stand."""
+
+    def __init__(self, vault: Vault, call: str) -> None:
+        self._vault = vault
+        self.name = vault.folder_of(call)
+        self.record = read_record(vault.undo, self.name)
+        last = self.record.last
+        if last.call != call:
+            raise LandingError(f"`{call}` was taken back by `{last.call}`; undo that")
+        self.back = not last.back
+        ops, now = carried_on(
+            vault.root,
+            self.record.ops,
+            last.now or [None] * len(self.record.ops),
+            lambda: (other for _, other in vault.kept()),
+        )
+        self.now, self.amended = refreshed(vault.root, ops, now, last)
+        self.ops = journal.amend(ops, self.amended)
+        self.changed = later_changes(vault.root, self.ops, self.now, back=self.back)
+        """Paths where a later change would be lost."""
+
+    @contextlib.contextmanager
+    def pieces(self) -> Iterator[list[Piece]]:
+        """Give what the run would change, with its two sides."""
+        folder = fs.open_directory(self.name, self._vault.undo)
+        try:
+            yield of_run(self._vault.root, folder, self.ops, back=self.back)
+        finally:
+            os.close(folder)
+
+    def outlook(self, wanted: Sequence[str]) -> tuple[tuple[Change, ...], dict[str, str]]:
+        """Return what the run will change, and the digests of what will stand at some paths."""
+        with self.pieces() as pieces:
+            return tuple(piece.change for piece in pieces), digested(pieces, wanted)
