@@ -21,13 +21,13 @@ from typing import Any
 
 import docker
 import docker.errors
-import psutil
 import requests
 
 from sandbox.dirs import Dirs
 from sandbox.endpoints import api_problem, connect
 from sandbox.errors import Unavailable
 from sandbox.images import Images, check_image, names
+from sandbox.owners import lives
 from sandbox.plan import LABEL_OWNER, LABEL_STATE
 from sandbox.probe import prove_mounts
 
@@ -123,7 +123,7 @@ def _engine_checks(client: docker.DockerClient) -> Iterator[Check]:
     yield from problems
     if all(check.status is Status.OK for check in problems):
         yield from proof(prove_mounts(client, tags.keeper))
-    yield leftovers(client.containers.list(all=True, filters={"label": LABEL_STATE}), _lives)
+    yield leftovers(client.containers.list(all=True, filters={"label": LABEL_STATE}), lives)
 
 
 def engine(version: Mapping[str, Any], info: Mapping[str, Any]) -> Check:
@@ -256,15 +256,6 @@ def _options(info: Mapping[str, Any]) -> dict[str, str]:
         if "name" in parts:
             out[parts["name"]] = parts.get("profile", "")
     return out
-
-
-def _lives(owner: str) -> bool:
-    """Whether the process that a container's label names still is that process."""
-    pid, _, created = owner.partition(":")
-    try:
-        return f"{psutil.Process(int(pid)).create_time():.2f}" == created
-    except (psutil.Error, ValueError):
-        return False
 
 
 # What a keeper can really do

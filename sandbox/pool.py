@@ -11,19 +11,19 @@ import contextlib
 import hashlib
 import os
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import shutil
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
-
-import psutil
 
 from policy.protected import PathPolicy
 from sandbox.cells import Cell, CellSpec
 from sandbox.config import Dirs, Lifetime, Settings
 from sandbox.endpoints import connect
 from sandbox.engine import Engine
-from sandbox.errors import BadInput, ImageProblem, NotEnforced
+from sandbox.errors import BadInput, ImageProblem, NotEnforced, SandboxError
 from sandbox.images import Images, check_image, names
+from sandbox.owners import lives, owner_label
 from sandbox.plan import (
     AGENT_ID,
     LABEL_CELL,
@@ -39,6 +39,8 @@ Key = tuple[str, tuple[str, ...]]
 PathsOf = Callable[[tuple[str, ...]], PathPolicy]
 """Gate 2's rules for workspaces, as they are now."""
 MIB = 1024 * 1024
+COUNT_SECONDS = 5.0
+"""A keeper that does not say in this time what waits for a person is not asked again."""
 _OWNERS_DIFFER = "[core]\n\tcheckStat = minimal\n"
 """Git settings where a cell sees other owners than the host: else each call would hash all files
 anew and change the index, which keeps the owner of every file."""
@@ -47,19 +49,6 @@ anew and change the index, which keeps the owner of every file."""
 def state_label(dirs: Dirs) -> str:
     """Return the label value that marks the containers of a state folder."""
     return hashlib.sha256(os.fsencode(dirs.state)).hexdigest()[:16]
-
-
-def owner_label() -> str:
-    """Return what names this very process: its pid and creation time."""
-    return f"{os.getpid()}:{psutil.Process().create_time():.2f}"
-
-
-def _lives(owner: str) -> bool:
-    pid, _, created = owner.partition(":")
-    try:
-        return f"{psutil.Process(int(pid)).create_time():.2f}" == created
-    except (psutil.Error, ValueError):
-        return False
 
 
 class CellPool:
@@ -87,6 +76,8 @@ class CellPool:
         self._labels = dict(labels)
         self._doors = doors
         self._volume = f"lockgate-layers-{engine.state}"
+        self.on_start: Callable[[Cell], Awaitable[None]] = _nothing
+        """Awaited for each cell that has just started, before it gets a call."""
 
     @classmethod
     def connect(
@@ -101,7 +92,7 @@ class CellPool:
             if problem := check_image(client, tag):
                 raise ImageProblem(problem)
         engine = Engine(client, state_label(dirs))
-        doors = dirs.runtime / "cells"
+        doors = dirs.runtime / "cells" / owner_label().replace(":", "-")
         pool = cls(engine, Images(cell=cell, keeper=wanted.keeper), settings, paths, labels, doors)
         pool.sweep()
         return pool
@@ -112,11 +103,17 @@ class CellPool:
         return self._engine
 
     def sweep(self) -> int:
-        """Remove containers of supervisors that are gone. Blocking. Returns how many."""
+        """Remove containers and sockets of supervisors that are gone. Blocking.
+
+        Returns how many containers.
+        """
         found = self._engine.containers()
-        gone = [one for one in found if not _lives(one["Labels"].get(LABEL_OWNER, ""))]
+        gone = [one for one in found if not lives(one["Labels"].get(LABEL_OWNER, ""))]
         for one in gone:
             self._engine.remove(one["Id"])
+        for folder in self._doors.parent.glob("*"):
+            if not lives(folder.name.replace("-", ":")):
+                shutil.rmtree(folder, ignore_errors=True)
         return len(gone)
 
     def living(self) -> list[Cell]:
@@ -173,17 +170,21 @@ class CellPool:
     async def end_all(self) -> None:
         """End every cell."""
         cells = [*self._cells.values(), *self._extra, *self._retired]
+        held = await _held(cells)
         self._cells.clear()
         self._extra.clear()
         self._retired.clear()
         await asyncio.gather(*(cell.end() for cell in cells), return_exceptions=True)
-        if cells and not any(cell.held for cell in cells):
+        with contextlib.suppress(OSError):  # a cell that is being removed goes through it yet
+            self._doors.rmdir()
+        if cells and held == 0:
             await asyncio.to_thread(self._engine.remove_volume, self._volume)
 
     async def _start(self, agent: str, workspaces: tuple[str, ...], *, network: str) -> Cell:
         spec = await asyncio.to_thread(self._spec, agent, workspaces, network)
         cell = Cell(self._engine, spec)
         await cell.start()
+        await self.on_start(cell)
         return cell
 
     def _spec(self, agent: str, workspaces: tuple[str, ...], network: str) -> CellSpec:
@@ -225,7 +226,6 @@ class CellPool:
 
         setup: dict[str, Any] = {
             "cell": name,
-            "live": sorted(self._engine.cells() | {name}),
             "workspaces": list(workspaces),
             "uid": uid,
             "gid": gid,
@@ -261,6 +261,23 @@ class CellPool:
             tmp=wanted.tmp_mib * MIB,
             home=2 * wanted.tmp_mib * MIB,
         )
+
+
+async def _held(cells: Sequence[Cell]) -> int | None:
+    """Return how many transactions wait for a person, in every cell's; None where nobody knows.
+
+    Asked anew: what a keeper last said may be long ago, and others hold and discard as well.
+    """
+    for cell in cells:
+        with contextlib.suppress(SandboxError, TimeoutError):
+            async with asyncio.timeout(COUNT_SECONDS):
+                await cell.ask(op="count")
+            return cell.held
+    return None
+
+
+async def _nothing(_cell: Cell) -> None:
+    """Do nothing."""
 
 
 def _refuse_unenforced(settings: Settings) -> None:
