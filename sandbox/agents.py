@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agents under watch: who they are, what they come from, and how to know their processes.
+
+The registry is files in the state folder, one for each agent, so that a stop needs no supervisor.
+An entry is good for one boot, and goes when no process of the agent is left.
+
+Front doors call `register` with the pid of their peer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from policy.load import PolicyError
+from policy.roles import Roles
+from sandbox.agents_group import ControlGroup
+from sandbox.agents_seen import Seen
+from sandbox.dirs import Dirs
+from sandbox.errors import BadInput, Unavailable
+from sandbox.latch import BETWEEN, Latch
+from sandbox.sweeping_table import Host, Known, boot, line_of
+from sandbox.sweeping_targets import Target, Tree, members
+from sandbox.text import safe_line
+
+FOLDER = "agents"
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+TOKEN_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent under watch."""
+
+    id: str
+    """Its name among all agents of this state folder."""
+    parent: str | None
+    """The id of the agent that it works for."""
+    path: str
+    """The ids of all that are above it and its own, as calls and policy files name it (`a:b`)."""
+    role: str | None
+    """Its role within its parent's (`parent/child`); it never widens."""
+    pid: int
+    created: int
+    """Start of its process, in clock ticks since the boot."""
+    boot: str
+    token: str
+    """What marks its processes, with its id."""
+    foreign: int
+    """The session that it was started in, where that is not its own; 0: it is."""
+    starter: tuple[int, int] | None
+    """The waiting `lockgate agent run`, as (pid, start)."""
+    group: str | None
+    """Its control group."""
+    program: str
+    source: str
+    """How it came: `run`, `attach`, or the name of a front door."""
+    started: float
+    """When it was registered, in seconds since the epoch."""
+
+    @property
+    def mark(self) -> str:
+        """What stands in the environment of its processes."""
+        return f"{self.id}:{self.token}"
+
+    @property
+    def root(self) -> Known:
+        """Its own process."""
+        return Known(self.pid, self.created)
+
+    def placed(self, parent: Agent | None) -> Agent:
+        """Return the same agent below its parent."""
+        path = f"{parent.path}{BETWEEN}{self.id}" if parent else self.id
+        return replace(self, parent=parent.id if parent else None, path=path)
+
+
+class Registry:
+    """The agents of a state folder. Several processes may use it at once."""
+
+    def __init__(self, dirs: Dirs, host: Host | None = None) -> None:
+        self._folder = dirs.state / FOLDER
+        self.host = host or Host()
+
+    # -- reading
+
+    @property
+    def empty(self) -> bool:
+        """Whether no agent is registered; cheap."""
+        try:
+            return not any(name.endswith(".json") for name in os.listdir(self._folder))  # noqa: PTH208
+        except OSError:
+            return True
+
+    def all(self) -> list[Agent]:
+        """Return the registered agents of this boot, whether or not they still run."""
+        now = boot()
+        try:
+            names = sorted(os.listdir(self._folder))  # noqa: PTH208
+        except OSError:
+            return []
+        found = (_read(self._folder / name) for name in names if name.endswith(".json"))
+        return [one for one in found if one is not None and one.boot == now]
+
+    def find(self, name: str) -> Agent | None:
+        """Return an agent by its id or its path."""
+        return next((one for one in self.all() if name in (one.id, one.path)), None)
+
+    def with_children(self, agent: Agent) -> list[Agent]:
+        """Return an agent and all that are below it."""
+        return [one for one in self.all() if one == agent or _is_below(one, agent)]
+
+    def tree(self, agent: Agent) -> Tree:
+        """Return what is known of an agent's processes."""
+        return Tree(
+            agent.id,
+            agent.mark,
+            agent.root,
+            self.seen(agent).read(),
+            Known(*agent.starter) if agent.starter else None,
+            agent.foreign,
+        )
+
+    def seen(self, agent: Agent) -> Seen:
+        """Return the list of an agent's processes that were seen."""
+        return Seen(self._folder / f"{agent.id}.seen")
+
+    def group(self, agent: Agent) -> ControlGroup | None:
+        """Return an agent's control group."""
+        return ControlGroup(Path(agent.group), agent.id) if agent.group else None
+
+    def members(self, agent: Agent) -> dict[int, Target]:
+        """Return the processes of an agent that have not ended, by number."""
+        table = self.host.table()
+        markers = self.host.markers(table, since=agent.created)
+        group = self.group(agent)
+        grouped = group.members() if group else ()
+        found = members(table, self.tree(agent), markers=markers, grouped=grouped)
+        return {pid: one for pid, one in found.items() if not one.process.ended}
+
+    def of_process(self, pid: int) -> Agent | None:
+        """Return the agent that a process belongs to, the nearest one, or None."""
+        if self.empty:
+            return None
+        agents = self.all()
+        line = [one for one in line_of(self.host.table(), pid) if one.pid > 1]
+        marks = {one.mark: one for one in agents}
+        roots = {one.root: one for one in agents}
+        seen = {known: one for one in agents for known in self.seen(one).read()}
+        for one in line:
+            mark = self.host.marker(one.pid) or ""
+            found = roots.get(one.known) or marks.get(mark) or seen.get(one.known)
+            if found is not None:
+                return found
+        return None
+
+    # -- writing
+
+    def add(self, agent: Agent) -> None:
+        """Register an agent. Raises BadInput: the name is taken; Unavailable."""
+        path = self._folder / f"{agent.id}.json"
+        with self._locked():
+            there = _read(path)
+            if there is not None and self._lives(there):
+                raise BadInput(
+                    f"agent `{agent.id}` runs already (process {there.pid}); "
+                    "`--name` gives another name"
+                )
+            self._drop(there, path)
+            self._write(path, agent)
+
+    def remove(self, agent: Agent) -> None:
+        """Forget an agent; its processes go on."""
+        with self._locked():
+            self._drop(agent, self._folder / f"{agent.id}.json")
+
+    def drop_ended(self) -> list[Agent]:
+        """Forget agents without any process left, of this boot or an earlier one; return them."""
+        if self.empty:
+            return []
+        gone = []
+        with self._locked():
+            for path in sorted(self._folder.glob("*.json")):
+                one = _read(path)
+                if one is not None and not self._lives(one):
+                    self._drop(one, path)
+                    gone.append(one)
+        return gone
+
+    def note_seen(self) -> None:
+        """Note the processes that agents have now, so that they are known later by what they are.
+
+        Cheap: one pass over the host for all agents, and nothing where there is none.
+        """
+        agents = [] if self.empty else self.all()
+        if not agents:
+            return
+        table = self.host.table()
+        markers = self.host.markers(table, since=min(one.created for one in agents))
+        for agent in agents:
+            group = self.group(agent)
+            grouped = group.members() if group else ()
+            found = members(table, self.tree(agent), markers=markers, grouped=grouped)
+            self.seen(agent).add({one.process.known for one in found.values()}, table)
+
+    def _lives(self, agent: Agent) -> bool:
+        if agent.boot != boot():
+            return False
+        process = self.host.process(agent.pid)
+        if process is not None and process.created == agent.created and not process.ended:
+            return True
+        return bool(self.members(agent))
+
+    def _drop(self, agent: Agent | None, path: Path) -> None:
+        if agent is not None:
+            if group := self.group(agent):
+                group.remove()
+            self.seen(agent).remove()
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, agent: Agent) -> None:
+        draft = path.with_suffix(f".{os.getpid()}.new")
+        try:
+            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+            with os.fdopen(fd, "w") as file:
+                json.dump(asdict(agent), file)
+                file.flush()
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError as error:
+            draft.unlink(missing_ok=True)
+            raise Unavailable(f"`{path}` cannot be written: {error.strerror}") from None
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        try:
+            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            fd = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise Unavailable(f"`{self._folder}` cannot be used: {error.strerror}") from None
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(fd)
+
+
+def register(
+    dirs: Dirs,
+    peer_pid: int,
+    *,
+    name: str | None = None,
+    role: str | None = None,
+    parent: str | None = None,
+    source: str,
+    roles: Roles | None = None,
+) -> Agent:
+    """Put a process that came in through a front door under watch, and return its agent.
+
+    `peer_pid` is the process at the other end, as the kernel says it. A process that belongs to a
+    registered agent stays that agent's: without a new name its agent is returned, with one it
+    becomes a child of it. Raises Stopped, BadInput (no such process, another user's, a name or a
+    role that cannot be), Unavailable.
+    """
+    registry = Registry(dirs)
+    registry.drop_ended()
+    around = registry.of_process(peer_pid)
+    if around is not None and (name in (None, around.id) or around.pid == peer_pid):
+        if role is not None and role != around.role and around.pid != peer_pid:
+            raise BadInput(f"agent `{around.id}` has its role already; give a name of its own")
+        return around
+    agent = describe(
+        registry, peer_pid, name=name, role=role, parent=parent, source=source, roles=roles
+    )
+    Latch(dirs).check(agent.path)
+    registry.add(agent)
+    registry.note_seen()
+    Latch(dirs).check(agent.path)
+    return agent
+
+
+def describe(
+    registry: Registry,
+    pid: int,
+    *,
+    name: str | None,
+    role: str | None,
+    parent: str | None,
+    source: str,
+    roles: Roles | None = None,
+) -> Agent:
+    """Return the entry of a running process, not registered yet. Raises BadInput."""
+    host = registry.host
+    process = host.process(pid) if pid > 0 else None
+    if process is None or process.ended:
+        raise BadInput(f"there is no process {pid}")
+    if pid == 1 or process.ppid == 2 or pid == 2:
+        raise BadInput(f"process {pid} is the system's own, and no agent")
+    if host.inside(pid):
+        raise BadInput(f"process {pid} is in a container; its engine ends it")
+    if host.owner(pid) != os.geteuid():
+        raise BadInput(f"process {pid} belongs to another user")
+    above = parent_of(registry, pid, parent)
+    program = safe_line(host.command(pid)) or process.name
+    return Agent(
+        id=checked_name(name) if name else _new_name(process.name),
+        parent=above.id if above else None,
+        path="",
+        role=child_role(above, role, roles),
+        pid=pid,
+        created=process.created,
+        boot=boot(),
+        token=secrets.token_hex(TOKEN_BYTES),
+        foreign=0 if process.session == pid else process.session,
+        starter=None,
+        group=None,
+        program=program[:200],
+        source=source,
+        started=time.time(),
+    ).placed(above)
+
+
+def parent_of(registry: Registry, pid: int, wanted: str | None) -> Agent | None:
+    """Return the parent of an agent that `pid` is, or starts. Raises BadInput.
+
+    Whatever belongs to an agent can only become a child of that agent or of one below it.
+    """
+    around = registry.of_process(pid)
+    if wanted is None:
+        return around
+    named = registry.find(wanted)
+    if named is None:
+        raise BadInput(f"there is no agent `{safe_line(wanted)}`; see `lockgate agent list`")
+    if around is not None and named != around and not _is_below(named, around):
+        raise BadInput(f"agent `{around.id}` cannot start a child of `{named.id}`")
+    return named
+
+
+def child_role(parent: Agent | None, role: str | None, roles: Roles | None) -> str | None:
+    """Return a role within the parent's. Raises BadInput for one that there is not."""
+    known = roles or Roles.default()
+    if role is not None and known.find(role) is None:
+        raise BadInput(f"there is no role `{safe_line(role)}`; roles are {', '.join(known.names)}")
+    return known.child(parent.role if parent else None, role)
+
+
+def user_roles(dirs: Dirs) -> Roles:
+    """Return the roles with the user's own. Raises BadInput where their file is wrong."""
+    from policy.standing import Standing
+
+    try:
+        return Standing.default().with_folder(dirs.config).roles
+    except PolicyError as error:
+        raise BadInput(str(error)) from None
+
+
+def checked_name(name: str) -> str:
+    """Return a name that an agent may have. Raises BadInput."""
+    if not NAME.fullmatch(name):
+        raise BadInput(
+            f"`{safe_line(name)}` cannot name an agent: 1 to 64 letters, digits, `.`, `_`, `-`"
+        )
+    return name
+
+
+def trees(registry: Registry, agents: Sequence[Agent]) -> list[Tree]:
+    """Return what is known of the processes of several agents."""
+    return [registry.tree(one) for one in agents]
+
+
+def _new_name(program: str) -> str:
+    words = re.sub(r"[^A-Za-z0-9_.-]+", "-", program).strip("-.") or "agent"
+    return f"{words[:40]}-{secrets.token_hex(2)}"
+
+
+def _is_below(one: Agent, agent: Agent) -> bool:
+    return one.path.startswith(agent.path + BETWEEN)
+
+
+def _read(path: Path) -> Agent | None:
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        starter = data.pop("starter")
+        return Agent(**data, starter=(int(starter[0]), int(starter[1])) if starter else None)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError):
+        return None

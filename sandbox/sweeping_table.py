@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The processes of this host, and signals to exactly one of them.
+
+A process is named by its number and its start time in clock ticks since the boot, which together
+no other process of this boot has. INVARIANT (P10, "never another's"): a signal goes to a handle
+whose process was compared with that name after the handle was opened.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import signal
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import NamedTuple
+
+MARKER = "LOCKGATE_AGENT"
+"""The variable that marks an agent's processes: `ID:TOKEN`."""
+_MARKER = f"{MARKER}=".encode()
+_CONTAINER = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_PROC = "/proc"
+_MOST = 1 << 22
+
+
+class Known(NamedTuple):
+    """A process's name: its number and its start in ticks since the boot."""
+
+    pid: int
+    created: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proc:
+    """What the table says of one process."""
+
+    pid: int
+    ppid: int
+    session: int
+    created: int
+    """Clock ticks since the boot."""
+    state: str
+    """One letter, as `ps` shows it."""
+    threads: int
+    name: str
+
+    @property
+    def known(self) -> Known:
+        """Its name."""
+        return Known(self.pid, self.created)
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing of it runs. Threads may live on after the first one has exited."""
+        return self.state in "ZX" and self.threads <= 1
+
+
+class Sent(str, Enum):
+    """What became of a signal."""
+
+    SENT = "sent"
+    GONE = "gone"
+    """The process is gone, or another one has its number."""
+    FORBIDDEN = "forbidden"
+    """The process belongs to somebody else."""
+
+
+class Host:
+    """This host's processes."""
+
+    def table(self) -> dict[int, Proc]:
+        """Return all processes by number; those that end meanwhile may be left out."""
+        found = {}
+        for name in os.listdir(_PROC):  # noqa: PTH208 - names alone; half the time
+            if name.isdecimal() and (one := self.process(int(name))) is not None:
+                found[one.pid] = one
+        return found
+
+    def process(self, pid: int) -> Proc | None:
+        """Return one process, or None if there is none."""
+        text = _content(f"{_PROC}/{pid}/stat")
+        return _parsed(text) if text else None
+
+    def marker(self, pid: int) -> str | None:
+        """Return the mark in a process's environment, or None; not every process shows it."""
+        text = _content(f"{_PROC}/{pid}/environ")
+        if not text:  # the first thread may have exited, and others live
+            with contextlib.suppress(OSError):
+                for thread in os.listdir(f"{_PROC}/{pid}/task"):  # noqa: PTH208
+                    text = text or _content(f"{_PROC}/{pid}/task/{thread}/environ")
+        for entry in text.split(b"\0") if _MARKER in text else ():
+            if entry.startswith(_MARKER):
+                return entry[len(_MARKER) :].decode("utf-8", "replace")
+        return None
+
+    def markers(self, table: Mapping[int, Proc], *, since: int) -> dict[int, str]:
+        """Return the marks of the processes that are not older than `since` (ticks)."""
+        return {
+            pid: mark
+            for pid, one in table.items()
+            if one.created >= since and (mark := self.marker(pid)) is not None
+        }
+
+    def containers(self, pids: Iterable[int]) -> dict[int, str]:
+        """Return the id of the container that each process is in, by its control group."""
+        found = {}
+        for pid in pids:
+            if (match := _CONTAINER.search(_content(f"{_PROC}/{pid}/cgroup"))) is not None:
+                found[pid] = match[0].decode("ascii")
+        return found
+
+    def send(self, one: Known, number: signal.Signals, *, container: str | None = None) -> Sent:
+        """Send a signal to exactly this process; with `container`, only if it is in that one."""
+        try:
+            handle = os.pidfd_open(one.pid)
+        except ProcessLookupError:
+            return Sent.GONE
+        try:
+            now = self.process(one.pid)
+            if now is None or now.created != one.created:
+                return Sent.GONE
+            if container and self.containers((one.pid,)).get(one.pid) != container:
+                return Sent.GONE
+            signal.pidfd_send_signal(handle, number)
+        except ProcessLookupError:
+            return Sent.GONE
+        except PermissionError:
+            return Sent.FORBIDDEN
+        finally:
+            os.close(handle)
+        return Sent.SENT
+
+    def owner(self, pid: int) -> int | None:
+        """Return the uid of a process, or None if it is gone."""
+        try:
+            return Path(f"{_PROC}/{pid}").stat().st_uid
+        except OSError:
+            return None
+
+    def command(self, pid: int) -> str:
+        """Return a process's command line, as one text; agents choose it, so make it safe."""
+        text = _content(f"{_PROC}/{pid}/cmdline").rstrip(b"\0")
+        return text.replace(b"\0", b" ").decode("utf-8", "backslashreplace")
+
+    def inside(self, pid: int) -> bool:
+        """Whether a process is in a process namespace below ours (a container)."""
+        for line in _content(f"{_PROC}/{pid}/status").split(b"\n"):
+            if line.startswith(b"NSpid:"):
+                return len(line.split()) > 2
+        return False
+
+
+def boot() -> str:
+    """Return what names this boot of the machine; start times are good for one boot only."""
+    return _content(f"{_PROC}/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
+
+
+def line_of(table: Mapping[int, Proc], pid: int) -> list[Proc]:
+    """Return a process and those that it comes from, the nearest first."""
+    found: list[Proc] = []
+    while pid > 0 and (one := table.get(pid)) is not None and one not in found:
+        found.append(one)
+        pid = one.ppid
+    return found
+
+
+def _parsed(text: bytes) -> Proc | None:
+    """Parse /proc/PID/stat. The name in it may hold anything, brackets and blanks among that."""
+    try:
+        start, _, rest = text.rpartition(b")")
+        number, _, name = start.partition(b"(")
+        fields = rest.split()
+        return Proc(
+            pid=int(number),
+            ppid=int(fields[1]),
+            session=int(fields[3]),
+            created=int(fields[19]),
+            state=fields[0].decode("ascii"),
+            threads=int(fields[17]),
+            name=name.decode("utf-8", "backslashreplace"),
+        )
+    except (ValueError, IndexError):
+        return None
+
+
+def _content(path: str) -> bytes:
+    """Return a whole file of /proc, empty where it cannot be read."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        data = os.read(fd, 4096)
+        if len(data) < 4096:
+            return data
+        parts = [data]
+        while data and sum(map(len, parts)) < _MOST:
+            parts.append(data := os.read(fd, 1 << 16))
+        return b"".join(parts)
+    except OSError:
+        return b""
+    finally:
+        os.close(fd)
