@@ -7,6 +7,7 @@ Blocking; callers run it in threads. It carries out plans (see sandbox.plan) and
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
 from typing import Any
 
@@ -14,8 +15,17 @@ import docker
 import docker.errors
 import requests
 
-from sandbox.errors import ImageProblem, NotEnforced, Unavailable
-from sandbox.plan import LABEL_CELL, LABEL_STATE, ContainerPlan, body, gaps
+from sandbox.errors import ImageProblem, NotEnforced, Stopped, Unavailable
+from sandbox.plan import (
+    LABEL_AGENT,
+    LABEL_CELL,
+    LABEL_ROLE,
+    LABEL_STATE,
+    ContainerPlan,
+    body,
+    gaps,
+)
+from sandbox.sweeping_notes import ContainerNotes, Note
 
 REMOVE_SECONDS = 10
 """How long a container that was killed may take to go."""
@@ -24,10 +34,16 @@ REMOVE_SECONDS = 10
 class Engine:
     """A container engine, and the containers of one state folder in it."""
 
-    def __init__(self, client: docker.DockerClient, state: str) -> None:
+    def __init__(
+        self, client: docker.DockerClient, state: str, notes: ContainerNotes | None = None
+    ) -> None:
+        """`notes` are kept of each container, and hold the stop latch that it starts under."""
         self._api: Any = client.api
         self.state = state
         """Value of the label that marks every container of this state folder."""
+        self._notes = notes
+        self._agents: dict[str, str] = {}
+        self._near: bool | None = None
 
     def image_id(self, tag: str) -> str:
         """Return the id that a tag names now. Raises ImageProblem."""
@@ -40,7 +56,9 @@ class Engine:
 
     def local(self, kernel: str) -> bool:
         """Whether the engine runs on this very kernel (not in a virtual machine)."""
-        return bool(self._api.info().get("KernelVersion") == kernel)
+        if self._near is None:
+            self._near = bool(self._api.info().get("KernelVersion") == kernel)
+        return self._near
 
     def create(self, plan: ContainerPlan) -> str:
         """Create a container and compare it with its plan; return its id, unstarted.
@@ -55,6 +73,7 @@ class Engine:
             raise _unavailable(error) from None
         # INVARIANT (P6): the plan is ours, but the engine built the container: believe what exists.
         try:
+            self._note(plan, identity)
             missing = gaps(plan, self._api.inspect_container(identity))
         except BaseException:
             self.remove(identity)
@@ -77,11 +96,21 @@ class Engine:
         return getattr(stream, "_sock", stream), stream
 
     def start(self, identity: str) -> None:
-        """Start a created container."""
+        """Start a created container. Raises Stopped; then it is removed, and nothing of it runs."""
+        # INVARIANT (P10, "no late start"): the latch is looked at before and after, so that a stop
+        # which did not see this container is seen by it.
+        self._check_latch(identity)
         try:
             self._api.start(identity)
         except (docker.errors.APIError, requests.RequestException) as error:
+            self._check_latch(identity)  # a stop that removed it says why
             raise _unavailable(error) from None
+        self._check_latch(identity)
+
+    def kill(self, identity: str) -> None:
+        """Kill a container and do not wait; one that is gone or has ended is fine."""
+        with contextlib.suppress(docker.errors.APIError, requests.RequestException):
+            self._api.kill(identity)
 
     def remove(self, identity: str) -> None:
         """Kill and remove a container, and wait until it is gone; one that is gone is fine."""
@@ -92,6 +121,9 @@ class Engine:
         # A removal that the engine began by itself (AutoRemove) refuses a second one: wait for it.
         with contextlib.suppress(docker.errors.APIError, requests.RequestException):
             self._api.wait(identity, timeout=REMOVE_SECONDS, condition="removed")
+        self._agents.pop(identity, None)
+        if self._notes is not None:
+            self._notes.remove(identity)
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume that no container uses; one that is used or gone is fine."""
@@ -109,6 +141,27 @@ class Engine:
     def cells(self) -> set[str]:
         """Return the names of the cells that exist."""
         return {c["Labels"].get(LABEL_CELL, "") for c in self.containers()}
+
+    def _note(self, plan: ContainerPlan, identity: str) -> None:
+        if self._notes is None:
+            return
+        labels = dict(plan.labels)
+        agent = self._agents[identity] = labels.get(LABEL_AGENT, "")
+        name, role = labels.get(LABEL_CELL, plan.name), labels.get(LABEL_ROLE, "")
+        try:
+            near = self.local(os.uname().release)
+            self._notes.add(Note(identity, name, role, agent, near))
+        except OSError as error:
+            raise Unavailable(f"container `{plan.name}` cannot be noted: {error.strerror}") from None
+
+    def _check_latch(self, identity: str) -> None:
+        if self._notes is None:
+            return
+        try:
+            self._notes.check(self._agents.get(identity, ""))
+        except Stopped:
+            self.remove(identity)
+            raise
 
 
 def _unavailable(error: Exception) -> Unavailable:

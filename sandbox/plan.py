@@ -33,6 +33,7 @@ LABEL_STATE = "org.lockgate.state"
 LABEL_OWNER = "org.lockgate.owner"
 LABEL_ROLE = "org.lockgate.role"
 LABEL_CELL = "org.lockgate.cell"
+LABEL_AGENT = "org.lockgate.agent"
 LABEL_TEST = "org.lockgate.test"
 
 

@@ -26,6 +26,7 @@ from sandbox.images import Images, check_image, names
 from sandbox.owners import lives, owner_label
 from sandbox.plan import (
     AGENT_ID,
+    LABEL_AGENT,
     LABEL_CELL,
     LABEL_OWNER,
     LABEL_STATE,
@@ -34,6 +35,7 @@ from sandbox.plan import (
     cell_plan,
     keeper_plan,
 )
+from sandbox.sweeping_notes import ContainerNotes
 
 Key = tuple[str, tuple[str, ...]]
 PathsOf = Callable[[tuple[str, ...]], PathPolicy]
@@ -91,7 +93,7 @@ class CellPool:
         for tag in (cell, wanted.keeper):
             if problem := check_image(client, tag):
                 raise ImageProblem(problem)
-        engine = Engine(client, state_label(dirs))
+        engine = Engine(client, state_label(dirs), ContainerNotes(dirs))
         doors = dirs.runtime / "cells" / owner_label().replace(":", "-")
         pool = cls(engine, Images(cell=cell, keeper=wanted.keeper), settings, paths, labels, doors)
         pool.sweep()
@@ -196,6 +198,7 @@ class CellPool:
             LABEL_STATE: state,
             LABEL_OWNER: owner_label(),
             LABEL_CELL: name,
+            LABEL_AGENT: agent,
         }
         local = self._engine.local(os.uname().release)
         door = self._doors / name if local else None
