@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sweep over cells: through the engine, and on this host directly, at the same time.
+
+Where the engine runs on this kernel, a cell's processes are known by the container id in their
+control group, and killing process 1 of a cell ends all of it at once, its keeper too. So a stop
+neither waits for an engine that is slow nor depends on one that hangs.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sandbox.errors import SandboxError
+from sandbox.plan import LABEL_AGENT, LABEL_CELL, LABEL_ROLE
+from sandbox.sweeping_notes import ContainerNotes, Note
+from sandbox.sweeping_table import Known, Proc, Sent
+
+ENGINE_SECONDS = 5.0
+"""How long the engine may take to end what runs."""
+DIRECT_SECONDS = 5.0
+PAUSE_SECONDS = 0.005
+AT_ONCE = 16
+"""Requests to the engine at once."""
+
+
+class ContainerEngine(Protocol):
+    """What the sweep needs of an engine."""
+
+    def containers(self, **labels: str) -> list[dict[str, Any]]: ...
+    def kill(self, identity: str) -> None: ...
+    def remove(self, identity: str) -> None: ...
+
+
+class Processes(Protocol):
+    """What the sweep needs of a host."""
+
+    def table(self) -> dict[int, Proc]: ...
+    def containers(self, pids: Iterable[int]) -> dict[int, str]: ...
+    def send(self, one: Known, number: signal.Signals, *, container: str | None = None) -> Sent: ...
+
+
+@dataclass(slots=True)
+class CellsSwept:
+    """What became of the cells."""
+
+    killed: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def sweep_cells(
+    host: Processes,
+    noted: ContainerNotes,
+    connect: Callable[[], ContainerEngine],
+    *,
+    agent: str | None = None,
+    engine_seconds: float = ENGINE_SECONDS,
+) -> CellsSwept:
+    """End every container of this state folder, or of one agent; return what was done.
+
+    Returns when no process of one is left on this host and the engine says that none runs, or
+    names what is left. `connect` reaches the engine, and may take long or raise SandboxError.
+    """
+    known = {one.id: one for one in noted.all().values() if one.is_of(agent)}
+    direct = _Direct(host)
+    asked = _Asked(connect, agent)
+    asked.start()
+    direct.kill(_here(known))
+    answered = asked.wait(engine_seconds)
+    known |= {one.id: one for one in asked.found.values() if one.id not in known}
+    left = direct.kill_all(_here(known))
+    swept = CellsSwept()
+    _say_killed(swept, known, direct.ended, asked.found)
+    swept.left += left
+    if not answered:
+        _say_silent(swept, known, asked.problem)
+    else:
+        swept.left += [f"container {one.id[:12]} of cell {one.name} runs" for one in asked.running]
+        for identity in known:
+            if identity not in asked.found:
+                noted.remove(identity)
+    return swept
+
+
+class _Direct:
+    """Kills the processes of containers on this host."""
+
+    def __init__(self, host: Processes) -> None:
+        self._host = host
+        self.ended: dict[str, set[Known]] = {}
+        """Processes that were killed, by container."""
+        self._forbidden: set[Known] = set()
+
+    def kill(self, wanted: Collection[str]) -> list[tuple[Known, str]]:
+        """Kill what is in these containers now; return what was found: (process, container)."""
+        if not wanted:
+            return []
+        table = self._host.table()
+        inside = self._host.containers(table)
+        found = [
+            (table[pid].known, identity)
+            for pid, identity in sorted(inside.items())  # process 1 of a cell is its oldest
+            if identity in wanted and not table[pid].ended
+        ]
+        for one, identity in found:
+            match self._host.send(one, signal.SIGKILL, container=identity):
+                case Sent.FORBIDDEN:
+                    self._forbidden.add(one)
+                case Sent.SENT:
+                    self.ended.setdefault(identity, set()).add(one)
+                case Sent.GONE:  # process 1 went before, and all with it
+                    self.ended.setdefault(identity, set()).add(one)
+        return found
+
+    def kill_all(self, wanted: Collection[str]) -> list[str]:
+        """Kill until a pass finds none; return a line for each process that is left."""
+        deadline = time.monotonic() + DIRECT_SECONDS
+        while found := self.kill(wanted):
+            if time.monotonic() > deadline:
+                break
+            time.sleep(PAUSE_SECONDS)
+        return [
+            f"process {one.pid} of container {identity[:12]} "
+            + ("belongs to another user" if one in self._forbidden else "goes on")
+            for one, identity in found
+        ]
+
+
+class _Asked(threading.Thread):
+    """Has the engine end its part, on a thread that nobody must wait for."""
+
+    def __init__(self, connect: Callable[[], ContainerEngine], agent: str | None) -> None:
+        super().__init__(name="stop-engine", daemon=True)
+        self._connect = connect
+        self._agent = agent
+        self._done = threading.Event()
+        self.problem = ""
+        self.found: dict[str, Note] = {}
+        self.running: list[Note] = []
+
+    def wait(self, seconds: float) -> bool:
+        """Whether the engine has ended its part within this time."""
+        return self._done.wait(seconds) and not self.problem
+
+    def run(self) -> None:
+        """End containers until the engine lists none that runs."""
+        try:
+            self._work(self._connect())
+        except SandboxError as error:
+            self.problem = str(error)
+        except Exception as error:
+            self.problem = f"{type(error).__name__}: {error}"
+        finally:
+            self._done.set()
+
+    def _work(self, engine: ContainerEngine) -> None:
+        deadline = time.monotonic() + ENGINE_SECONDS
+        with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
+            while True:
+                listed = [(_note(one), str(one.get("State"))) for one in engine.containers()]
+                wanted = [(note, state) for note, state in listed if note.is_of(self._agent)]
+                self.found |= {note.id: note for note, _ in wanted}
+                fresh = [note for note, state in wanted if state == "created"]
+                self.running = [note for note, state in wanted if state in ("running", "paused")]
+                if not (fresh or self.running) or time.monotonic() > deadline:
+                    return
+                # One that has not started must be gone before a request to start it comes.
+                list(pool.map(engine.remove, [note.id for note in fresh]))
+                list(pool.map(engine.kill, [note.id for note in self.running]))
+                time.sleep(PAUSE_SECONDS)
+
+
+def _here(known: Mapping[str, Note]) -> list[str]:
+    return [one.id for one in known.values() if one.local]
+
+
+def _note(container: Mapping[str, Any]) -> Note:
+    labels = container.get("Labels") or {}
+    return Note(
+        str(container["Id"]),
+        str(labels.get(LABEL_CELL, "")),
+        str(labels.get(LABEL_ROLE, "")),
+        str(labels.get(LABEL_AGENT, "")),
+        local=True,
+    )
+
+
+def _say_killed(
+    swept: CellsSwept,
+    known: Mapping[str, Note],
+    ended: Mapping[str, Collection[Known]],
+    found: Collection[str],
+) -> None:
+    counts: Counter[str] = Counter()
+    agents = {}
+    for one in known.values():
+        if one.role == "cell" and (one.id in ended or one.id in found):
+            counts[one.name] += len(ended.get(one.id, ()))
+            agents[one.name] = one.agent
+    for name, count in sorted(counts.items()):
+        of = f" of agent {agents[name]}" if agents[name] else ""
+        many = "1 process" if count == 1 else f"{count} processes"
+        swept.killed.append(f"cell {name}{of}" + (f": {many}" if count else ""))
+
+
+def _say_silent(swept: CellsSwept, known: Mapping[str, Note], problem: str) -> None:
+    """Say what is certain of cells without the engine."""
+    why = problem or "it did not answer in time"
+    far = [one.name for one in known.values() if not one.local and one.role == "cell"]
+    if far:
+        swept.left.append(
+            f"cells {', '.join(sorted(far))} are in a virtual machine, and its engine did not "
+            f"end them: {why}"
+        )
+    if known:
+        swept.notes.append(
+            f"the container engine was not used ({why}); "
+            "the processes of cells were ended on this host directly"
+        )
