@@ -19,6 +19,7 @@ from policy.model import ActionPlan, Context, Decision, Verdict
 from sandbox.approvals import Answer, Approver, nobody
 from sandbox.gate import Answer as GateAnswer
 from sandbox.grants import Grants, Request, Terms
+from sandbox.transactions import uninterrupted
 
 POLL_SECONDS = 0.2
 """How soon an answer from another terminal is noticed."""
@@ -113,21 +114,26 @@ class Desk:
             until=now + self._seconds,
             preview=preview,
         )
-        await asyncio.to_thread(self._grants.ask, request)
-        await self._notify("asked", said_of(request))
-        if approver is nobody:  # it stays open: a grant is used when the call is made again
-            way = f"`lockgate approve {call_id}` approves it; then make the same call again"
-            return Answer(approved=False, reason=f"nobody to ask here; {way}")
-        front = asyncio.ensure_future(approver(call_id, plan, decision))
+        try:
+            await uninterrupted(asyncio.to_thread(self._grants.ask, request))
+            await self._notify("asked", said_of(request))
+            if approver is nobody:  # it stays open: a grant is used when the call is made again
+                way = f"`lockgate approve {call_id}` approves it; then make the same call again"
+                return Answer(approved=False, reason=f"nobody to ask here; {way}")
+            return await self._first_answer(request, approver)
+        except BaseException:
+            await uninterrupted(asyncio.to_thread(self._grants.close, call_id, "cancelled"))
+            raise
+
+    async def _first_answer(self, request: Request, approver: Approver) -> Answer:
+        """Wait for the front door and for other terminals; whoever is first counts."""
+        front = asyncio.ensure_future(approver(request.call, request.plan, request.decision))
         desk = asyncio.ensure_future(self._watch(request))
         try:
             done, _ = await asyncio.wait({front, desk}, return_when=asyncio.FIRST_COMPLETED)
             if desk in done:
                 return desk.result()
             return await self._settled(request, front.result())
-        except BaseException:
-            await asyncio.to_thread(self._grants.close, call_id, "cancelled")
-            raise
         finally:
             for task in (front, desk):
                 task.cancel()

@@ -7,24 +7,20 @@ is used in one write transaction, so that two calls that race for one use cannot
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
-import sqlite3
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from policy.grants import GRANT_SECONDS, Grant, Scope, Wanted, covers
 from policy.model import ActionPlan, Decision, Frozen
+from sandbox.database import Database
 from sandbox.dirs import Dirs
-from sandbox.errors import BadInput, Unavailable
+from sandbox.errors import BadInput
 
 FILE = "approvals.sqlite"
-_BUSY_SECONDS = 10.0
 _KEPT_SECONDS = 30 * 86_400.0
 """Answered questions and closed grants are kept this long; the record keeps them for ever."""
 _STEPS = (
@@ -85,13 +81,13 @@ class Grants:
 
     def __init__(self, dirs: Dirs) -> None:
         """Reach for nothing yet."""
-        self._path = dirs.state / FILE
+        self._db = Database(dirs.state / FILE, _STEPS, loss="questions are asked anew")
 
     # -- questions
 
     def ask(self, request: Request) -> None:
         """Note an open question; one of the same call is replaced."""
-        with self._writing() as db:
+        with self._db.writing() as db:
             db.execute("DELETE FROM requests WHERE state <> 'open' AND until < ?", (_old(),))
             db.execute(
                 "INSERT OR REPLACE INTO requests"
@@ -109,7 +105,7 @@ class Grants:
 
     def asked(self, call: str) -> Asked:
         """Return a question. Raises BadInput if there is none of that call."""
-        with self._reading() as db:
+        with self._db.reading() as db:
             row = db.execute(f"{_REQUEST} WHERE call = ?", (call,)).fetchone()
         if row is None:
             raise BadInput(f"no question about a call `{call}`; `lockgate approvals` lists them")
@@ -117,7 +113,7 @@ class Grants:
 
     def state(self, call: str) -> tuple[str, str, str]:
         """Return state, who answered and why, of a question that is waited for."""
-        with self._reading() as db:
+        with self._db.reading() as db:
             row = db.execute(
                 "SELECT state, coalesce(answered_by, ''), coalesce(reason, '') FROM requests"
                 " WHERE call = ?",
@@ -127,7 +123,7 @@ class Grants:
 
     def open_questions(self, now: float) -> list[Asked]:
         """Return the questions that wait, the oldest first."""
-        with self._reading() as db:
+        with self._db.reading() as db:
             rows = db.execute(
                 f"{_REQUEST} WHERE state = 'open' AND until > ? ORDER BY asked", (now,)
             ).fetchall()
@@ -135,7 +131,7 @@ class Grants:
 
     def by_action(self, action: str, now: float) -> list[Asked]:
         """Return the questions about an action of the seed's short name, the newest first."""
-        with self._reading() as db:
+        with self._db.reading() as db:
             rows = db.execute(
                 f"{_REQUEST} WHERE action = ? AND state = 'open' AND until > ? ORDER BY asked DESC",
                 (action, now),
@@ -144,7 +140,7 @@ class Grants:
 
     def close(self, call: str, state: str, *, by: str = "", reason: str = "") -> bool:
         """Close an open question; return whether it was open."""
-        with self._writing() as db:
+        with self._db.writing() as db:
             done = db.execute(
                 "UPDATE requests SET state = ?, answered_by = ?, reason = ?"
                 " WHERE call = ? AND state = 'open'",
@@ -167,7 +163,7 @@ class Grants:
             by=by,
             reason=reason,
         )
-        with self._writing() as db:
+        with self._db.writing() as db:
             done = db.execute(
                 "UPDATE requests SET state = 'approved', answered_by = ?, reason = ?, grant_id = ?"
                 " WHERE call = ? AND state = 'open' AND until > ?",
@@ -184,9 +180,9 @@ class Grants:
 
     def use(self, call: str, what: Wanted, now: float) -> Grant | None:
         """Use a grant that covers a call, once; None if there is none."""
-        if not self._path.exists():
+        if not self._db.exists:
             return None
-        with self._writing() as db:
+        with self._db.writing() as db:
             rows = db.execute(
                 f"{_GRANT} WHERE revoked IS NULL AND used < uses AND until > ? ORDER BY until",
                 (now,),
@@ -200,13 +196,13 @@ class Grants:
 
     def all(self) -> list[Grant]:
         """Return all grants that are kept, the newest first."""
-        with self._reading() as db:
+        with self._db.reading() as db:
             rows = db.execute(f"{_GRANT} ORDER BY until DESC").fetchall()
         return [_grant(row) for row in rows]
 
     def revoke(self, grant_id: str, now: float) -> Grant:
         """Take a grant back. Raises BadInput for one that is not there or over already."""
-        with self._writing() as db:
+        with self._db.writing() as db:
             row = db.execute(f"{_GRANT} WHERE id = ?", (grant_id,)).fetchone()
             if row is None:
                 raise BadInput(f"no grant `{grant_id}`; `lockgate grants` lists them")
@@ -218,76 +214,18 @@ class Grants:
 
     def revoke_all(self, now: float) -> int:
         """Take every grant back (an emergency stop); return how many were open."""
-        if not self._path.exists():
+        if not self._db.exists:
             return 0
-        with self._writing() as db:
+        with self._db.writing() as db:
             done = db.execute(
                 "UPDATE grants SET revoked = ? WHERE revoked IS NULL AND used < uses AND until > ?",
                 (now, now),
             )
             return done.rowcount
 
-    # -- the file
-
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        with self._open() as db:
-            yield db
-
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[sqlite3.Connection]:
-        with self._open() as db:
-            db.execute("BEGIN IMMEDIATE")
-            try:
-                yield db
-            except BaseException:
-                db.execute("ROLLBACK")
-                raise
-            db.execute("COMMIT")
-
-    @contextlib.contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
-        try:
-            fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-            os.close(fd)
-            db = sqlite3.connect(self._path, timeout=_BUSY_SECONDS, isolation_level=None)
-        except (OSError, sqlite3.Error) as error:
-            raise Unavailable(f"{self._path}: {error}") from None
-        try:
-            _prepare(db)
-            yield db
-        except (sqlite3.Error, ValidationError) as error:
-            what = str(error).splitlines()[0]
-            raise Unavailable(
-                f"{self._path}: {what}; move the file away: questions are asked anew"
-            ) from None
-        finally:
-            db.close()
-
 
 _REQUEST = "SELECT body, state, grant_id, answered_by, reason, until FROM requests"
 _GRANT = "SELECT body, used, revoked FROM grants"
-
-
-def _prepare(db: sqlite3.Connection) -> None:
-    """Bring the file to this version of its schema; a grant is on disk before its call runs."""
-    db.execute("PRAGMA synchronous = FULL")
-    version = db.execute("PRAGMA user_version").fetchone()[0]
-    if version == len(_STEPS):
-        return
-    if version > len(_STEPS):
-        raise sqlite3.DatabaseError("written by a newer Lockgate")
-    db.execute("BEGIN EXCLUSIVE")
-    try:
-        version = db.execute("PRAGMA user_version").fetchone()[0]
-        for step in _STEPS[version:]:
-            for statement in filter(str.strip, step.split(";")):
-                db.execute(statement)
-        db.execute(f"PRAGMA user_version = {len(_STEPS)}")
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
 
 
 def _old() -> float:

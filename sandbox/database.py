@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small SQLite file that several processes share: opened, brought up to date, closed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from sandbox.errors import Unavailable
+
+_BUSY_SECONDS = 10.0
+
+
+class Database:
+    """One file with its schema, given as the steps from each version to the next."""
+
+    def __init__(self, path: Path, steps: Sequence[str], *, loss: str) -> None:
+        """Reach for nothing yet. `loss` says what is lost where a person moves the file away."""
+        self.path = path
+        self._steps = steps
+        self._loss = loss
+
+    @property
+    def exists(self) -> bool:
+        """Whether anything was ever written."""
+        return self.path.exists()
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection for questions. Raises Unavailable."""
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+            os.close(os.open(self.path, flags, 0o600))
+            db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
+        except (OSError, sqlite3.Error) as error:
+            raise Unavailable(f"{self.path}: {error}") from None
+        try:
+            self._prepare(db)
+            yield db
+        except (sqlite3.Error, ValidationError) as error:
+            what = str(error).splitlines()[0]
+            raise Unavailable(f"{self.path}: {what}; move the file away: {self._loss}") from None
+        finally:
+            db.close()
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Give a connection inside one write transaction: all of it is on disk after, or none."""
+        with self.reading() as db:
+            db.execute("BEGIN IMMEDIATE")
+            try:
+                yield db
+            except BaseException:
+                db.execute("ROLLBACK")
+                raise
+            db.execute("COMMIT")
+
+    def _prepare(self, db: sqlite3.Connection) -> None:
+        db.execute("PRAGMA synchronous = FULL")
+        version = db.execute("PRAGMA user_version").fetchone()[0]
+        if version == len(self._steps):
+            return
+        if version > len(self._steps):
+            raise sqlite3.DatabaseError("written by a newer Lockgate")
+        db.execute("BEGIN EXCLUSIVE")
+        try:
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            for step in self._steps[version:]:
+                for statement in filter(str.strip, step.split(";")):
+                    db.execute(statement)
+            db.execute(f"PRAGMA user_version = {len(self._steps)}")
+        except BaseException:
+            db.execute("ROLLBACK")
+            raise
+        db.execute("COMMIT")
