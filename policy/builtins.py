@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from policy.facts import How
@@ -49,11 +50,14 @@ def _popd(shell: Shell, call: Call) -> str:
 
 
 def _declare(shell: Shell, call: Call) -> str:
+    counts = any(one.startswith("-") and "i" in one for one in call.args)
     for word in call.args:
         if word.startswith(("-", "+")):
             continue
         name, equals, value = word.partition("=")
         subscript(shell, word)
+        if counts:
+            subscript(shell, value)
         if equals:
             give(shell, name.removesuffix("+"), value)
         elif unknown(word):
@@ -131,8 +135,22 @@ def _read(shell: Shell, call: Call) -> str:
 
 
 def _mapfile(shell: Shell, call: Call) -> str:
-    words = [one for one in call.args if not one.startswith("-")]
-    name = words[-1] if words else "MAPFILE"
+    words, name = list(call.args), "MAPFILE"
+    while words:
+        word = words.pop(0)
+        if re.fullmatch(r"-[a-zA-Z]*[dnOsucC]", word) and words:
+            value = words.pop(0)
+            if word.endswith("C"):
+                shell.find(Tier.DANGER, "runs-text", f"`{call.name} -C` runs a text")
+                shell.aside(lambda: shell.run_text(value))  # noqa: B023
+            elif word.endswith("u"):
+                call = Call(call.words, shell.state.streams.get(value, HOLE), call.env)
+        elif word.startswith("-C"):
+            shell.find(Tier.DANGER, "runs-text", f"`{call.name} -C` runs a text")
+            shell.aside(lambda: shell.run_text(word[2:]))  # noqa: B023
+        elif not word.startswith("-"):
+            name = word
+    subscript(shell, name)
     text = call.stdin if call.stdin is not None else HOLE
     keep = "" if any(one.startswith("-") and "t" in one for one in call.args) else "\n"
     shell.state.set(name, [one + keep for one in text.split("\n") if one][:256])
@@ -317,6 +335,34 @@ def _umask(shell: Shell, call: Call) -> str:
     return NUM
 
 
+def _wait(shell: Shell, call: Call) -> str:
+    for flag, value in pairwise((*call.args, "")):
+        if re.fullmatch(r"-[a-zA-Z]*p", flag):
+            subscript(shell, value)
+            give(shell, value, NUM)
+        elif flag.startswith("-p"):
+            subscript(shell, flag[2:])
+    return ""
+
+
+def _bind(shell: Shell, call: Call) -> str:
+    for flag, value in pairwise(call.args):
+        if flag == "-x":
+            shell.find(Tier.DANGER, "runs-text", "`bind -x` runs a text when a key is pressed")
+            shell.aside(lambda: shell.run_text(value.partition(":")[2]))  # noqa: B023
+        elif flag == "-f":
+            shell.touch(How.READ, value)
+    return HOLE
+
+
+def _fc(shell: Shell, call: Call) -> str:
+    shell.find(Tier.DANGER, "runs-text", "`fc` runs commands of the history again")
+    for flag, value in pairwise(call.args):
+        if flag == "-e":
+            shell.aside(lambda: shell.run_text(value))  # noqa: B023
+    return HOLE
+
+
 def _history(shell: Shell, call: Call) -> str:
     if any(re.match(r"-[a-z]*[cdw]", one) for one in call.args):
         shell.find(Tier.FORBIDDEN, "security", "it clears the shell's history")
@@ -335,10 +381,10 @@ BUILTINS: dict[str, Builtin] = {
     "disown": _disown, "jobs": _jobs, "times": _jobs,
     "exec": _exec, "command": _command, "builtin": _command,
     "complete": _completion, "compgen": _completion,
-    "umask": _umask, "history": _history, "fc": _history,
+    "umask": _umask, "history": _history, "fc": _fc, "wait": _wait, "bind": _bind,
 }  # fmt: skip
 QUIET = frozenset(
-    (":", "true", "false", "return", "exit", "break", "continue", "wait", "shopt", "ulimit",
+    (":", "true", "false", "return", "exit", "break", "continue", "shopt", "ulimit",
      "unalias", "bg", "fg",  "dirs", "complete", "compgen", "compopt", "suspend",
      "logout", "help", "caller")
 )  # fmt: skip

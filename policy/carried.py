@@ -52,8 +52,8 @@ _PREFIX = re.compile(r"^\s*(?:[:!@]+|(?:platform )?shell\s|exec\s|command\s)\s*"
 def command(catalog: Catalog, shell: Shell, call: Call, carrier: Carrier) -> str:
     """Run the command that the arguments hold, and return what it prints."""
     words, texts = _taken(catalog, shell, call, carrier)
-    if carrier.input and call.stdin:
-        texts += [found[1] for found in _BANG.finditer(call.stdin)]
+    if carrier.input:
+        texts = [found[1] for one in (*texts, call.stdin or "") for found in _BANG.finditer(one)]
     scripts = (_SCRIPT.sub(r"\1 run ", one) for one in texts[:_MOST_TEXTS])
     out = "".join(shell.run_text(one, call.stdin) for one in scripts)
     if carrier.seek:

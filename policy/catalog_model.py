@@ -163,7 +163,7 @@ class Carrier(Frozen):
     assigns: bool = False
     """`NAME=value` may stand before the command."""
     input: bool = False
-    """Lines of the standard input that start with `!` are shell text."""
+    """In the texts and the standard input, only lines that start with `!` are shell text."""
     carries: tuple[str, ...] = Field(min_length=1)
     """Calls in which `{}` are the words of a command, `{text}` a shell text in quotes and `{line}`
     the same without quotes."""

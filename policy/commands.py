@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib import resources
@@ -137,7 +138,11 @@ class Catalog:
             )
             carried.guess(self, shell, call)
             return NET if call.stdin is not None and NET in call.stdin else HOLE
-        name = entry.programs[0] if call.name not in entry.programs else call.name
+        name = call.name.removesuffix(".exe")
+        if name not in self.entries:
+            name = _VERSION.sub("", name)
+        if name != call.name:
+            call = replace(call, words=(name, *call.args))
         shell.facts.programs[name] = None
         out = (
             READERS[entry.handler](self, shell, call, entry)

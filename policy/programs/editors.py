@@ -10,7 +10,7 @@ from policy.commands import Catalog
 from policy.facts import How
 from policy.marks import HOLE
 from policy.options import parse
-from policy.programs import literal_code
+from policy.programs import literal_code, literal_commands
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -30,6 +30,7 @@ _EMACS = (
 )
 _VALUED = {
     "emacs": _EMACS,
+    "emacsclient": (*_EMACS, "-s", "-a", "--alternate-editor", "--socket-name"),
     "ed": ("-p",),
     "nano": ("-T", "-s", "-o", "-r", "-C", "-Q", "-X", "-Y", "-J"),
 }
@@ -37,6 +38,7 @@ _BANG = re.compile(r"(?:^|\|)[\s:]*(?:silent!?\s*)?(?:\d*,?[\d$]*|%)?(?:r(?:ead)
 _SYSTEM = re.compile(
     r"(?:system|systemlist|shell-command|call-process|termopen|jobstart)\s*\(?\s*['\"]([^'\"]*)['\"]"
 )
+_TERMINAL = re.compile(r"(?:^|\|)[\s:]*(?:term(?:inal)?|make|grep|cexpr)!?\s+(\S.*)")
 _FILE = re.compile(
     r"(?:^|\|)[\s:]*(?:silent!?\s*)?[%\d,$]*(?:w|wq|x|sav|saveas|write|up|update)!?\s+(?:>>\s*)?([^|!\s]\S*)"
 )
@@ -49,7 +51,11 @@ def _editor(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
     parsed = parse(call.args, _VALUED.get(call.name, _VIM))
-    texts = parsed.values("-c", "--cmd", "--eval", "-eval")
+    texts = parsed.values("-c", "--cmd", "--eval", "-eval", "--execute")
+    if call.name == "emacsclient":
+        texts += [*parsed.operands, *parsed.values("-e")]
+        for text in parsed.values("-a", "--alternate-editor"):
+            shell.run_text(text)
     texts += [one[1:] for one in parsed.operands if one.startswith("+")]
     for path in parsed.values("-S", "-l", "--load", *(("-u",) if call.name != "ed" else ())):
         if path not in ("NONE", "NORC"):
@@ -61,10 +67,13 @@ def _editor(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             shell.touch(How.READ, path, program=call.name)
             if call.name not in ("view",):
                 catalog.use(shell, Use.WRITE, path, call)
-    if call.name == "emacs":
-        for text in texts:
-            literal_code.read(catalog, shell, "other", text, call)
     for text in texts:
+        if call.name in _VALUED:
+            literal_code.read(catalog, shell, "other", text, call)
+        else:
+            literal_commands.read(catalog, shell, text, call)
+        for found in _TERMINAL.finditer(text):
+            shell.run_text(found[1])
         for found in _BANG.finditer(text):
             shell.run_text(found[1])
         for found in _SYSTEM.finditer(text):

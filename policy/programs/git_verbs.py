@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from itertools import pairwise
 
 from policy.catalog_model import Entry
@@ -119,11 +120,39 @@ def _listing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     return _plumbing(catalog, shell, call, entry)
 
 
+_RUN_BY = (
+    "--exec",
+    "--httpd",
+    "--browser",
+    "--smtp-server",
+    "--sendmail-cmd",
+    "--to-cmd",
+    "--cc-cmd",
+    "--header-cmd",
+    "--upload-pack",
+    "--receive-pack",
+    "--textconv-cmd",
+)
+
+
+def _run_by(words: list[str]) -> Iterator[str]:
+    """Yield the values of options that name a program."""
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name in _RUN_BY:
+            text = value if equals else words[at + 1] if at + 1 < len(words) else ""
+            if text and (name != "--smtp-server" or re.search(r"[/\s]", text)):
+                yield text
+
+
 def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     name = call.name.removeprefix("git ")
     words = list(call.args)
     shell.find(entry.tier, entry.rule, f"`git {name}`: {entry.because}")
     shell.facts.writes = True
+    for text in _run_by(words):
+        shell.find(Tier.DANGER, "runs-text", f"`git {name}` runs a program that an option names")
+        shell.aside(lambda: shell.run_text(text))  # noqa: B023
     if name == "bisect" and words[:1] == ["run"]:
         shell.call(Call(tuple(words[1:]), plain=False)) if words[1:] else None
     elif name == "submodule" and "foreach" in words:
@@ -295,6 +324,11 @@ SPECIAL = {
             "mergetool",
             "format-patch",
             "archive",
+            "send-email",
+            "instaweb",
+            "fetch-pack",
+            "send-pack",
+            "upload-archive",
             "fast-export",
             "credential-store",
             "interpret-trailers",

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from policy.catalog_model import Programs
 from policy.commands import Catalog
@@ -17,7 +18,7 @@ from policy.shell_state import Call
 _EVALUATES = {
     "perl": re.compile(r"-[A-Za-z0-9]*[eE]$"),
     "ruby": re.compile(r"-[a-z]*e$"),
-    "php": re.compile(r"-[rBRE]$|--run$"),
+    "php": re.compile(r"-[rBRE]$|--run$|--execute$"),
     "lua": re.compile(r"-e$"),
     "luajit": re.compile(r"-e$"),
     "Rscript": re.compile(r"-e$"),
@@ -35,6 +36,41 @@ _EVALUATES = {
     "octave": re.compile(r"--eval$"),
     "sbcl": re.compile(r"--eval$"),
     "clojure": re.compile(r"-e$|-M$"),
+    "clj": re.compile(r"-e$|--eval$|-M$"),
+    "bb": re.compile(r"-e$|--eval$"),
+    "ghc": re.compile(r"-e$"),
+    "runghc": re.compile(r"-e$"),
+    "jrunscript": re.compile(r"-e$"),
+    "swift": re.compile(r"-e$"),
+    "raku": re.compile(r"-[a-z]*e$"),
+    "perl6": re.compile(r"-[a-z]*e$"),
+    "kotlin": re.compile(r"-e$"),
+    "kotlinc": re.compile(r"-e$"),
+    "crystal": re.compile(r"eval$"),
+    "pry": re.compile(r"-e$|--exec$"),
+    "gosh": re.compile(r"-e$"),
+    "csi": re.compile(r"-e$|-eval$"),
+    "ocaml": re.compile(r"-e$"),
+    "gnuplot": re.compile(r"-e$"),
+    "matlab": re.compile(r"-r$|-batch$"),
+    "wolframscript": re.compile(r"-c$|-code$"),
+    "newlisp": re.compile(r"-e$"),
+    "janet": re.compile(r"-e$"),
+    "fennel": re.compile(r"-e$|--eval$"),
+    "coffee": re.compile(r"-[a-z]*e$"),
+    "qjs": re.compile(r"-e$"),
+    "gjs": re.compile(r"-c$"),
+    "pike": re.compile(r"-e$"),
+    "maxima": re.compile(r"--batch-string$|-r$"),
+    "ecl": re.compile(r"-eval$|--eval$"),
+    "clisp": re.compile(r"-x$"),
+    "abcl": re.compile(r"--eval$"),
+    "swipl": re.compile(r"-g$|-t$"),
+    "gprolog": re.compile(r"--query-goal$"),
+    "rails": re.compile(r"runner$|^r$"),
+    "zx": re.compile(r"-e$|--eval$"),
+    "mix": re.compile(r"-e$|--eval$"),
+    "rake": re.compile(r"-e$|--execute$|-p$|-E$"),
 }
 _LANGUAGES = {
     "perl": "perl",
@@ -46,7 +82,16 @@ _LANGUAGES = {
     "tclsh": "tcl",
     "wish": "tcl",
     "expect": "tcl",
+    "coffee": "js",
+    "qjs": "js",
+    "gjs": "js",
+    "zx": "js",
+    "pry": "ruby",
+    "rails": "ruby",
+    "rake": "ruby",
+    "crystal": "ruby",
 }
+_M4_QUOTES = re.compile(r"`([^`']*)'")
 
 
 def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
@@ -63,8 +108,11 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
     in_place = False
     while words:
         word = words.pop(0)
+        flag, equals, value = word.partition("=")
         if evaluates is not None and evaluates.match(word) and words:
             texts.append(words.pop(0))
+        elif evaluates is not None and equals and evaluates.match(flag) and flag[:2] == "--":
+            texts.append(value)
             in_place = in_place or (
                 name in ("perl", "ruby") and bool(re.match(r"-[a-z0-9]*i", word))
             )
@@ -85,9 +133,21 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
             return literal_code.read(catalog, shell, language, content, call)
         return HOLE
     if call.stdin is not None:
-        return literal_code.read(catalog, shell, language, call.stdin, call)
+        text = _M4_QUOTES.sub(r'"\1"', call.stdin) if call.name == "m4" else call.stdin
+        return literal_code.read(catalog, shell, language, text, call)
     shell.find(Tier.DANGER, "opaque", "it reads a program that cannot be known")
     return HOLE
+
+
+def evaluated(catalog: Catalog, shell: Shell, call: Call) -> None:
+    """Read the program texts that a build tool is given (`rails runner`, `mix run -e`)."""
+    wanted = _EVALUATES.get(call.name)
+    if wanted is None:
+        return
+    for flag, text in pairwise(call.args):
+        if wanted.match(flag):
+            shell.find(Tier.DANGER, "code", f"`{call.name} {flag}` runs code that the call holds")
+            literal_code.read(catalog, shell, _LANGUAGES.get(call.name, "other"), text, call)
 
 
 READERS = {"script_language": _interpreter}

@@ -64,11 +64,20 @@ def _launcher(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
     return shell.call(call.only(tuple(words))) if words else HOLE
 
 
+_DAEMON = (
+    "-x", "--exec", "-a", "--startas", "-p", "--pidfile", "-u", "--user", "-c", "--chuid",
+    "-g", "--group", "-r", "--chroot", "-d", "--chdir", "-n", "--name", "-s", "--signal",
+    "-R", "--retry", "-N", "--nicelevel", "-k", "--umask",
+)  # fmt: skip
+
+
 def _daemon(shell: Shell, call: Call, entry: Programs) -> str:
-    parsed = parse(call.args, entry.values, ("--start", "--stop", "--background", "--make-pidfile"))
+    parsed = parse(call.args, _DAEMON, ("--start", "--stop", "--background", "--make-pidfile"))
     rest = call.args[call.args.index("--") + 1 :] if "--" in call.args else ()
     for program in parsed.values("-x", "--exec", "-a", "--startas"):
         shell.call(call.only((program, *rest)))
+    if parsed.operands and not rest:
+        shell.call(call.only(tuple(parsed.operands)))
     return HOLE
 
 

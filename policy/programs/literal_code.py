@@ -13,6 +13,7 @@ from policy.catalog_model import Use
 from policy.commands import Catalog
 from policy.marks import HOLE, NET, clean, shown, unknown
 from policy.model import Tier
+from policy.programs import literal_commands
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -21,7 +22,7 @@ _LITERAL = re.compile(
     re.DOTALL,
 )
 _NAMED = re.compile(
-    r"(?:\b(?:const|let|var|my|local|set)\s+)?[$@]?(\w+)\s*=\s*('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
+    r"(?:\b(?:const|let|var|my|local|set)\s+)?[$@]?(?<!\w)(\w++)\s*=\s*('(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")"
 )
 _ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _HOME = re.compile(
@@ -62,6 +63,7 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
             for at, use in enumerate(rule.args):
                 value = values[at] if at < len(values) else HOLE
                 _use(catalog, shell, use, value, call)
+    literal_commands.read(catalog, shell, plain, call)
     return HOLE
 
 

@@ -18,6 +18,7 @@ from policy.shell_state import Call
 _ADDRESS = re.compile(
     r"(?:^|@)(?:git\+|git:|https?:|ssh:|git@|github:|gitlab:|bitbucket:|file:\.\./|/)|\.(?:tgz|tar\.gz)$"
 )
+_MACRO = re.compile(r"%\(([^)]*(?:\)(?=.*\))[^)]*)*)\)", re.DOTALL)
 _REMOTE = frozenset(
     (
         "publish",
@@ -291,6 +292,10 @@ def _system(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             shell.run_text(found[1])
     for text in parsed.values("--run", "--command"):
         shell.run_text(text)
+    for word in call.args:
+        for found in _MACRO.finditer(word):
+            shell.find(Tier.DANGER, "runs-text", f"`{call.name}`: the macro runs a program")
+            shell.run_text(found[1])
     words = parsed.operands
     if words[:1] in (["remove"], ["purge"], ["autoremove"], ["erase"]) and any(
         re.match(r"apparmor|selinux|auditd|ufw|fail2ban|clamav|falco|osquery", one)

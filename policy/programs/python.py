@@ -3,6 +3,11 @@
 
 from __future__ import annotations
 
+import ast
+import re
+from itertools import pairwise
+
+from policy import carried
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
@@ -56,6 +61,8 @@ def _python(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             for at, letter in enumerate(word[1:], start=1):
                 if letter in "cm":
                     value = word[at + 1 :] or (words.pop(0) if words else "")
+                    if letter == "c" and call.name == "ipython" and _MAGIC.search(value):
+                        return _session(catalog, shell, value)
                     if letter == "c":
                         return run_code(catalog, shell, value, words, call.stdin)
                     return _module(catalog, shell, call, value, words)
@@ -79,9 +86,40 @@ def file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
         shell.find(Tier.DANGER, "opaque", "the program that it runs cannot be known")
     if content is not None:
         return run_code(catalog, shell, content, words[1:], call.stdin)
+    managed(catalog, shell, call, words[1:])
     for one in words[1:]:
         governed(shell, one)
     return HOLE
+
+
+def managed(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> None:
+    """Read the code that a project's own shell is given (`manage.py shell -c CODE`)."""
+    if not words or words[0] not in ("shell", "shell_plus"):
+        return
+    for flag, text in pairwise(words):
+        if flag in ("-c", "--command", "--plain-command"):
+            run_code(catalog, shell, text, [], call.stdin)
+    for word in words:
+        if word.startswith("--command="):
+            run_code(catalog, shell, word.partition("=")[2], [], call.stdin)
+    if call.stdin is not None and len(words) == 1:
+        run_code(catalog, shell, call.stdin, [], None)
+
+
+_MAGIC = re.compile(r"(?m)^\s*(?:%?!{1,2}|%(?:sx|system|sc|bash|sh)\b)\s*(.+)$")
+
+
+def _session(catalog: Catalog, shell: Shell, text: str) -> str:
+    """Read what a debugger or an interactive session is given: Python, or shell text after `!`."""
+    for found in _MAGIC.finditer(text):
+        if text.lstrip().startswith("%") or carried.plausible(catalog, found[1].split()):
+            shell.run_text(found[1])
+    plain = re.sub(r"(?m)^\s*(?:!|p |pp |interact|exec |statement )\s*", "", text)
+    try:
+        ast.parse(plain)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return HOLE
+    return run_code(catalog, shell, plain, [], None)
 
 
 def governed(shell: Shell, word: str) -> None:
@@ -117,6 +155,10 @@ def _module(catalog: Catalog, shell: Shell, call: Call, name: str, words: list[s
             run_code(catalog, shell, text, [], call.stdin)
         return HOLE
     if name == "pdb":
+        parsed = parse(words, ("-c", "--command", "-m"), in_order=True)
+        for text in parsed.values("-c", "--command"):
+            _session(catalog, shell, text)
+        words = parsed.operands
         return file(
             catalog, shell, call, [one for one in words if not one.startswith("-")] or ["-"]
         )

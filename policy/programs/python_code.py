@@ -39,6 +39,8 @@ _LISTS = frozenset(
     ("os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob", "os.stat", "os.readlink")
 )
 _MODES = frozenset(("os.chmod", "os.chown", "os.lchown", "os.lchmod", "os.chflags", "shutil.chown"))
+_UNTRUSTED = re.compile(r"\b(?:input\(|raw_input\(|stdin\b|argv\b|environ\b|getenv\()")
+"""What other people or programs hand in."""
 _RUNS = re.compile(
     r"(?:os\.(?:system|popen|exec\w*|spawn\w*|posix_spawnp?|startfile)|subprocess\.\w+|pty\.spawn|commands\.get\w*"
     r"|asyncio\.create_subprocess_\w+|pexpect\.\w+|sh\.\w+)$"
@@ -259,6 +261,11 @@ class Code(Values, ast.NodeVisitor):
             self._shell.find(
                 Tier.FORBIDDEN, "remote-script", "it runs a program that came from the network"
             )
+        if name in ("exec", "eval") and node.args and _UNTRUSTED.search(ast.unparse(node.args[0])):
+            why = (
+                f"`{name}` runs what somebody else hands in"  # safety-guardrails, blocked patterns
+            )
+            self._shell.find(Tier.FORBIDDEN, "untrusted-code", why)
         if name in ("exec", "eval", "compile") and not unknown(text) and self._left > 0:
             try:
                 self.visit(ast.parse(text))

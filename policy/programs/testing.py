@@ -11,7 +11,8 @@ from policy.facts import How
 from policy.marks import HOLE
 from policy.model import Tier
 from policy.options import Parsed, parse
-from policy.programs.python import governed
+from policy.programs import interpreters
+from policy.programs.python import governed, managed
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -148,7 +149,7 @@ _OUTPUTS = (
 def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
-    parsed = parse(call.args, entry.values)
+    parsed = parse(call.args, (*entry.values, "-P") if call.name == "cmake" else entry.values)
     words = parsed.operands
     verb = words[0] if words else ""
     for path in parsed.values(*_OUTPUTS):
@@ -184,6 +185,14 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             catalog.scan(shell, found[1])
     if call.name in ("make", "gmake"):
         _recipes(shell, call, parsed.value("-f", "--file", "--makefile"))
+    elif call.name == "just":
+        for name in (parsed.value("-f", "--justfile"), "justfile", "Justfile", ".justfile"):
+            for found in re.finditer(r"(?m)^[ \t]+[@-]*(.+)$", (name and shell.held(name)) or ""):
+                shell.run_text(found[1])
+    interpreters.evaluated(catalog, shell, call)
+    if call.name in ("django-admin", "flask"):
+        managed(catalog, shell, call, list(call.args))
+    _started(catalog, shell, call, parsed)
     if verb in _PUBLISHES:
         shell.facts.network = True
         shell.find(
@@ -229,6 +238,55 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for word in words:
         governed(shell, word)
     return HOLE
+
+
+_PLUGINS = re.compile(r"-f?plugin(?:=|$)|--plugin(?:=|$)|-wrapper$|-specs=|-B\.|-B/tmp|--ld-path=")
+_CMAKE_RUN = re.compile(r"\bCOMMAND\s+([^)\n]+)")
+_TOOLS = re.compile(
+    r"-D\s*(?:CMAKE_\w*(?:_LAUNCHER|_COMPILER|_LINKER|_AR|_TIDY|_CPPCHECK|_WHAT_YOU_USE|MAKE_PROGRAM)"
+    r"|\w*RULE_LAUNCH\w*|CMAKE_CROSSCOMPILING_EMULATOR|exec\.executable)(?::\w+)?=(.+)",
+    re.DOTALL,
+)
+
+
+def _started(catalog: Catalog, shell: Shell, call: Call, parsed: Parsed) -> None:
+    """Record what options make a compiler or a build tool start."""
+    args = call.args
+    for at, word in enumerate(args):
+        following = args[at + 1] if at + 1 < len(args) else ""
+        joined = word + following if word == "-D" else word
+        if (found := _TOOLS.match(joined)) is not None:
+            if re.fullmatch(
+                r"(?:/usr/bin/)?(?:ccache|sccache|gcc|g\+\+|clang(?:\+\+)?|cc|c\+\+)(?:-\d+)?",
+                found[1],
+            ):
+                continue
+            given = " ".join(
+                one.partition("=")[2]
+                for one in args
+                if one.startswith(("-Dexec.args=", "-Dexec.commandlineArgs="))
+            )
+            _note_started(shell, call)
+            shell.aside(lambda: shell.run_text(f"{found[1]} {given}"))  # noqa: B023
+        elif word == "-wrapper":
+            _note_started(shell, call)
+            shell.aside(lambda: shell.call(call.only(tuple(following.split(",")))))  # noqa: B023
+        elif _PLUGINS.match(word) and word != "--plugin":
+            _note_started(shell, call)
+    if call.name == "cmake":
+        for path in parsed.values("-P"):
+            content = shell.held(path)
+            if content is None:
+                catalog.script(shell, path)
+            for found in _CMAKE_RUN.finditer(content or ""):
+                shell.aside(lambda: shell.run_text(found[1]))  # noqa: B023
+    if call.name in ("gradle", "gradlew"):
+        for path in parsed.values("-I", "--init-script"):
+            catalog.script(shell, path)
+
+
+def _note_started(shell: Shell, call: Call) -> None:
+    shell.find(Tier.DANGER, "runs-text", f"`{call.name}` runs a program that an option names")
 
 
 def _recipes(shell: Shell, call: Call, named: str) -> None:
