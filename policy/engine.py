@@ -202,6 +202,7 @@ def _message(verdict: Verdict, layers: tuple[LayerAnswer, ...]) -> str:
 ADVICE = {
     "recursive-delete": "name the single files that should go, and a person is asked",
     "remote-script": "download the file, let a person look at it, then run it as a call of its own",
+    "untrusted-code": "read the value as data, such as with `json.loads` or `int`",
     "privilege": "do it without another user's rights",
     "secrets": "ask a person for the one value that is needed",
     "world-writable": "give the narrowest mode, such as `chmod u+x`",

@@ -271,6 +271,8 @@ class Context:
     """Home directory of the user on the host."""
     trust: tuple[tuple[str, str], ...] = ()
     """What the agent has earned: domain and level of trust. Empty: it starts where it starts."""
+    own: tuple[str, ...] = ()
+    """Absolute folders of Lockgate itself, besides the usual ones below the home directory."""
 
 
 class Kind(str, Enum):

@@ -23,6 +23,7 @@ class Places(Frozen):
     secret_files: tuple[str, ...]
     secret_home: tuple[str, ...]
     agent_home: tuple[str, ...]
+    own_home: tuple[str, ...] = ()
     environment_files: tuple[str, ...]
     environment_templates: tuple[str, ...]
     asked_files: tuple[str, ...]
@@ -49,6 +50,9 @@ class Places(Frozen):
     def judge(self, touch: Touch, context: Context) -> LayerAnswer | None:
         """Return what a touched path demands, or None if the place is fine."""
         path = touch.path
+        if touch.how in WRITES and self._lockgates(touch, context):
+            why = "settings and state of Lockgate itself are for people alone"
+            return _say(Verdict.DENY, "lockgate-own", touch, why)
         answer = self._secret(touch, context)
         if answer is not None:
             return answer
@@ -62,6 +66,14 @@ class Places(Frozen):
         if place is Where.OWN_HOME and self._own(path, context):
             return None
         return _outside(touch, place)
+
+    def _lockgates(self, touch: Touch, context: Context) -> bool:
+        """Whether a written path is Lockgate's own, or a folder that goes with all it holds."""
+        wanted = (*context.own, *(f"{context.home.rstrip('/')}/{one}" for one in self.own_home))
+        path = touch.path
+        return any(
+            below(path, one) or (touch.how in DELETES and below(one, path)) for one in wanted
+        )
 
     def _own(self, path: str, context: Context) -> bool:
         """Return whether a path belongs to the agent itself."""

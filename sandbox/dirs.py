@@ -70,6 +70,11 @@ class Dirs:
         return self
 
     @property
+    def folders(self) -> tuple[str, ...]:
+        """Return all of them, as gate 1 knows them: no call writes there."""
+        return tuple(str(one) for one in (self.state, self.config, self.runtime))
+
+    @property
     def socket(self) -> Path:
         """Return the path of the supervisor's socket. Raises BadInput when it is too long."""
         path = self.runtime / "supervisor.sock"

@@ -72,7 +72,7 @@ def of_command(
         cwd=cwd if cwd and Path(cwd).is_relative_to(root) else None,
     )
     known = KnownWorkspaces(dirs, None)
-    context = Context(known.all(), home=known.home)
+    context = Context(known.all(), home=known.home, own=dirs.folders)
     with SecondOpinion() as second:
         answer = Gate(Policies(dirs), second).decide_now(plan, context, (root,))
     answer = within(answer, load_settings(dirs).limits)

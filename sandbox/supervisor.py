@@ -157,10 +157,11 @@ class Supervisor:
             if call.writes:
                 raw, diff = await transaction.close()
                 effects = weigh(call.decision, raw, call.workspaces, call.paths)
+                effects = transaction.watched.over(effects, call.paths)
                 self._latch.check()
                 effects, landed = await settle(transaction, effects)
                 self._record.keep_diff(call.id, diff)
-        result = call.result(done, effects, landed=landed)
+        result = call.result(done, effects, transaction.watched, landed=landed)
         self._record.ended(result)
         call.output.finish()
         return result
@@ -259,7 +260,7 @@ class Supervisor:
         return launch.request(plan, call=call_id, exclusive=writes, env=env)
 
     def _context(self) -> Context:
-        return Context(self._known.all(), home=self._known.home)
+        return Context(self._known.all(), home=self._known.home, own=self._dirs.folders)
 
     async def _notify(self, kind: str, what: dict[str, Any]) -> None:
         await self._record.event({"event": kind, **what})
