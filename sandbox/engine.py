@@ -152,7 +152,9 @@ class Engine:
             near = self.local(os.uname().release)
             self._notes.add(Note(identity, name, role, agent, near))
         except OSError as error:
-            raise Unavailable(f"container `{plan.name}` cannot be noted: {error.strerror}") from None
+            raise Unavailable(
+                f"container `{plan.name}` cannot be noted: {error.strerror}"
+            ) from None
 
     def _check_latch(self, identity: str) -> None:
         if self._notes is None:
