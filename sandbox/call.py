@@ -15,6 +15,7 @@ from sandbox.effects import Effects
 from sandbox.gate import Answer as GateAnswer
 from sandbox.output import Output
 from sandbox.results import CallResult, Ending
+from sandbox.watched import Watched
 
 TIMED_OUT_STATUS = 124
 
@@ -71,15 +72,18 @@ class Call:
             f"{self.decision.message}; `{self.plan.tool}` is judged here, but not run by Lockgate"
         )
 
-    def result(self, done: Exit, effects: Effects | None, *, landed: bool) -> CallResult:
+    def result(
+        self, done: Exit, effects: Effects | None, watched: Watched, *, landed: bool
+    ) -> CallResult:
         """Return the result of a call that ran."""
         ending = Ending(done.ended) if done.ended else Ending.RAN
         return self._base(
             ending,
-            "; ".join(self._notes(ending, done, effects)),
+            "; ".join(self._notes(ending, done, effects, watched)),
             judgement=effects.judgement.outcome.value if effects else None,
             landed=landed,
             changes=effects.views if effects else (),
+            events=watched.events,
             exit_status=TIMED_OUT_STATUS if ending is Ending.TIMED_OUT else done.status,
             stdout=self.output.text(1),
             stderr=self.output.text(2),
@@ -87,17 +91,23 @@ class Call:
             stderr_file=self.output.file(2),
         )
 
-    def _notes(self, ending: Ending, done: Exit, effects: Effects | None) -> list[str]:
+    def _notes(
+        self, ending: Ending, done: Exit, effects: Effects | None, watched: Watched
+    ) -> list[str]:
         notes = []
         if ending is Ending.TIMED_OUT:
             notes.append("the time limit ended it")
         if ending is Ending.FLOODED:
             limit = self.decision.rights.limits.output_bytes
             notes.append(f"it wrote more than {limit} bytes and was ended")
+        if ending is Ending.UNWATCHED:
+            notes.append(f"it was ended, since nobody watched it any more ({watched.lost})")
         if done.oom:
             notes.append("a process was ended for want of memory")
         if effects is not None and effects.judgement.message:
             notes.append(effects.judgement.message)
+        if watched.events:
+            notes.append(f"what led there: {watched.sentence()}")
         if effects is not None and effects.judgement.outcome is Outcome.HOLD:
             notes.append(f"see `lockgate show {self.id}`")
         return notes

@@ -47,7 +47,8 @@ class Exit:
     oom: bool
     error: str | None
     ended: str | None
-    """Why Lockgate ended it: `timed-out`, `flooded`; None if it ended by itself."""
+    """Why Lockgate ended it: `timed-out`, `flooded`, `protected` (a protected path appeared),
+    `unwatched` (nobody saw any more whether one does); None if it ended by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +105,10 @@ class Cell:
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
         self._hello: dict[str, asyncio.Event] = {}
         self._failed: str | None = None
+        self._writing: str | None = None
+        """The writing transaction that is open, by name."""
+        self._alarmed: str | None = None
+        """Why its commands are ended at once; None while nothing speaks against them."""
         self._kept: list[Any] = []
         self._runner = Link(self._on_runner, lambda why: self._fail(f"the runner ended: {why}"))
         self._keeper = Link(self._on_keeper, lambda why: self._fail(f"the keeper ended: {why}"))
@@ -166,6 +171,10 @@ class Cell:
 
     def _send(self, request: dict[str, Any], op: str) -> asyncio.Future[dict[str, Any]]:
         self._check()
+        if op == "open" and request["access"] == "write":
+            self._writing, self._alarmed = request["tx"], None
+        elif op in ("close", "drop") and request["tx"] == self._writing:
+            self._writing = self._alarmed = None
         number = next(self._numbers)
         future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._asked[number] = future
@@ -189,6 +198,8 @@ class Cell:
         number = next(self._numbers)
         running = self._running[number] = _Running(on_output, most_bytes)
         self._runner.send({**request, "op": "run", "call": number, "stdin": stdin is not None})
+        if self._alarmed is not None:
+            self._end_call(number, self._alarmed)
         timer = loop.call_later(seconds, self._end_call, number, "timed-out")
         feeder = loop.create_task(self._feed(number, running, stdin)) if stdin else None
         try:
@@ -250,7 +261,7 @@ class Cell:
             running.seen[channel] += len(data)
             if running.seen[channel] > running.most_bytes:
                 self._end_call(number, "flooded")
-            elif running.ended is None or running.ended == "timed-out":
+            elif running.ended not in ("flooded", "cancelled"):
                 running.on_output(channel, data)
         elif frame["op"] == "hello":
             self._spare_end = int(frame["spare"])
@@ -268,9 +279,23 @@ class Cell:
         if frame["op"] == "hello":
             self._hello["keeper"].set()
             return
+        if frame["op"] == "alarm":
+            self._on_alarm(frame)
+            return
         future = self._asked.pop(frame["n"], None)
         if future is not None and not future.done():
             future.set_result(frame)
+
+    def _on_alarm(self, frame: dict[str, Any]) -> None:
+        """End what runs in a transaction where a protected path appeared, or that nobody watches.
+
+        What the observer saw comes again, whole, with the answer to `close`.
+        """
+        if frame["tx"] != self._writing:
+            return  # it came too late for the call that it is about
+        self._alarmed = "unwatched" if "lost" in frame else "protected"
+        for number in list(self._running):
+            self._end_call(number, self._alarmed)
 
     # -- life
 

@@ -17,7 +17,8 @@ from policy.model import ActionPlan, Decision
 from sandbox.config import Dirs
 from sandbox.desk import Permission
 from sandbox.errors import SandboxError
-from sandbox.results import CallResult, ChangeView
+from sandbox.owners import owner_label
+from sandbox.results import CallResult, ChangeView, WatchEvent
 from sandbox.store import Store
 
 MOST_CHANGES = 200
@@ -56,6 +57,7 @@ class Recorder:
             "layers": [layer.model_dump(mode="json") for layer in decision.layers],
             "rights": decision.rights.model_dump(mode="json"),
             "policy": decision.policy,
+            "supervisor": owner_label(),
         }
         return self._soon(lambda: self._checked(record))
 
@@ -83,6 +85,7 @@ class Recorder:
             "exit_status": result.exit_status,
             "changes": [_plain(view) for view in result.changes[:MOST_CHANGES]],
             "changes_total": len(result.changes),
+            **({"events": [_plain(event) for event in result.events]} if result.events else {}),
             "outcome": result.message,
             "ms": round(result.ms, 2),
         }
@@ -135,7 +138,7 @@ class Recorder:
         self.store.append(record, durable=True)
 
 
-def _plain(view: ChangeView) -> dict[str, Any]:
+def _plain(view: ChangeView | WatchEvent) -> dict[str, Any]:
     return view.model_dump(mode="json", exclude_none=True)
 
 

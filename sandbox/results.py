@@ -19,6 +19,10 @@ class Ending(str, Enum):
     TIMED_OUT = "timed-out"
     FLOODED = "flooded"
     """It wrote more output than its rights allow and was ended."""
+    PROTECTED = "protected"
+    """A protected path appeared while it ran, and it was ended at once."""
+    UNWATCHED = "unwatched"
+    """Nobody watched any more whether one does, and it was ended."""
     CANCELLED = "cancelled"
     """A person or a stop ended it."""
     DENIED = "denied"
@@ -41,6 +45,16 @@ class ChangeView(Frozen):
     reason: str | None = None
 
 
+class WatchEvent(Frozen):
+    """Something that happened in the workspace while a call ran."""
+
+    kind: str
+    """created, copied (a file that was about to be written), linked, moved, deleted."""
+    path: str
+    source: str | None = None
+    """Where a moved path was; what a link points at."""
+
+
 class CallResult(Frozen):
     """The answer to one call (also one line of `lockgate replay --json`)."""
 
@@ -58,6 +72,8 @@ class CallResult(Frozen):
     """land, hold, discard; None when the call had no writable layer or did not run."""
     landed: bool = False
     changes: tuple[ChangeView, ...] = ()
+    events: tuple[WatchEvent, ...] = ()
+    """What led to a protected path that appeared, in order."""
     exit_status: int | None = None
     """As the shell gives it: 128+n for signal n; 124 on a time limit; None when nothing ran."""
     stdout: str = ""

@@ -14,6 +14,7 @@ from typing import Any
 
 from sandbox.card import fields
 from sandbox.text import safe_block, safe_line
+from sandbox.watched import lines
 
 SUBJECT_CHARS = 60
 VERDICT_STYLE = {"allow": "green", "report": "yellow", "ask": "magenta", "deny": "red"}
@@ -49,6 +50,9 @@ def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
     parts = [fields(rows, fold=sys.stdout.isatty())]
     if call.get("changes"):
         parts.append("changes:\n" + changes(call["changes"]))
+    if call.get("events"):
+        said = "\n".join(f"  {safe_line(one)}" for one in lines(call["events"]))
+        parts.append("what led to the protected path:\n" + said)
     for name, text in (("stdout", stdout), ("stderr", stderr), ("diff", safe_block(diff))):
         if text.strip():
             parts.append(f"{name}:\n{text.rstrip()}")

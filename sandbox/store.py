@@ -25,7 +25,7 @@ _BLOCK = 1 << 16
 _FIELDS = (
     *("ts", "agent", "tool", "params", "workspace", "also", "cwd", "intent"),
     *("verdict", "tier", "rules", "message", "layers", "approved_by"),
-    *("ending", "judgement", "landed", "changes", "exit_status", "outcome", "ms"),
+    *("ending", "judgement", "landed", "changes", "events", "exit_status", "outcome", "ms"),
 )
 """What readers get of a call; where several records give a field, the newest counts."""
 

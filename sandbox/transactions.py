@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from sandbox.cells import Cell
 from sandbox.errors import SandboxError
+from sandbox.watched import Watched
 
 T = TypeVar("T")
 
@@ -37,6 +38,8 @@ class Transaction:
         self.write = write
         self.empty = True
         """Once closed: whether there is nothing to land, not even a time of a file."""
+        self.watched = Watched()
+        """Once closed: what the observer saw."""
         self._settled = False
 
     async def __aenter__(self) -> Transaction:
@@ -95,6 +98,7 @@ class Transaction:
         """Detach the layer; return its changes per workspace, and their diff as text."""
         answer = await uninterrupted(self.cell.ask({"tx": self.name}, op="close"))
         self.empty = answer["empty"]
+        self.watched = Watched.of(answer)
         return answer["changes"], answer["diff"]
 
     async def land(self) -> list[str]:

@@ -18,74 +18,36 @@ import socket
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from . import diffs, gitindex, landing, masks, mounts, protocol, vault, walk
+from . import (
+    diffs,
+    gitindex,
+    landing,
+    leftovers,
+    masks,
+    mounts,
+    protocol,
+    together,
+    vault,
+    walk,
+)
+from .fates import became
+from .faults import Faults
 from .placer import Placer
+from .spaces import LOWER, Prepared, Space
+from .watch import Watch
 
 DOOR = "/door/door"
-LIVE, HELD, MASKS, LOWER = "/tx/live", "/tx/held", "/mask", "/lower"
-STALE_SECONDS = 600
-"""A layer folder of an unknown cell that is younger may belong to one that starts just now."""
+LIVE, HELD = "/tx/live", "/tx/held"
+AGAIN_SECONDS = 1.0
+"""An observer that was lost is replaced ahead of time if it had lived this long."""
 _FLAGS = mounts.NOSUID | mounts.NODEV
 _OPTIONS = {"redirect_dir": "on", "xino": "off", "index": "off", "metacopy": "off"}
 
 
 class Refused(Exception):
     """A request cannot be done; the message says why."""
-
-
-class Space:
-    """One workspace as the keeper sees it."""
-
-    def __init__(self, index: int, path: str, request: dict[str, Any]) -> None:
-        self.index = index
-        self.path = path
-        self.root = f"{LOWER}/{index}"
-        self.owner = {int(k): int(v) for k, v in request["owners"].items()}
-        self.back = {inside: real for real, inside in self.owner.items()}
-        """Real owner -> owner in the cell; empty where they are the same."""
-        self.uid, self.gid = request["uid"], request["gid"]
-        self.patterns = masks.Patterns(**request["patterns"])
-        self.mask = f"{MASKS}/{index}.0"
-        self.hidden: list[str] = []
-        self.pinned: list[str] = []
-        self._rounds = 0
-        self.lower = self.root
-        if self.owner:
-            tree = mounts.clone(mounts.AT_FDCWD, self.root)
-            mounts.set_attributes(tree, 0, mounts.owner_map(self.owner))
-            self.lower = f"/proc/self/fd/{tree}"
-        self.look()
-
-    def look(self) -> None:
-        """Look up what to hide and to pin; make a new mask layer if that changed."""
-        hidden, pinned = masks.find(self.root, self.patterns)
-        self.pinned = pinned
-        if hidden == self.hidden:
-            return
-        self._rounds += 1
-        self.mask = f"{MASKS}/{self.index}.{self._rounds}"
-        masks.build(self.mask, self.root, hidden, self.owner)
-        self.hidden = hidden
-
-    def note(self, paths: list[str]) -> None:
-        """Look again if a landing touched a name that is hidden or pinned."""
-        if any(self.patterns.hides(path) or self.patterns.pins(path) for path in paths):
-            self.look()
-
-    def stamp(self) -> int:
-        """Return the time of the workspace's own file system, in ns (a fresh ctime)."""
-        return landing.stamp(self.root)
-
-
-class Prepared(NamedTuple):
-    """A detached mount that waits for a call."""
-
-    layer: str
-    """Its private layer's folder; empty for a read-only one."""
-    mask: str
-    mount: int
 
 
 class Transaction:
@@ -100,6 +62,8 @@ class Transaction:
         self.since: list[int] = []
         self.walks: list[walk.Walk] = []
         """What changed, once the transaction is closed."""
+        self.unwatched = ""
+        """Why nobody watches it any more."""
 
 
 class Keeper:
@@ -109,6 +73,9 @@ class Keeper:
         self._spaces: list[Space] = []
         self._open: dict[str, Transaction] = {}
         self._cell = ""
+        self._lock = -1
+        """Holds the folder of this cell's layers, for as long as the keeper lives."""
+        self.fault = Faults()
         self.direct_fd: int | None = None
         """The supervisor's own connection, once there is one."""
         self._undo_bytes = vault.UNDO_QUOTA
@@ -116,7 +83,28 @@ class Keeper:
         self._trash: list[str] = []
         """Layers of transactions that are over, removed while nothing is asked."""
         self._ready: dict[tuple[int, str], Prepared] = {}
+        self._patterns: dict[str, list[str]] = {}
         self._placer: Placer | None = None
+        self._watch = Watch()
+
+    @property
+    def watching(self) -> list[int]:
+        """The descriptor on which the observer speaks, while it lives; see `alarms`."""
+        return [] if self._watch.lost else [self._watch.fileno()]
+
+    def alarms(self) -> list[dict[str, Any]]:
+        """Return what the supervisor must hear at once of open transactions."""
+        found = []
+        for layer, watched in self._watch.take():
+            name = next((t.name for t in self._open.values() if layer in t.layers), None)
+            if name is not None:
+                found.append({"op": "alarm", "tx": name, **(watched.alarm or {})})
+        if self._watch.lost:
+            for transaction in self._open.values():
+                if transaction.writes and not transaction.unwatched:
+                    transaction.unwatched = self._watch.lost
+                    found.append({"op": "alarm", "tx": transaction.name, "lost": self._watch.lost})
+        return found
 
     # -- requests (each returns the answer's fields)
 
@@ -134,13 +122,17 @@ class Keeper:
         """Recover the workspaces, make the masks, enter the cell."""
         self._cell = f"{LIVE}/{request['cell']}"
         self._undo_bytes = request["undo_bytes"]
-        self._clean(set(request["live"]))
-        os.makedirs(self._cell, exist_ok=True)
+        self._patterns = request["patterns"]
+        self._watch.rules(self._patterns)
+        self.fault = Faults(request.get("fault"))
+        self._lock = leftovers.occupy(LIVE, request["cell"])
+        leftovers.sweep(LIVE)
         os.makedirs(HELD, exist_ok=True)
         recovered = []
         for index, path in enumerate(request["workspaces"]):
-            recovered += landing.recover(f"{LOWER}/{index}")
+            recovered += landing.recover(f"{LOWER}/{index}", fault=self.fault)
             self._spaces.append(Space(index, path, request))
+        together.settle({space.path: space.root for space in self._spaces})
         self._placer = Placer([space.path for space in self._spaces])
         roots = [os.stat(space.root) for space in self._spaces]
         return {
@@ -152,6 +144,8 @@ class Keeper:
     def open(self, request: dict[str, Any]) -> dict[str, Any]:
         """Open a transaction: place a read-only view or a fresh private layer in the cell."""
         writes = request["access"] == "write"
+        if writes:
+            self._renew_watch()
         transaction = Transaction(request["tx"], writes=writes)
         try:
             for space in self._spaces:
@@ -170,12 +164,15 @@ class Keeper:
         if not transaction.writes:
             del self._open[transaction.name]
             return {"changes": [], "empty": True}
+        for layer in transaction.layers:
+            self._watch.mark(layer)
         for space, layer, since in zip(self._spaces, transaction.layers, transaction.since):
             transaction.walks.append(self._walk(space, f"{layer}/upper", since))
         return {
             "changes": [walked.changes for walked in transaction.walks],
             "empty": all(walked.empty for walked in transaction.walks),
             "diff": "".join(self._diff(s, w) for s, w in zip(self._spaces, transaction.walks)),
+            **self._seen(transaction),
         }
 
     def land(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -189,14 +186,21 @@ class Keeper:
     def hold(self, request: dict[str, Any]) -> dict[str, Any]:
         """Keep a closed transaction for a person to look at."""
         transaction = self._open.pop(request["tx"])
+        self._release(transaction)
+        folder = f"{self._cell}/hold"
+        os.mkdir(folder, 0o700)
         for index, layer in enumerate(transaction.layers):
             if transaction.walks[index].changes:
-                os.makedirs(f"{HELD}/{transaction.name}", exist_ok=True)
-                os.rename(layer, f"{HELD}/{transaction.name}/{index}")
-                with open(f"{HELD}/{transaction.name}/{index}.since", "w") as file:
+                os.rename(layer, f"{folder}/{index}")
+                with open(f"{folder}/{index}.since", "w") as file:
                     file.write(str(transaction.since[index]))
             else:
                 shutil.rmtree(layer, ignore_errors=True)
+        if not os.listdir(folder):
+            os.rmdir(folder)
+            return {}
+        self.fault("kept")
+        os.rename(folder, f"{HELD}/{transaction.name}")  # whole, or after a crash not at all
         return {}
 
     def land_held(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -222,39 +226,60 @@ class Keeper:
 
     def undo(self, request: dict[str, Any]) -> dict[str, Any]:
         """Undo a landed call in every workspace that it changed."""
-        refused: list[str] = []
         changed: list[list[dict[str, Any]]] = []
-        known = [self._knows(space, request["call"]) for space in self._spaces]
-        if not any(known):
+        known = [space for space in self._spaces if self._knows(space, request["call"])]
+        if not known:
             raise Refused(f"before-images of `{request['call']}` are not kept any more")
-        for space, there in zip(self._spaces, known):
-            changed.append([])
-            if not there:
-                continue
-            result = landing.undo(
-                space.root, request["call"], request["as"], quota=self._undo_bytes
-            )
-            if result.state not in ("undone", "conflict"):
-                raise Refused(result.message or result.state)
-            refused += result.refused
-            changed[-1] = list(result.changes)
-            space.note([change["path"] for change in result.changes])
-        return {"refused": refused, "changes": changed}
+        with together.noted(request["as"], [space.path for space in known]):
+            for space in self._spaces:
+                changed.append([])
+                if space not in known:
+                    continue
+                result = landing.undo(
+                    space.root,
+                    request["call"],
+                    request["as"],
+                    quota=self._undo_bytes,
+                    fault=self.fault,
+                )
+                if result.state != "undone":
+                    together.take_back(request["as"], [one.root for one in known])
+                    if result.state != "conflict":
+                        raise Refused(result.message or result.state)
+                    return {"refused": list(result.refused), "changes": [[] for _ in self._spaces]}
+                changed[-1] = list(result.changes)
+                space.note([change["path"] for change in result.changes])
+        return {"refused": [], "changes": changed}
+
+    def fate(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Say what became of calls and undos whose answers nobody heard: `landed`, `held` or not.
+
+        `changes` are those of what landed, per workspace.
+        """
+        fates = {}
+        for name in request["calls"]:
+            if not _NAME.fullmatch(name):
+                raise Refused("a name that cannot be the name of a folder")
+            found = [became(space.root, name) for space in self._spaces]
+            landed = any(one is not None for one in found)
+            state = "held" if os.path.isdir(f"{HELD}/{name}") else "nothing"
+            changes = [one or [] for one in found]
+            fates[name] = {"state": "landed" if landed else state, "changes": changes}
+        return {"fates": fates}
+
+    def count(self, _request: dict[str, Any]) -> dict[str, Any]:
+        """Say how many transactions wait for a person (the answer's `held`)."""
+        return {}
 
     # -- parts
 
-    def _clean(self, live: set[str]) -> None:
-        """Remove the layers of cells that are gone."""
-        os.makedirs(LIVE, exist_ok=True)
-        for name in os.listdir(LIVE):
-            age = time.time() - os.stat(f"{LIVE}/{name}").st_mtime
-            if name not in live and age > STALE_SECONDS:
-                shutil.rmtree(f"{LIVE}/{name}", ignore_errors=True)
-
     def prepare(self) -> None:
         """Remove old layers and mount the next views ahead of time. Called while idle."""
-        while self._trash:
-            shutil.rmtree(self._trash.pop(), ignore_errors=True)
+        if self._watch.age > AGAIN_SECONDS:
+            self._renew_watch()
+        for layer in [layer for layer in self._trash if not self._watch.knows(layer)]:
+            self._trash.remove(layer)
+            shutil.rmtree(layer, ignore_errors=True)
         for space in self._spaces:
             for access in ("read", "write"):
                 key = (space.index, access)
@@ -279,8 +304,13 @@ class Keeper:
         info = os.stat(space.root)
         os.chown(upper, space.uid, space.gid)
         os.chmod(upper, info.st_mode & 0o7777)
+        self._watch.begin(layer, space.root)
         options = {"lowerdir": lower, "upperdir": upper, "workdir": work, **_OPTIONS}
-        return Prepared(layer, space.mask, mounts.overlay(options, _FLAGS))
+        try:
+            return Prepared(layer, space.mask, mounts.overlay(options, _FLAGS))
+        except OSError:
+            self._discard(layer)
+            raise
 
     def _place(self, space: Space, transaction: Transaction) -> None:
         assert self._placer is not None
@@ -294,16 +324,49 @@ class Keeper:
         if ready is None:
             ready = self._make(space, access)
         try:
+            if ready.layer:
+                self._watch.ensure(ready.layer)
             self._placer.place(space.index, ready.mount, space.pinned if transaction.writes else [])
         finally:
             os.close(ready.mount)
         transaction.layers.append(ready.layer)
 
-    @staticmethod
-    def _throw(ready: Prepared) -> None:
+    def _throw(self, ready: Prepared) -> None:
         os.close(ready.mount)
         if ready.layer:
-            shutil.rmtree(ready.layer, ignore_errors=True)
+            self._discard(ready.layer)
+
+    def _discard(self, layer: str) -> None:
+        """Have a layer removed when nobody watches it any more."""
+        self._watch.forget(layer)
+        self._trash.append(layer)
+
+    def _release(self, transaction: Transaction) -> None:
+        """Have the layers of a transaction watched no more."""
+        for layer in transaction.layers:
+            if layer:
+                self._watch.forget(layer)
+
+    def _seen(self, transaction: Transaction) -> dict[str, Any]:
+        """Return what the observer saw of a transaction that is closed; nothing is no news."""
+        seen = [self._watch.settle(layer) for layer in transaction.layers]
+        alarm = next((one.alarm for one in seen if one.alarm is not None), None)
+        found = {
+            "alarm": alarm,
+            "lost": transaction.unwatched or self._watch.lost,
+            "behind": any(one.behind for one in seen),
+            "lossy": any(one.lossy for one in seen),
+        }
+        return {"watch": {k: v for k, v in found.items() if v}} if any(found.values()) else {}
+
+    def _renew_watch(self) -> None:
+        """Start a new observer where the last one is lost. What is prepared was watched by it."""
+        if not self._watch.lost or any(t.writes for t in self._open.values()):
+            return
+        self._watch.close()
+        self._watch = Watch(self._patterns)
+        for key in [key for key, ready in self._ready.items() if ready.layer]:
+            self._throw(self._ready.pop(key))
 
     def _detach(self, count: int) -> None:
         assert self._placer is not None
@@ -320,24 +383,25 @@ class Keeper:
 
     def _land_all(self, walks: Sequence[walk.Walk | None], call: str, *, force: bool) -> list[str]:
         """Land in every workspace or in none; return the paths that conflict."""
-        landed: list[Space] = []
-        for space, walked in zip(self._spaces, walks):
-            if walked is None or walked.empty:
-                continue
-            result = landing.land(
-                space.root, walked.upper, walked, call, force=force, quota=self._undo_bytes
-            )
-            if result.state == "landed":
-                landed.append(space)
-                space.note([change["path"] for change in walked.changes])
-                continue
-            if result.state == "nothing":
-                continue
-            for done in landed:
-                landing.undo(done.root, call, f"{call}-back")
-            if result.state != "conflict":
-                raise Refused(result.message or result.state)
-            return list(result.conflicts)
+        busy = [(s, w) for s, w in zip(self._spaces, walks) if w is not None and not w.empty]
+        with together.noted(call, [space.path for space, _ in busy]):
+            for space, walked in busy:
+                result = landing.land(
+                    space.root,
+                    walked.upper,
+                    walked,
+                    call,
+                    force=force,
+                    quota=self._undo_bytes,
+                    fault=self.fault,
+                )
+                if result.state == "landed":
+                    space.note([change["path"] for change in walked.changes])
+                elif result.state != "nothing":
+                    together.take_back(call, [one.root for one, _ in busy])
+                    if result.state != "conflict":
+                        raise Refused(result.message or result.state)
+                    return list(result.conflicts)
         return []
 
     def _held(self, name: str) -> list[walk.Walk | None]:
@@ -361,12 +425,14 @@ class Keeper:
 
     def _forget(self, transaction: Transaction) -> None:
         self._open.pop(transaction.name, None)
-        self._trash += [layer for layer in transaction.layers if layer]
+        for layer in transaction.layers:
+            if layer:
+                self._discard(layer)
 
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
 """Names of calls and cells become names of folders here."""
-_ABOUT_HELD = ("setup", "hold", "land_held", "drop")
+_ABOUT_HELD = ("setup", "hold", "land_held", "drop", "count")
 """Requests whose answer says how many transactions wait for a person."""
 _REQUESTS = (
     "direct",
@@ -378,6 +444,8 @@ _REQUESTS = (
     "land_held",
     "drop",
     "undo",
+    "fate",
+    "count",
 )
 
 
@@ -387,7 +455,9 @@ def serve() -> None:
     inputs = {0: protocol.Decoder()}
     protocol.write_all(1, protocol.pack({"op": "hello"}))
     while True:
-        for fd in select.select(list(inputs), [], [])[0]:
+        for fd in select.select([*inputs, *keeper.watching], [], [])[0]:
+            if fd not in inputs:
+                continue
             data = os.read(fd, 65536)
             if not data:
                 return
@@ -396,6 +466,8 @@ def serve() -> None:
                 protocol.write_all(fd or 1, protocol.pack(answer))
             if keeper.direct_fd is not None and keeper.direct_fd not in inputs:
                 inputs[keeper.direct_fd] = protocol.Decoder()
+        for alarm in keeper.alarms():
+            protocol.write_all(keeper.direct_fd or 1, protocol.pack(alarm))
         keeper.prepare()
 
 
@@ -408,7 +480,9 @@ def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
         for key in ("tx", "call", "as", "cell"):
             if not _NAME.fullmatch(request.get(key, "x")):
                 raise Refused("a name that cannot be the name of a folder")
+        keeper.fault(f"{request['op']} asked")
         answer = getattr(keeper, request["op"])(request)
+        keeper.fault(f"{request['op']} done")
     except OSError as error:
         text = f"{error.strerror or error}: {error.filename}"
         return {**head, "error": text, "errno": error.errno}

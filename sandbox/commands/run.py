@@ -201,6 +201,9 @@ def _conclude(result: Mapping[str, Any], *, quiet: bool) -> int:
         case "flooded":
             terminal.say(f"the command was ended: {message or 'it wrote too much'}")
             _say_rest(result)
+        case "protected" | "unwatched":
+            terminal.say(f"the command was ended: {message}")
+            _say_rest(result)
         case "cancelled":
             terminal.say(f"the command was ended: {message or 'it was cancelled'}")
             _say_rest(result)
@@ -254,6 +257,8 @@ def _status(result: Mapping[str, Any]) -> int:
             return terminal.NOT_PERMITTED
         case "timed-out":
             return terminal.TIMED_OUT
+        case "protected" | "unwatched":
+            return terminal.NOT_PERMITTED
         case "running":
             return 0
         case "cancelled" if status is None:

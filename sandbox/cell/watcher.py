@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The observer beside the keeper: a process of its own that watches layers with watchdog.
+
+A process, since its threads would disturb the keeper's single one, and since it may die alone. It
+is told over a socket which layers to watch, and tells which protected path appeared in them. It is
+evidence and speed, not the boundary: what lands is decided by the walk when the call has ended.
+
+watchdog needs care: always an event filter (7.1 without one hears its own looking and drowns); its
+reader can be killed by folders that are renamed, made anew and removed; where the kernel's queue
+overflows, events are lost. So when the reader died, a new observer is made, and after that or an
+overflow all names in the layers are looked at.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import socket
+import threading
+import time
+import warnings
+from typing import Any
+
+from watchdog.events import (
+    DirCreatedEvent,
+    DirDeletedEvent,
+    DirMovedEvent,
+    FileCreatedEvent,
+    FileDeletedEvent,
+    FileMovedEvent,
+    FileSystemEvent,
+    FileSystemEventHandler,
+)
+from watchdog.observers import Observer
+from watchdog.observers.api import BaseObserver, ObservedWatch
+
+from . import host
+from .masks import Patterns
+from .watch_layer import Alarm, WatchedLayer
+from .watch_trail import CREATED, DELETED
+
+FILTER: list[type[FileSystemEvent]] = [
+    *(DirCreatedEvent, DirDeletedEvent, DirMovedEvent),
+    *(FileCreatedEvent, FileDeletedEvent, FileMovedEvent),
+]
+PAUSE_SECONDS = 0.05
+LOOK_SHARE = 5
+"""Looking at all names takes at most one part in this many of the time."""
+STOP_SECONDS = 2.0
+
+
+class _Watched(FileSystemEventHandler):
+    """One layer: takes its events on watchdog's thread, and looks on the main one."""
+
+    def __init__(self, watcher: Watcher, layer: WatchedLayer) -> None:
+        self.layer = layer
+        self.watch: ObservedWatch | None = None
+        self.lossy = False
+        """Whether events of it were lost."""
+        self._watcher = watcher
+        self._alarmed = False
+        self._lock = threading.Lock()
+
+    def on_any_event(self, event: FileSystemEvent) -> None:
+        source, target = os.fsdecode(event.src_path), os.fsdecode(event.dest_path)
+        path = target or source
+        number = self.layer.mark_of(path)
+        if number is not None:
+            self.settled(number)
+            return
+        kind = DELETED if event.event_type == "deleted" else CREATED
+        with self._lock:
+            alarm = self.layer.heard(
+                source if target else "", path, kind, is_folder=event.is_directory
+            )
+        self._tell(alarm)
+
+    def look(self) -> None:
+        """Look at all names; say that everything until now has been seen."""
+        with contextlib.suppress(OSError):
+            number = self.layer.mark()
+            with self._lock:
+                alarm = self.layer.look()
+            self._tell(alarm)
+            self.settled(number)
+
+    def settled(self, number: int) -> None:
+        """Say that all until the mark of this number was handled."""
+        self._watcher.say(
+            {"op": "settled", "layer": self.layer.folder, "mark": number, "lossy": self.lossy}
+        )
+
+    def _tell(self, alarm: Alarm | None) -> None:
+        if alarm is None or self._alarmed:
+            return
+        self._alarmed = True
+        events = [event.told() for event in alarm.events]
+        self._watcher.say(
+            {"op": "alarm", "layer": self.layer.folder, "path": alarm.path, "events": events}
+        )
+
+
+class _Overflows(logging.Handler):
+    """Takes watchdog's word that events were lost; it tells nobody else."""
+
+    def __init__(self, watcher: Watcher) -> None:
+        super().__init__(logging.WARNING)
+        self._watcher = watcher
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "overflow" in record.getMessage():
+            self._watcher.lose()
+
+
+class Watcher:
+    """The observer process: requests of the keeper in, alarms out."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+        self._sending = threading.Lock()
+        self._patterns: Patterns | None = None
+        self._watched: dict[str, _Watched] = {}
+        self._wake, self._waker = os.pipe()
+        self._lost = threading.Event()
+        self._dead = threading.Event()
+        self._next_look = 0.0
+        logger = logging.getLogger("watchdog")
+        logger.addHandler(_Overflows(self))
+        logger.propagate = False
+        warnings.simplefilter("ignore")  # watchdog prints all that it watches
+        threading.excepthook = self._on_death
+        self._observer = self._start()
+
+    def run(self) -> None:
+        """Serve until the keeper is gone. Raises OSError where nothing can be watched any more."""
+        self.say({"op": "ready"})
+        while True:
+            waits = None
+            if self._lost.is_set() or self._dead.is_set():
+                waits = max(0.0, self._next_look - time.monotonic())
+            for fd in select.select([self._sock.fileno(), self._wake], [], [], waits)[0]:
+                if fd == self._wake:
+                    os.read(fd, 4096)
+                    continue
+                message, _ = host.receive(self._sock)
+                if message is None:
+                    return
+                self._do(message)
+            if time.monotonic() >= self._next_look:
+                self._mend()
+
+    def say(self, message: dict[str, Any]) -> None:
+        """Tell the keeper something; on any thread."""
+        with self._sending, contextlib.suppress(OSError):  # a keeper that is gone needs no word
+            host.send(self._sock, message)
+
+    def lose(self) -> None:
+        """Take note that events were lost."""
+        for one in list(self._watched.values()):
+            one.lossy = True
+        self._lost.set()
+        os.write(self._waker, b"!")
+
+    # -- parts
+
+    def _do(self, message: dict[str, Any]) -> None:
+        folder = message.get("layer", "")
+        if message["op"] == "rules":
+            self._patterns = Patterns(**message["patterns"])
+        elif message["op"] == "watch":
+            self._begin(folder, message["lower"])
+        elif message["op"] == "forget":
+            one = self._watched.pop(folder, None)
+            if one is not None:
+                self._unschedule(one)
+            self.say({"op": "forgotten", "layer": folder})
+        elif message["op"] == "alive":
+            self.say({"op": "alive", "layer": folder})
+
+    def _begin(self, folder: str, lower: str) -> None:
+        assert self._patterns is not None
+        one = _Watched(self, WatchedLayer(folder, lower, self._patterns))
+        try:
+            self._schedule(one)
+        except (OSError, RuntimeError) as error:
+            self.say({"op": "failed", "layer": folder, "why": str(error)})
+            return
+        self._watched[folder] = one
+        self.say({"op": "watching", "layer": folder})
+
+    def _start(self) -> BaseObserver:
+        observer = Observer()
+        observer.start()
+        return observer
+
+    def _schedule(self, one: _Watched) -> None:
+        one.watch = self._observer.schedule(
+            one, one.layer.folder, recursive=True, event_filter=FILTER
+        )
+
+    def _unschedule(self, one: _Watched) -> None:
+        if one.watch is not None:
+            with contextlib.suppress(KeyError, OSError, RuntimeError):
+                self._observer.unschedule(one.watch)
+
+    def _on_death(self, arguments: threading.ExceptHookArgs) -> None:
+        """A thread of watchdog's ended by an exception."""
+        self._dead.set()
+        os.write(self._waker, b"!")
+
+    def _mend(self) -> None:
+        """Make up for a reader that died or events that were lost."""
+        if not self._dead.is_set() and not self._lost.is_set():
+            return
+        started = time.monotonic()
+        if self._dead.is_set():
+            self._dead.clear()
+            self._lost.set()
+            old, self._observer = self._observer, self._start()
+            threading.Thread(target=_stop, args=(old,), daemon=True).start()
+            for one in list(self._watched.values()):
+                one.lossy = True
+                self._schedule(one)
+        self._lost.clear()
+        for one in list(self._watched.values()):
+            if one.lossy:
+                one.look()
+        took = time.monotonic() - started
+        self._next_look = time.monotonic() + max(PAUSE_SECONDS, LOOK_SHARE * took)
+
+
+def _stop(observer: BaseObserver) -> None:
+    with contextlib.suppress(Exception):  # half of it is dead
+        observer.stop()
+        observer.join(STOP_SECONDS)
+
+
+def serve(sock: socket.socket) -> None:
+    """Watch until the keeper is gone, or say why that is impossible."""
+    try:
+        Watcher(sock).run()
+    except Exception as error:  # the outermost edge of this process: say why, then end
+        with contextlib.suppress(OSError):
+            host.send(sock, {"op": "lost", "why": f"{type(error).__name__}: {error}"})
