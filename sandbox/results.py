@@ -101,7 +101,16 @@ class StopReport(Frozen):
     reason: str
     killed: tuple[str, ...]
     left: tuple[str, ...]
+    """What goes on all the same, one line each, with the reason; empty is what it should be."""
     last: tuple[str, ...] = ()
     """The last five actions, newest first."""
     rollback: tuple[str, ...] = ()
-    """Commands that undo the landed ones among them."""
+    """Commands that undo what has landed lately, newest first; they work while all is stopped."""
+    agent: str | None = None
+    """Whom it stopped, with all below it; None: everything."""
+    at: str = ""
+    """When, in local time."""
+    held: tuple[str, ...] = ()
+    """Commands that show what waits for a person; a stop leaves it alone."""
+    notes: tuple[str, ...] = ()
+    """What else is to be known."""
