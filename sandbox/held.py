@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from policy.model import ActionPlan, Tier, Verdict
-from sandbox.cells import Cell
+from sandbox.aftermath import Aftermath
+from sandbox.cells import Cell, CellLost
 from sandbox.effects import changes_of, show
-from sandbox.errors import BadInput
+from sandbox.errors import BadInput, SandboxError
 from sandbox.pool import CellPool
 from sandbox.records import Recorder
 from sandbox.results import CallResult, ChangeView, Ending, UndoResult
@@ -23,10 +24,12 @@ class Held:
         record: Recorder,
         pool: CellPool,
         workspaces: Callable[[ActionPlan], tuple[str, ...]],
+        aftermath: Aftermath,
     ) -> None:
         self._record = record
         self._pool = pool
         self._workspaces = workspaces
+        self._aftermath = aftermath
 
     async def undo(self, call_id: str, new_id: str) -> UndoResult:
         """Undo a landed call, as a landing of its own that can be undone in turn."""
@@ -37,8 +40,18 @@ class Held:
         if entry["undone_by"]:
             raise BadInput(f"call `{entry['id']}` is undone already, by `{entry['undone_by']}`")
         cell, workspaces = await self._cell(entry)
-        answer = await cell.ask({"call": entry["id"], "as": new_id}, op="undo")
+        about = {
+            "undone": entry["id"],
+            "agent": entry["agent"],
+            "tool": "undo",
+            "workspace": workspaces[0],
+            "also": list(workspaces[1:]),
+        }
+        await self._aftermath.begin("undoing", new_id, **about)
+        request = {"call": entry["id"], "as": new_id}
+        answer = await self._asked(new_id, entry, cell, request, op="undo")
         if answer["refused"]:
+            await self._aftermath.given_up(new_id, "a later change would be lost")
             raise BadInput(
                 f"call `{entry['id']}` cannot be undone without losing later changes of "
                 + ", ".join(f"`{path}`" for path in answer["refused"][:10])
@@ -48,11 +61,7 @@ class Held:
             {
                 "event": "undone",
                 "call": new_id,
-                "undone": entry["id"],
-                "agent": entry["agent"],
-                "tool": "undo",
-                "workspace": workspaces[0],
-                "also": list(workspaces[1:]),
+                **about,
                 "landed": True,
                 "changes": [v.model_dump(mode="json", exclude_none=True) for v in views[:200]],
             }
@@ -63,8 +72,12 @@ class Held:
         """Land a held transaction. Raises BadInput where files changed meanwhile."""
         entry = self._held(call_id)
         cell, workspaces = await self._cell(entry)
-        answer = await cell.ask({"tx": entry["id"], "force": force}, op="land_held")
+        about = {"workspace": workspaces[0], "also": list(workspaces[1:])}
+        await self._aftermath.begin("landing", entry["id"], **about)
+        request = {"tx": entry["id"], "force": force}
+        answer = await self._asked(entry["id"], entry, cell, request, op="land_held")
         if answer["conflicts"]:
+            await self._aftermath.given_up(entry["id"], "files changed meanwhile")
             raise BadInput(
                 f"call `{entry['id']}` was not landed; changed meanwhile: "
                 + ", ".join(f"`{path}`" for path in answer["conflicts"][:10])
@@ -84,6 +97,26 @@ class Held:
             {"event": "discarded", "call": entry["id"], "landed": False, "judgement": "discard"}
         )
         return _result(entry, "discarded by a person", (), landed=False)
+
+    async def _asked(
+        self, name: str, entry: dict[str, Any], cell: Cell, request: dict[str, Any], *, op: str
+    ) -> dict[str, Any]:
+        """Ask a keeper to land or undo `name`; where it dies over that, find out what became."""
+        try:
+            return await cell.ask(request, op=op)
+        except CellLost as lost:
+
+            async def again() -> Cell:
+                return (await self._cell(entry))[0]
+
+            state, changes = await self._aftermath.after_loss(name, lost, again)
+            if state != "landed":
+                await self._aftermath.given_up(name, str(lost))
+                raise
+            return {"changes": changes, "refused": [], "conflicts": []}
+        except SandboxError as error:
+            await self._aftermath.given_up(name, str(error))
+            raise
 
     def _held(self, call_id: str) -> dict[str, Any]:
         entry = self._record.store.call(call_id)

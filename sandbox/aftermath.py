@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What became of calls, landings and undos under which a supervisor, a cell or a keeper died.
+
+A keeper's journal decides: what was written there is brought to its end by the next keeper (see
+cell/landing), the rest never happened. Here the record is told which, so that what it says is what
+the files say. INVARIANT (P11, Aftermath): a call that is recorded without an end belongs to a
+living supervisor, or gets its end before the next call in its workspaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Any
+
+from policy.model import Judgement, Outcome, Verdict
+from sandbox.cells import Cell, CellLost
+from sandbox.effects import Effects, changes_of, show
+from sandbox.errors import SandboxError
+from sandbox.owners import lives, owner_label
+from sandbox.records import MOST_CHANGES, Recorder
+from sandbox.results import ChangeView, Ending
+
+MOST_RECORDS = 5_000
+"""Newest records of the log that are looked through for what has no end."""
+GIVEN_UP = "given-up"
+ENDS = {
+    "decided": ("ended",),
+    "undoing": ("undone", GIVEN_UP),
+    "landing": ("landed", GIVEN_UP),
+}
+"""What begins something -> what says how it ended; first, that it was done."""
+GetCell = Callable[[], Any]
+
+
+class Unsure(SandboxError):
+    """Whether a call landed is not known yet; the record learns it later."""
+
+
+class Aftermath:
+    """Finds out and records what nobody heard. One per supervisor."""
+
+    def __init__(self, record: Recorder) -> None:
+        self._record = record
+        self._unsure: set[str] = set()
+        """Names of this very process about which no keeper could be asked yet."""
+
+    async def begin(self, event: str, name: str, **fields: Any) -> None:
+        """Record that an undo or a landing by a person begins; on disk when this returns."""
+        await self._record.event(
+            {"event": event, "call": name, "supervisor": owner_label(), **fields}
+        )
+
+    async def given_up(self, name: str, why: str) -> None:
+        """Record that what `begin` announced was not done."""
+        await self._record.event({"event": GIVEN_UP, "call": name, "because": why})
+
+    async def settle(self, cell: Cell) -> None:
+        """Record what became of all that has no end, in the workspaces of a cell that started."""
+        await self._record.flush()
+        open_ends = self._open_ends(cell.spec.workspaces)
+        if not open_ends:
+            return
+        fates = await self._ask(cell, [record["call"] for record in open_ends])
+        for record in open_ends:
+            fate = fates[record["call"]]
+            views = views_of(fate["changes"], cell.spec.workspaces)
+            await self._record.event(_told(record, fate["state"], views))
+            self._unsure.discard(record["call"])
+
+    async def after_loss(
+        self, name: str, lost: CellLost, get_cell: GetCell
+    ) -> tuple[str, Sequence[Any]]:
+        """Return what became of a landing or undo whose keeper died: (state, raw changes).
+
+        The state is `landed`, `held` or `nothing`. Raises Unsure where no other keeper starts.
+        """
+        self._unsure.add(name)
+        try:
+            cell = await get_cell()
+            fate = (await self._ask(cell, [name]))[name]
+        except SandboxError as error:
+            cause = str(lost).removesuffix("; nothing landed")
+            raise Unsure(
+                f"{cause}; whether `{name}` landed is recorded before the next call here: {error}"
+            ) from None
+        self._unsure.discard(name)
+        return fate["state"], fate["changes"]
+
+    async def effects(
+        self, name: str, effects: Effects, lost: CellLost, get_cell: GetCell
+    ) -> tuple[Effects, bool]:
+        """Return a call's effects as they turned out, and whether they landed. Raises CellLost."""
+        state, _ = await self.after_loss(name, lost, get_cell)
+        if state == "landed":
+            said = "its keeper ended in the middle of the landing, which was brought to its end"
+            return replace(effects, judgement=_judged(effects, Outcome.LAND, said)), True
+        if state == "held":
+            said = effects.judgement.message or "held: its keeper ended before it could land"
+            return replace(effects, judgement=_judged(effects, Outcome.HOLD, said)), False
+        raise lost
+
+    async def _ask(self, cell: Cell, names: Sequence[str]) -> Mapping[str, Any]:
+        answer = await cell.ask({"calls": list(names)}, op="fate")
+        return dict(answer["fates"])
+
+    def _open_ends(self, workspaces: tuple[str, ...]) -> list[dict[str, Any]]:
+        records = islice(self._record.store.records(), MOST_RECORDS)
+        found = open_ends(records, self._unsure)
+        return [one for one in found if _workspaces(one) == workspaces]
+
+
+def open_ends(
+    records: Iterable[dict[str, Any]], unsure: Collection[str] = ()
+) -> list[dict[str, Any]]:
+    """Return the records, newest first, that begin something of which no end is recorded.
+
+    What belongs to a process that lives is left out, unless its name is in `unsure`.
+    """
+    ended: set[tuple[str, str]] = set()
+    found = []
+    for record in records:
+        event, name = record["event"], str(record.get("call", ""))
+        if event not in ENDS:
+            ended.add((event, name))
+        elif not any((end, name) in ended for end in ENDS[event]):
+            mine = name in unsure or not lives(str(record.get("supervisor", "")))
+            if mine and "workspace" in record:
+                found.append(record)
+    return found
+
+
+def _workspaces(record: Mapping[str, Any]) -> tuple[str, ...]:
+    return (record["workspace"], *(record.get("also") or ()))
+
+
+def _told(begun: Mapping[str, Any], state: str, views: Sequence[ChangeView]) -> dict[str, Any]:
+    """Return the record that says how something ended."""
+    if begun["event"] == "decided":
+        return {"event": "ended", "call": begun["call"], **_end_of_call(begun, state, views)}
+    if state != "landed":
+        why = "the supervisor or its keeper died; it was not done"
+        return {"event": GIVEN_UP, "call": begun["call"], "because": why}
+    told = {k: v for k, v in begun.items() if k not in _NOT_TOLD}
+    if begun["event"] == "landing":
+        told["judgement"] = Outcome.LAND.value
+    return {**told, "event": ENDS[begun["event"]][0], "landed": True, "changes": _shown(views)}
+
+
+_NOT_TOLD = ("n", "ts", "prev", "event", "supervisor")
+"""Fields of a record that are its own."""
+
+
+def _end_of_call(
+    begun: Mapping[str, Any], state: str, views: Sequence[ChangeView]
+) -> dict[str, Any]:
+    ms = _ms_since(begun)
+    if state == "nothing":
+        denied = begun.get("verdict") == Verdict.DENY.value
+        ending = Ending.DENIED.value if denied else "failed"
+        outcome = "the supervisor died in the middle; nothing landed"
+        return {"ending": ending, "landed": False, "outcome": outcome, "ms": ms}
+    landed = state == "landed"
+    after = "its changes had landed" if landed else "its changes are held"
+    return {
+        "ending": Ending.RAN.value,
+        "judgement": (Outcome.LAND if landed else Outcome.HOLD).value,
+        "landed": landed,
+        "changes": _shown(views),
+        "changes_total": len(views),
+        "outcome": f"the supervisor died before it could record the end; {after}",
+        "ms": ms,
+    }
+
+
+def _shown(views: Sequence[ChangeView]) -> list[dict[str, Any]]:
+    return [view.model_dump(mode="json", exclude_none=True) for view in views[:MOST_CHANGES]]
+
+
+def _ms_since(record: Mapping[str, Any]) -> float:
+    begun = datetime.fromisoformat(str(record["ts"]))
+    return round((datetime.now(UTC) - begun).total_seconds() * 1000, 2)
+
+
+def _judged(effects: Effects, outcome: Outcome, message: str) -> Judgement:
+    return Judgement(outcome, effects.judgement.reasons, message)
+
+
+def views_of(
+    raw: Sequence[Sequence[Mapping[str, Any]]], workspaces: Sequence[str]
+) -> tuple[ChangeView, ...]:
+    """Return a keeper's changes, per workspace, for people."""
+    out: list[ChangeView] = []
+    for index, (items, root) in enumerate(zip(raw, workspaces, strict=False)):
+        out += show(changes_of(items, root), (), "" if index == 0 else root + "/")
+    return tuple(out)
