@@ -19,13 +19,14 @@ from typing import Any
 from policy.engine import Policy
 from policy.model import Access, ActionPlan, Context, Decision, Verdict, Workspace
 from sandbox import launch
+from sandbox.aftermath import Aftermath, Unsure
 from sandbox.approvals import Answer, Approver, nobody, yes
 from sandbox.background import Background
 from sandbox.call import Call
-from sandbox.cells import Cell, Exit
+from sandbox.cells import Cell, CellLost, Exit
 from sandbox.config import Dirs, Settings, load_settings
 from sandbox.desk import Desk
-from sandbox.effects import weigh
+from sandbox.effects import Effects, weigh
 from sandbox.errors import BadInput, SandboxError
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate, within
@@ -71,6 +72,7 @@ class Supervisor:
         self._known = KnownWorkspaces(self._dirs, workspaces)
         self._latch = Latch(self._dirs)
         self._record = Recorder(self._dirs)
+        self._aftermath = Aftermath(self._record)
         self._opinion = SecondOpinion()
         self._gate = Gate(self._policies, self._opinion)
         self._desk = Desk(
@@ -159,7 +161,10 @@ class Supervisor:
                 effects = weigh(call.decision, raw, call.workspaces, call.paths)
                 effects = transaction.watched.over(effects, call.paths)
                 self._latch.check()
-                effects, landed = await settle(transaction, effects)
+                try:
+                    effects, landed = await settle(transaction, effects)
+                except CellLost as lost:  # in the middle of the landing, perhaps
+                    effects, landed = await self._turned_out(call, effects, lost)
                 self._record.keep_diff(call.id, diff)
         result = call.result(done, effects, transaction.watched, landed=landed)
         self._record.ended(result)
@@ -189,11 +194,21 @@ class Supervisor:
             await self._record.decided(call.id, call.plan, call.decision)
         return None
 
+    async def _turned_out(
+        self, call: Call, effects: Effects, lost: CellLost
+    ) -> tuple[Effects, bool]:
+        """Return the effects of a call whose keeper died over them, and whether they landed."""
+        pool = await self._connected()
+        again = lambda: pool.get(call.plan.agent, call.workspaces)  # noqa: E731
+        return await self._aftermath.effects(call.id, effects, lost, again)
+
     @contextlib.asynccontextmanager
     async def _failure_recorded(self, call: Call) -> AsyncIterator[None]:
         """Record that a call was cancelled, or that Lockgate failed under it."""
         try:
             yield
+        except Unsure:
+            raise  # the record learns later what became of it
         except BaseException as error:
             await self._record.failed(call.id, error, call.ms)
             raise
@@ -316,7 +331,7 @@ class Supervisor:
 
     async def _held(self) -> Held:
         await self._record.flush()  # a call that has just ended must be found
-        return Held(self._record, await self._connected(), self._workspaces)
+        return Held(self._record, await self._connected(), self._workspaces, self._aftermath)
 
     async def stop(self, reason: str) -> StopReport:
         """Set the latch and kill every cell of this state folder."""
@@ -383,6 +398,7 @@ class Supervisor:
                     self._policies.paths,
                     self._labels,
                 )
+                self._pool.on_start = self._aftermath.settle
         return self._pool
 
     async def _reap(self) -> None:
