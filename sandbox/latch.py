@@ -13,6 +13,7 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -25,6 +26,20 @@ AGENTS = "stops"
 BETWEEN = ":"
 """Between an agent's name and that of its sub-agent, as in policy files (levels)."""
 TIME = "%Y-%m-%d %H:%M:%S %z"
+_mending: ContextVar[bool] = ContextVar("lockgate_mending", default=False)
+
+
+@contextlib.contextmanager
+def mending() -> Iterator[None]:
+    """Let what is done within start containers while all is stopped: a person's undo or discard.
+
+    Nothing of an agent runs in them.
+    """
+    before = _mending.set(True)
+    try:
+        yield
+    finally:
+        _mending.reset(before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +86,7 @@ class Latch:
         self._places = (dirs.state, dirs.runtime)
         self._all = [os.fspath(place / NAME) for place in self._places]
         self._agents = [os.fspath(place / AGENTS) for place in self._places]
+        self._held: dict[str | None, LatchInfo] = {}
 
     # -- setting
 
@@ -83,15 +99,30 @@ class Latch:
         now = self.read(agent)
         if now is not None and not (now.paused and until is None):
             return
-        info = LatchInfo(reason, time.strftime(TIME), agent, until, os.getpid())
+        self._set(LatchInfo(reason, time.strftime(TIME), agent, until, os.getpid()))
+
+    def _set(self, info: LatchInfo) -> None:
         problem = ""
         for place in self._places:
             try:
-                _write(self._path(place, agent), json.dumps(asdict(info)))
+                _write(self._path(place, info.agent), json.dumps(asdict(info)))
                 return
             except OSError as error:
                 problem = problem or f"`{place}`: {error.strerror or error}"
         raise Unavailable(f"the stop latch cannot be written in {problem}")
+
+    def hold(self, reason: str, agent: str | None = None) -> None:
+        """Hold calls of this process back where no latch can be written, as on a full disk.
+
+        It is written as soon as there is room, and then counts as any latch.
+        """
+        self._held[agent] = LatchInfo(reason, time.strftime(TIME), agent, None, os.getpid())
+
+    def _write_held(self) -> None:
+        for agent, info in list(self._held.items()):
+            with contextlib.suppress(Unavailable):
+                self._set(info)
+                del self._held[agent]
 
     def clear(self, agent: str | None = None) -> None:
         """Clear a latch. Raises Unavailable."""
@@ -110,14 +141,24 @@ class Latch:
     def check(self, agent: str | None = None) -> None:
         """Raise Stopped while everything, this agent, or one above it (`above:below`) is stopped.
 
-        Costs two looks at the file system where nothing is stopped.
+        Costs four looks at the file system where nothing is stopped.
         """
+        if _mending.get():
+            return
+        if self._held:
+            self._check_held(agent)
         if any(os.path.lexists(path) for path in self._all) and (info := self.read()) is not None:
             raise Stopped(info.message())
         if agent is None or not any(os.path.lexists(path) for path in self._agents):
             return
         for name in above(agent):
             if (info := self.read(name)) is not None:
+                raise Stopped(info.message())
+
+    def _check_held(self, agent: str | None) -> None:
+        self._write_held()
+        for name in (None, *(above(agent) if agent is not None else ())):
+            if (info := self._held.get(name)) is not None:
                 raise Stopped(info.message())
 
     def read(self, agent: str | None = None) -> LatchInfo | None:

@@ -1,123 +1,270 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The emergency stop: a latch on disk, then every container of this state folder is killed.
+"""The emergency stop: the latch first, then every cell and every agent's process, then the answer.
 
-Works without a supervisor. The latch comes first, so that nothing starts behind the sweep; only a
-person's `resume` clears it.
+Works without a supervisor, with an engine that hangs and on a full disk. INVARIANT (P10): what is
+not named in `left` does not run when `stop_all` returns; only a person's `resume` clears the latch.
 """
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import json
 import os
+import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
+import unicodedata
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from sandbox.config import Dirs
-from sandbox.engine import Engine
-from sandbox.errors import SandboxError, Stopped
-from sandbox.plan import LABEL_CELL, LABEL_ROLE
+from sandbox.agents import Agent, Registry
+from sandbox.dirs import Dirs
+from sandbox.errors import BadInput, SandboxError
+from sandbox.latch import TIME, Latch, LatchInfo, below
 from sandbox.results import StopReport
 from sandbox.store import Store
+from sandbox.sweeping import Swept, sweep
+from sandbox.sweeping_cells import CellsSwept, ContainerEngine, sweep_cells
+from sandbox.sweeping_notes import ContainerNotes
+from sandbox.sweeping_table import Host, Known, line_of
+from sandbox.text import safe_line
 
-PASSES = 5
-"""Sweeps until one finds nothing."""
 LAST = 5
+"""How many actions the answer lists."""
+LOOKED_AT = 100
+"""Calls among which landed ones and held ones are looked for."""
+WORDS = frozenset(("stop", "abort"))
+
+Hold = Callable[[str, str | None], None]
+"""Takes a reason and an agent (None: everybody)."""
+
+__all__ = ["Latch", "LatchInfo", "Stop", "is_stop_word", "stop_all"]
+
+
+def is_stop_word(text: str) -> bool:
+    """Whether a text is the word `stop` or `abort` and nothing else.
+
+    Case, blanks and punctuation around it do not matter; any other word does (`stop the server`).
+    """
+    kept = "".join(" " if unicodedata.category(c)[0] in "PSZC" else c for c in text)
+    return kept.strip().casefold() in WORDS
+
+
+def stop_all(
+    dirs: Dirs,
+    reason: str,
+    *,
+    agent: str | None = None,
+    engine: ContainerEngine | None = None,
+    host: Host | None = None,
+    hold: Hold | None = None,
+) -> StopReport:
+    """Stop everything, or one agent with its children; return what was done.
+
+    `engine`: one that is connected already; else it is looked for. `hold`: what holds calls back
+    in this process where the latch cannot be written. Raises BadInput for an agent that nobody
+    knows. This process and those that it comes from are not ended; what of them is an
+    agent's is named in `left`.
+    """
+    return Stop(dirs, reason, agent=agent, engine=engine, host=host, hold=hold).run()
 
 
 @dataclass(frozen=True, slots=True)
-class LatchInfo:
-    """Who stopped what, and when."""
+class _Whom:
+    """Whom a stop concerns."""
 
-    reason: str
-    at: str
+    path: str | None
+    """None: everybody."""
+    agents: tuple[Agent, ...]
+
+    def holds(self, name: object) -> bool:
+        """Whether a call of this agent is concerned."""
+        return self.path is None or (isinstance(name, str) and below(self.path, name))
 
 
-class Latch:
-    """The stop latch of a state folder."""
+class Stop:
+    """One stop."""
 
-    def __init__(self, dirs: Dirs) -> None:
-        self._path = dirs.state / "STOP"
+    def __init__(
+        self,
+        dirs: Dirs,
+        reason: str,
+        *,
+        agent: str | None = None,
+        engine: ContainerEngine | None = None,
+        host: Host | None = None,
+        hold: Hold | None = None,
+    ) -> None:
+        self._dirs = dirs
+        self._reason = reason
+        self._agent = agent
+        self._engine = engine
+        self._host = host or Host()
+        self._registry = Registry(dirs, self._host)
+        self._latch = Latch(dirs)
+        self._hold = hold
+        self.asking: tuple[Known, ...] = ()
+        """This process and those that it comes from, where they are an agent's: they asked."""
 
-    def set(self, reason: str) -> None:
-        """Set the latch; one that is set already stays as it is."""
-        self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        text = json.dumps({"reason": reason, "at": time.strftime("%Y-%m-%d %H:%M:%S %z")})
+    def run(self) -> StopReport:
+        """Carry it out."""
+        problems = [] if self._agent is not None else self._set_latch(None)
+        whom = self._whom()
+        if self._agent is not None:
+            problems = self._set_latch(whom.path)
+        cells: list[CellsSwept] = []
+        work = threading.Thread(target=lambda: cells.append(self._sweep_cells(whom)), daemon=True)
+        work.start()
+        swept, asked = self._sweep_agents(whom)
+        work.join()
+        with contextlib.suppress(SandboxError):
+            self._registry.drop_ended()
+        report = self._report(whom, problems, cells[0], swept, asked)
+        return self._recorded(report)
+
+    # -- parts of it
+
+    def _set_latch(self, agent: str | None) -> list[str]:
         try:
-            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        except FileExistsError:
-            return
-        with os.fdopen(fd, "w") as file:
-            file.write(text)
-
-    def read(self) -> LatchInfo | None:
-        """Return why calls are stopped, or None. A latch that cannot be read counts as set."""
-        try:
-            text = self._path.read_text("utf-8")
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            return LatchInfo(f"the latch cannot be read: {error.strerror}", "")
-        try:
-            data = json.loads(text)
-            return LatchInfo(str(data["reason"]), str(data["at"]))
-        except (ValueError, KeyError, TypeError):
-            return LatchInfo("set by hand", "")
-
-    def clear(self) -> None:
-        """Clear the latch."""
-        self._path.unlink(missing_ok=True)
-
-    def check(self) -> None:
-        """Raise Stopped while the latch is set."""
-        if os.path.lexists(self._path) and (info := self.read()) is not None:
-            raise Stopped(
-                f"stopped at {info.at}: {info.reason}; a person clears it with `lockgate resume`"
-            )
-
-
-def sweep(engine: Engine) -> tuple[list[str], list[str]]:
-    """Kill every container of this state folder; return (killed cells, what is left)."""
-    killed: dict[str, None] = {}
-    found: list[dict[str, object]] = []
-    for _ in range(PASSES):
-        found = list(engine.containers())
-        if not found:
-            break
-        for one in found:
-            labels = one["Labels"]
-            assert isinstance(labels, dict)
-            if labels.get(LABEL_ROLE) == "cell":
-                killed[f"cell {labels.get(LABEL_CELL)}"] = None
-        with ThreadPoolExecutor(max_workers=32) as pool:
-            list(pool.map(lambda one: engine.remove(str(one["Id"])), found))
-    else:
-        found = list(engine.containers())
-    return list(killed), [str(one["Id"])[:12] for one in found]
-
-
-def stop_all(dirs: Dirs, engine: Engine | None, reason: str) -> StopReport:
-    """Set the latch, kill all cells, and say what was done and what can be undone."""
-    Latch(dirs).set(reason)
-    store = Store(dirs)
-    killed: list[str] = []
-    left: list[str] = []
-    if engine is None:
-        left = ["the container engine cannot be reached: its containers were not ended"]
-    else:
-        try:
-            killed, left = sweep(engine)
+            self._latch.set(self._reason, agent=agent)
         except SandboxError as error:
-            left = [str(error)]
-    last = store.calls(limit=LAST)
-    report = StopReport(
-        reason=reason,
-        killed=tuple(killed),
-        left=tuple(left),
-        last=tuple(f"{c['id']} {c['tool']} {c['ending'] or 'not finished'}" for c in last),
-        rollback=tuple(
-            f"lockgate undo {c['id']}" for c in last if c["landed"] and not c["undone_by"]
-        ),
-    )
-    store.append({"event": "stop", **report.model_dump(mode="json")}, durable=True)
-    return report
+            if self._hold is not None:
+                self._hold(self._reason, agent)
+            return [f"calls are held back by no latch: {error}; what runs was ended all the same"]
+        return []
+
+    def _whom(self) -> _Whom:
+        agents = self._registry.all()
+        if self._agent is None:
+            return _Whom(None, tuple(agents))
+        found = self._registry.find(self._agent)
+        if found is not None:
+            return _Whom(found.path, tuple(self._registry.with_children(found)))
+        if not self._is_known(self._agent):
+            raise BadInput(
+                f"there is no agent `{safe_line(self._agent)}`; see `lockgate agent list`, "
+                "or stop everything with `lockgate stop`"
+            )
+        return _Whom(self._agent, ())
+
+    def _is_known(self, name: str) -> bool:
+        """Whether an agent that is not registered has a cell, or made a call."""
+        if any(one.is_of(name) for one in ContainerNotes(self._dirs).all().values()):
+            return True
+        return any(below(name, str(one.get("agent"))) for one in self._calls())
+
+    def _sweep_cells(self, whom: _Whom) -> CellsSwept:
+        noted = ContainerNotes(self._dirs)
+        try:
+            return sweep_cells(self._host, noted, self._connected, agent=whom.path)
+        except Exception as error:  # the outermost edge of a thread: never lose the answer
+            return CellsSwept(left=[f"cells: {type(error).__name__}: {error}"])
+
+    def _connected(self) -> ContainerEngine:
+        from sandbox.endpoints import connect
+        from sandbox.engine import Engine
+        from sandbox.pool import state_label
+
+        return self._engine or Engine(connect(), state_label(self._dirs))
+
+    def _sweep_agents(self, whom: _Whom) -> tuple[Swept, list[str]]:
+        """End the agents' processes; return also what is spared of them, because it asks."""
+        if not whom.agents:
+            return Swept(), []
+        table = self._host.table()
+        own = {one.known: one for one in line_of(table, os.getpid()) if one.pid > 1}
+        spared = {*own, *_supervisor(self._dirs, self._host)}
+        trees = [self._registry.tree(one) for one in whom.agents]
+        groups = [group for one in whom.agents if (group := self._registry.group(one))]
+        members = {
+            target.process.known: target
+            for one in whom.agents
+            for target in self._registry.members(one).values()
+        }
+        asking = [target for known, target in members.items() if known in own]
+        self.asking = tuple(target.process.known for target in asking)
+        if asking:  # a frozen group would freeze us
+            groups = []
+        swept = sweep(self._host, trees, groups, spared=spared)
+        return swept, [
+            f"process {one.process.pid} ({one.process.name}) of agent {one.agent} asked for this "
+            "stop, and goes on"
+            for one in asking
+        ]
+
+    # -- the answer
+
+    def _calls(self) -> Sequence[dict[str, Any]]:
+        try:
+            return Store(self._dirs).calls(limit=LOOKED_AT)
+        except (SandboxError, OSError, ValueError, KeyError):
+            return ()  # a record that cannot be read keeps no stop from its work
+
+    def _report(
+        self,
+        whom: _Whom,
+        problems: list[str],
+        cells: CellsSwept,
+        swept: Swept,
+        asked: list[str],
+    ) -> StopReport:
+        calls = [one for one in self._calls() if whom.holds(one.get("agent"))]
+        return StopReport(
+            reason=self._reason,
+            agent=whom.path,
+            at=time.strftime(TIME),
+            killed=(*swept.by_agent(), *cells.killed),
+            left=(*problems, *swept.left, *asked, *cells.left),
+            notes=tuple(cells.notes),
+            last=tuple(
+                f"{one['id']} {one['tool']} {one['ending'] or 'not finished'}"
+                for one in calls[:LAST]
+            ),
+            rollback=tuple(
+                f"lockgate undo {one['id']}"
+                for one in calls
+                if one["landed"] and not one["undone_by"]
+            ),
+            held=tuple(
+                f"lockgate show {one['id']}"
+                for one in calls
+                if one["judgement"] == "hold" and not one["landed"] and one["ending"] == "ran"
+            ),
+        )
+
+    def _recorded(self, report: StopReport) -> StopReport:
+        record = {"event": "stop", **report.model_dump(mode="json")}
+        try:
+            Store(self._dirs).append(record, durable=True)
+        except (SandboxError, OSError) as error:
+            return report.model_copy(
+                update={"notes": (*report.notes, f"this stop could not be recorded: {error}")}
+            )
+        return report
+
+
+def _supervisor(dirs: Dirs, host: Host) -> tuple[Known, ...]:
+    """Return the supervisor of this state folder, which is nobody's agent, if it runs.
+
+    It may have been started by an agent's call, and be its descendant.
+    """
+    try:
+        fd = os.open(dirs.lock, os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return ()
+    try:
+        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return ()  # nobody holds it
+    except BlockingIOError:
+        pass
+    except OSError:
+        return ()
+    finally:
+        os.close(fd)
+    try:
+        pid = int(json.loads(dirs.lock.read_text("utf-8"))["pid"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ()
+    one = host.process(pid)
+    return (one.known,) if one is not None and "sandbox.server" in host.command(pid) else ()
