@@ -8,6 +8,7 @@ by itself when idle. Decides nothing: what a request means for the files is the 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import fcntl
 import json
 import os
@@ -58,7 +59,7 @@ class Supervising(Protocol):
     async def undo(self, call_id: str) -> UndoResult: ...
     async def land(self, call_id: str) -> CallResult: ...
     async def discard(self, call_id: str) -> CallResult: ...
-    async def stop(self, reason: str) -> StopReport: ...
+    async def stop(self, reason: str, agent: str | None = None) -> StopReport: ...
     def running(self) -> Sequence[Mapping[str, Any]]: ...
     def cells(self) -> Sequence[Mapping[str, Any]]: ...
 
@@ -72,6 +73,7 @@ class Server:
         self._idle_seconds = idle_seconds
         self._digest = digest(dirs)
         self._connections: set[asyncio.Task[None]] = set()
+        self._stops: set[asyncio.Task[None]] = set()
         self._active = 0
         self._done = asyncio.Event()
 
@@ -83,6 +85,21 @@ class Server:
     def shut_down(self) -> None:
         """End the server as soon as the event loop comes to it."""
         self._done.set()
+
+    def stop_all(self) -> None:
+        """Begin an emergency stop, as a signal asks for; the latch is set when this returns."""
+        from sandbox.latch import Latch
+
+        reason = "the signal USR1 to the supervisor"
+        with contextlib.suppress(SandboxError):  # the stop says so, and goes on
+            Latch(self.dirs).set(reason)
+        task = asyncio.create_task(self._stop(reason))
+        self._stops.add(task)
+        task.add_done_callback(self._stops.discard)
+
+    async def _stop(self, reason: str) -> None:
+        report = await self._supervisor.stop(reason)
+        print(report.model_dump_json(), file=sys.stderr, flush=True)
 
     def request_begins(self) -> None:
         """Count a request, so that the server does not end as idle."""
@@ -183,6 +200,7 @@ async def _run(dirs: Dirs, ready: Callable[[], None]) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, server.shut_down)
+    loop.add_signal_handler(signal.SIGUSR1, server.stop_all)
     await server.serve(ready=ready)
 
 

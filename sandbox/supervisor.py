@@ -19,6 +19,7 @@ from typing import Any
 from policy.engine import Policy
 from policy.model import Access, ActionPlan, Context, Decision, Verdict, Workspace
 from sandbox import launch
+from sandbox.agents import Registry
 from sandbox.aftermath import Aftermath, Unsure
 from sandbox.approvals import Answer, Approver, nobody, yes
 from sandbox.background import Background
@@ -40,13 +41,17 @@ from sandbox.pool import CellPool
 from sandbox.records import Recorder
 from sandbox.results import CallResult, ChangeView, Ending, StopReport, UndoResult
 from sandbox.settling import settle
-from sandbox.stop import Latch
+from sandbox.latch import LatchInfo, mending
+from sandbox.stop import Latch, stop_all
+from sandbox.stop_watch import StopWatch
 from sandbox.transactions import Transaction
 
 OnOutput = Callable[[str, bytes], None]
 Stdin = AsyncIterator[bytes] | bytes | None
 _CALL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _REAP_SECONDS = 15.0
+_END_SECONDS = 0.5
+"""How long a stop waits until the engine has removed what runs no more."""
 _OPINION_SECONDS = 1.0
 """The second reading starts after this time, or when it is first wanted: not while the first call
 waits for its cell."""
@@ -82,11 +87,15 @@ class Supervisor:
         self._connecting = asyncio.Lock()
         self._running: dict[str, dict[str, Any]] = {}
         self._background = Background()
+        self._watch = StopWatch(self._latch, Registry(self._dirs), self._carry_out)
+        self._mending = asyncio.Lock()
+        self._ending: set[asyncio.Task[None]] = set()
         self._reaper: asyncio.Task[None] | None = None
         self._later: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Supervisor:
         self._reaper = asyncio.create_task(self._reap())
+        self._watch.start()
         loop = asyncio.get_running_loop()
         self._later = loop.call_later(_OPINION_SECONDS, self._opinion.start)
         return self
@@ -99,6 +108,7 @@ class Supervisor:
     ) -> None:
         if self._reaper is not None:
             self._reaper.cancel()
+        self._watch.close()
         if self._later is not None:
             self._later.cancel()
         self._opinion.close()
@@ -123,7 +133,7 @@ class Supervisor:
 
         Cancelling ends the call's processes and throws its changes away.
         """
-        self._latch.check()
+        self._latch.check(plan.agent)
         call = await self._prepare(plan, stdin, env, on_output, call_id)
         decided = self._record.decided(call.id, plan, call.decision)  # P1: awaited before it runs
         if call.decision.verdict is Verdict.DENY or not launch.runnable(plan.tool):
@@ -135,7 +145,7 @@ class Supervisor:
                 refused = await self._ask(call, approver, env)
             if refused is not None:
                 return refused
-            self._latch.check()
+            self._latch.check(plan.agent)
         if plan.params.run_in_background:
             await decided
             return await self._start_background(call)
@@ -152,7 +162,7 @@ class Supervisor:
         async with Transaction(cell, call.id, write=call.writes) as transaction:
             if decided is not None:
                 await decided
-            self._latch.check()
+            self._latch.check(call.plan.agent)
             done = await self._execute(call, cell)
             effects = None
             landed = False
@@ -160,7 +170,7 @@ class Supervisor:
                 raw, diff = await transaction.close()
                 effects = weigh(call.decision, raw, call.workspaces, call.paths)
                 effects = transaction.watched.over(effects, call.paths)
-                self._latch.check()
+                self._latch.check(call.plan.agent)
                 try:
                     effects, landed = await settle(transaction, effects)
                 except CellLost as lost:  # in the middle of the landing, perhaps
@@ -317,8 +327,7 @@ class Supervisor:
 
     async def undo(self, call_id: str) -> UndoResult:
         """Undo a landed call. Raises BadInput with the paths where a later change would be lost."""
-        self._latch.check()
-        return await (await self._held()).undo(call_id, new_id())
+        return await self._undone(call_id)
 
     async def land(self, call_id: str) -> CallResult:
         """Land a held transaction: a person's word."""
@@ -327,30 +336,49 @@ class Supervisor:
 
     async def discard(self, call_id: str) -> CallResult:
         """Throw a held transaction away."""
-        return await (await self._held()).discard(call_id)
+        async with self._mended():
+            return await (await self._held()).discard(call_id)
+
+    @contextlib.asynccontextmanager
+    async def _mended(self) -> AsyncIterator[None]:
+        """Let a person mend what was done also while all is stopped; no cell stays then."""
+        stopped = self._latch.read() is not None
+        if not stopped:
+            yield
+            return
+        async with self._mending:
+            with mending():
+                yield
+            if self._pool is not None:
+                await self._pool.end_all()
 
     async def _held(self) -> Held:
         await self._record.flush()  # a call that has just ended must be found
         return Held(self._record, await self._connected(), self._workspaces, self._aftermath)
 
-    async def stop(self, reason: str) -> StopReport:
-        """Set the latch and kill every cell of this state folder."""
-        from sandbox.stop import stop_all
-
-        self._latch.set(reason)
-        engine = None
-        with contextlib.suppress(SandboxError):
-            engine = (await self._connected()).engine
-        report = await asyncio.to_thread(stop_all, self._dirs, engine, reason)
-        if self._pool is not None:
-            await self._pool.end_all()
+    async def stop(self, reason: str, agent: str | None = None) -> StopReport:
+        """Stop everything, or one agent and all below it. Raises BadInput for an unknown one."""
+        engine = self._pool.engine if self._pool is not None else None
+        report = await asyncio.to_thread(
+            stop_all, self._dirs, reason, agent=agent, engine=engine, hold=self._latch.hold
+        )
+        self._watch.handles(report.agent)
+        if self._pool is not None and report.agent is None:
+            ending = asyncio.create_task(self._pool.end_all())  # the engine takes its time
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+            await asyncio.wait([ending], timeout=_END_SECONDS)
         return report
+
+    async def _carry_out(self, info: LatchInfo) -> None:
+        """Carry out a stop that somebody set and nobody sweeps for."""
+        await self.stop(info.reason, info.agent)
 
     # -- state
 
     async def warm(self, workspace: str, agent: str = "main") -> None:
         """Start the cell of a workspace ahead of the first call."""
-        self._latch.check()
+        self._latch.check(agent)
         plan = ActionPlan(tool="Bash", workspace=workspace, agent=agent)
         await (await self._connected()).get(agent, self._workspaces(plan))
 
@@ -371,6 +399,10 @@ class Supervisor:
             }
             for cell in (self._pool.living() if self._pool else ())
         ]
+
+    async def _undone(self, call_id: str) -> UndoResult:
+        async with self._mended():
+            return await (await self._held()).undo(call_id, new_id())
 
     @contextlib.contextmanager
     def _listed(self, call: Call, *, background: bool = False) -> Any:
