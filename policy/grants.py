@@ -17,9 +17,11 @@ from pydantic import Field
 
 from policy import tiers, tools
 from policy.engine import Policy
+from policy.facts import Facts
 from policy.marks import shown, unknown
 from policy.model import ActionPlan, Context, Decision, Frozen, Rights, Verdict
 from policy.reports import action_id
+from policy.reputation import Domain
 
 GRANT_SECONDS = 300.0
 """How long a grant can be used, if nobody says otherwise (orchestration.md)."""
@@ -88,7 +90,6 @@ class Grant(Frozen):
 def wanted(plan: ActionPlan, decision: Decision, context: Context, policy: Policy) -> Wanted:
     """Return what a call wants, once gate 1 has decided about it."""
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
-    found = policy.standing.levels.categories.of_call(plan.tool, facts, tiers.answers(facts))
     known = not any(unknown(one.path) for one in facts.touches)
     params = plan.params.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return Wanted(
@@ -108,8 +109,20 @@ def wanted(plan: ActionPlan, decision: Decision, context: Context, policy: Polic
         if known
         else None,
         rules=asking(decision),
-        categories=tuple(sorted({name for one in found for name in one.categories})),
+        categories=_categories(plan, facts, policy),
     )
+
+
+def domain(plan: ActionPlan, context: Context, policy: Policy) -> Domain:
+    """Return the domain of reputation that a plan belongs to: deployments, or changes of code."""
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    deploys = "infra" in _categories(plan, facts, policy)
+    return Domain.DEPLOYMENTS if deploys else Domain.CODE_CHANGES
+
+
+def _categories(plan: ActionPlan, facts: Facts, policy: Policy) -> tuple[str, ...]:
+    found = policy.standing.levels.categories.of_call(plan.tool, facts, tiers.answers(facts))
+    return tuple(sorted({name for one in found for name in one.categories}))
 
 
 def digest(plan: ActionPlan, decision: Decision) -> str:

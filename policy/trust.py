@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -83,7 +83,11 @@ class TrustFile(Frozen):
     """Where a new agent starts ("Start Restricted")."""
     agents: dict[str, TrustLevel] = Field(default_factory=dict)
     """Where named agents start; globs; the lowest that fits counts."""
+    pins: dict[str, TrustLevel] = Field(default_factory=dict)
+    """Levels that a person sets for agents, whatever they earn; globs; the lowest that fits."""
     bounds: dict[Domain, Bounds] = Field(default_factory=dict)
+    objection_seconds: Annotated[float, Field(ge=0, le=86_400)] = 5.0
+    """How long the changes of a `semi-auto` agent wait for an objection before they land."""
     reputation: Arithmetic = Arithmetic()
     words: Words = Words()
     domains: dict[Domain, frozenset[str]] = Field(default_factory=dict)
@@ -97,8 +101,12 @@ class TrustFile(Frozen):
     def level(
         self, agent: str, domain: Domain, earned: Mapping[str, str] | None = None
     ) -> TrustLevel:
-        """Return an agent's current level: what it earned, or where it starts, within bounds."""
-        if earned and domain.value in earned:
+        """Return an agent's current level: what a person pinned, or what it earned, or where it
+        starts; within bounds."""
+        pinned = [one for name, one in self.pins.items() if fnmatchcase(agent, name)]
+        if pinned:
+            found = lower(pinned)
+        elif earned and domain.value in earned:
             known = earned[domain.value] in TRUST_LEVELS
             found = TrustLevel(earned[domain.value]) if known else TrustLevel.PROPOSE
         else:
@@ -106,6 +114,16 @@ class TrustFile(Frozen):
             found = lower(fits) if fits else self.start
         bounds = self.bounds.get(domain)
         return found if bounds is None else lower((found, bounds.highest))
+
+    def most(self, agent: str, domain: Domain) -> TrustLevel:
+        """Return the highest level that this file leaves an agent, by what it says itself."""
+        fits = [one for name, one in self.agents.items() if fnmatchcase(agent, name)]
+        starts = [self.start] if "start" in self.model_fields_set and not fits else []
+        bounds = self.bounds.get(domain)
+        highest = [bounds.highest] if bounds is not None else []
+        pins = [one for name, one in self.pins.items() if fnmatchcase(agent, name)]
+        said = (*pins, *fits, *starts, *highest)
+        return min(said, key=rank, default=TrustLevel.AUTONOMOUS)
 
     def domain(self, action: str) -> Domain:
         """Return the domain of an action by its words; deployments before all others."""

@@ -34,11 +34,13 @@ from sandbox.gate import Gate, within
 from sandbox.grants import Grants
 from sandbox.held import Held
 from sandbox.known import KnownWorkspaces
+from sandbox.learning import Learning
 from sandbox.opinion import SecondOpinion
 from sandbox.output import Output
 from sandbox.policies import Policies
 from sandbox.pool import CellPool
 from sandbox.records import Recorder
+from sandbox.reputation import Reputations
 from sandbox.results import CallResult, ChangeView, Ending, StopReport, UndoResult
 from sandbox.settling import settle
 from sandbox.latch import LatchInfo, mending
@@ -80,6 +82,7 @@ class Supervisor:
         self._aftermath = Aftermath(self._record)
         self._opinion = SecondOpinion()
         self._gate = Gate(self._policies, self._opinion)
+        self._learning = Learning(Reputations(self._dirs), self._policies, self._record)
         self._desk = Desk(
             Grants(self._dirs), seconds=self._settings.approval_seconds, notify=self._notify
         )
@@ -178,6 +181,7 @@ class Supervisor:
                 self._record.keep_diff(call.id, diff)
         result = call.result(done, effects, transaction.watched, landed=landed)
         self._record.ended(result)
+        await self._learning.from_call(call, result, self._context(call.plan, call.workspaces))
         call.output.finish()
         return result
 
@@ -185,7 +189,7 @@ class Supervisor:
         self, call: Call, approver: Approver, env: Mapping[str, str] | None
     ) -> CallResult | None:
         """Ask a person; return the refusal, or None where the call may run (P8)."""
-        context = self._context()
+        context = self._context(call.plan, call.workspaces)
         said = await self._desk.permission(
             call.id,
             call.plan,
@@ -255,7 +259,7 @@ class Supervisor:
         if not _CALL.fullmatch(name):
             raise BadInput("a call's id is 1 to 64 letters, digits, `-` and `_`")
         workspaces = self._workspaces(plan)
-        answer = await self._decide(plan, self._context(), workspaces)
+        answer = await self._decide(plan, self._context(plan, workspaces), workspaces)
         most = answer.decision.rights.limits.answer_bytes
         return Call(
             name,
@@ -284,8 +288,14 @@ class Supervisor:
         writes = decision.rights.workspace is Access.WRITE
         return launch.request(plan, call=call_id, exclusive=writes, env=env)
 
-    def _context(self) -> Context:
-        return Context(self._known.all(), home=self._known.home, own=self._dirs.folders)
+    def _context(self, plan: ActionPlan, workspaces: tuple[str, ...]) -> Context:
+        """Return what gate 1 knows beside a plan."""
+        return Context(
+            self._known.all(),
+            home=self._known.home,
+            own=self._dirs.folders,
+            trust=self._learning.earned(plan.agent, workspaces),
+        )
 
     async def _notify(self, kind: str, what: dict[str, Any]) -> None:
         await self._record.event({"event": kind, **what})
@@ -327,7 +337,15 @@ class Supervisor:
 
     async def undo(self, call_id: str) -> UndoResult:
         """Undo a landed call. Raises BadInput with the paths where a later change would be lost."""
-        return await self._undone(call_id)
+        result = await self._undone(call_id)
+        await self._learn_from_undo(result.undone)
+        return result
+
+    async def _learn_from_undo(self, call_id: str) -> None:
+        entry = await asyncio.to_thread(self._record.store.call, call_id)
+        if entry["tool"] != "undo":
+            workspaces = (entry["workspace"], *(entry["also"] or ()))
+            await self._learning.from_undo(entry["agent"] or "main", workspaces)
 
     async def land(self, call_id: str) -> CallResult:
         """Land a held transaction: a person's word."""

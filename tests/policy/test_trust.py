@@ -509,7 +509,19 @@ def test_time_never_raises(state: Reputation, bounds: Bounds, days: float, more:
 
 def test_a_level_that_does_not_exist_is_the_lowest() -> None:
     trust = TrustFile.default()
-    assert trust.level("main", Domain.DECISIONS, {"decisions": "godlike"}) is TrustLevel.PROPOSE
+    assert trust.level("other", Domain.DECISIONS, {"decisions": "godlike"}) is TrustLevel.PROPOSE
+
+
+def test_a_pinned_agent_is_where_a_person_put_it_whatever_it_earned() -> None:
+    trust = TrustFile(pins={"main": TrustLevel.SUPERVISED, "ma*": TrustLevel.AUTONOMOUS})
+    earned = {"code_changes": "autonomous"}
+    assert trust.level("main", Domain.CODE_CHANGES, earned) is TrustLevel.SUPERVISED
+    assert trust.level("mary", Domain.CODE_CHANGES, {}) is TrustLevel.AUTONOMOUS
+    assert trust.level("other", Domain.CODE_CHANGES, earned) is TrustLevel.AUTONOMOUS
+    capped = trust.model_copy(
+        update={"bounds": {Domain.CODE_CHANGES: Bounds(highest=TrustLevel.PROPOSE)}}
+    )
+    assert capped.level("mary", Domain.CODE_CHANGES, {}) is TrustLevel.PROPOSE
 
 
 def test_a_pin_holds_the_level_while_the_score_goes_on() -> None:

@@ -254,7 +254,7 @@ def test_an_outcome_that_cannot_be_recorded_stops_the_next_call(
 def test_a_discarded_call_never_lands(bench: Bench) -> None:
     done = bench.sh("echo x > .devkit-waiver.yml")
     assert (done.judgement, done.landed) == ("discard", False)
-    assert bench.log[-3:] == ["close", "drop", "ended"]
+    assert bench.log[-4:] == ["close", "drop", "ended", "reputation on disk"]
 
 
 def test_a_held_call_is_kept(bench: Bench) -> None:

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is kept of agents' reputation, and what moves it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from policy.model import Tier, Verdict
+from policy.reputation import Bounds, Domain, TrustLevel, begin, rank
+from policy.trust import TrustFile
+from sandbox.config import Dirs
+from sandbox.reputation import Event, Reputations, Source, after, observed
+from sandbox.results import CallResult, ChangeView, Ending
+
+TRUST = TrustFile()
+CODE = Domain.CODE_CHANGES
+DAY = 86_400.0
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    now = 1_000_000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def kept(tmp_path: Path, clock: Clock) -> Reputations:
+    return Reputations(Dirs.under(tmp_path).create(), clock)
+
+
+def good(**fields: object) -> Event:
+    return Event(CODE, success=True, **fields)  # type: ignore[arg-type]
+
+
+def test_nothing_is_earned_until_something_was_done(kept: Reputations) -> None:
+    assert kept.earned("a", TRUST) == ()
+    assert kept.agents() == []
+    assert kept.states("a", TRUST)[CODE] == begin(CODE)
+
+
+def test_what_is_earned_is_seen_by_the_next_process(kept: Reputations, tmp_path: Path) -> None:
+    for _ in range(10):
+        kept.record("a", good(), TRUST)
+    other = Reputations(Dirs.under(tmp_path), lambda: Clock.now)
+    assert other.states("a", TRUST)[CODE].score == pytest.approx(0.5)
+    assert other.earned("a", TRUST) == (("code_changes", "supervised"),)
+    assert other.agents() == ["a"]
+    assert other.earned("b", TRUST) == ()
+
+
+def test_a_violation_drops_it_at_once(kept: Reputations) -> None:
+    for _ in range(25):
+        kept.record("a", good(), TRUST)
+    assert kept.states("a", TRUST)[CODE].level is TrustLevel.SEMI_AUTO
+    fallen = kept.record("a", Event(CODE, success=False, violation=True), TRUST)
+    assert fallen.level is TrustLevel.PROPOSE
+
+
+def test_it_fades_with_time_and_never_rises_by_it(kept: Reputations, clock: Clock) -> None:
+    for _ in range(20):
+        kept.record("a", good(), TRUST)
+    before = kept.states("a", TRUST)[CODE]
+    clock.now += 90 * DAY
+    faded = kept.states("a", TRUST)[CODE]
+    assert faded.score == pytest.approx(0.3 + (before.score - 0.3) / 2)
+    clock.now -= 200 * DAY
+    assert kept.states("a", TRUST)[CODE].score == before.score
+
+
+def test_a_person_pins_a_level_and_takes_the_pin_away(kept: Reputations) -> None:
+    assert kept.pin("a", CODE, TrustLevel.SEMI_AUTO, TRUST).current is TrustLevel.SEMI_AUTO
+    assert kept.earned("a", TRUST) == (("code_changes", "semi-auto"),)
+    assert kept.pin("a", CODE, None, TRUST).current is TrustLevel.PROPOSE
+
+
+@given(st.lists(st.tuples(st.booleans(), st.floats(0, 1)), max_size=200))
+def test_no_agent_rises_by_its_own_word(said: list[tuple[bool, float]]) -> None:
+    state = begin(CODE, TrustLevel.SUPERVISED)
+    for success, confidence in said:
+        event = Event(CODE, success=success, confidence=confidence, source=Source.AGENT)
+        new = after(state, event, TRUST)
+        assert rank(new.level) <= rank(state.level)
+        state = new
+
+
+def test_seen_outcomes_do_raise_it() -> None:
+    state = begin(CODE, TrustLevel.SUPERVISED)
+    for _ in range(40):
+        state = after(state, good(), TRUST)
+    assert state.level is TrustLevel.AUTONOMOUS
+    capped = TRUST.model_copy(update={"bounds": {CODE: Bounds(highest=TrustLevel.SUPERVISED)}})
+    state = begin(CODE, TrustLevel.SUPERVISED)
+    for _ in range(40):
+        state = after(state, good(), capped)
+    assert state.level is TrustLevel.SUPERVISED
+
+
+def result(**fields: object) -> CallResult:
+    base = {
+        "id": "c1",
+        "tool": "Bash",
+        "verdict": Verdict.REPORT,
+        "tier": Tier.CAUTION,
+        "rules": ("tests",),
+        "message": "",
+        "ending": Ending.RAN,
+        "exit_status": 0,
+    }
+    return CallResult(**{**base, **fields})  # type: ignore[arg-type]
+
+
+def test_what_is_observed() -> None:
+    def seen(**fields: object) -> tuple[bool, bool] | None:
+        event = observed(result(**fields), lambda: CODE)
+        return None if event is None else (event.success, event.violation)
+
+    held = ChangeView(path="a", kind="modified", type="file", outcome="hold", reason="x")
+    conflict = held.model_copy(update={"reason": "the real file changed while the call ran"})
+    assert seen() == (True, False)
+    assert seen(exit_status=1) == (False, False)
+    assert seen(rules=("write",)) is None
+    assert seen(ending=Ending.TIMED_OUT, exit_status=124) is None
+    assert seen(judgement="discard") == (False, True)
+    assert seen(judgement="hold", rules=(), changes=(held,)) is None
+    assert seen(judgement="hold", rules=(), changes=(conflict,)) == (False, False)
