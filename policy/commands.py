@@ -41,6 +41,8 @@ _BIN = re.compile(
 )
 _TOOLS = re.compile(r".*/(?:node_modules/\.bin|\.?venv/bin|env/bin|\.tox/[^/]+/bin)/([^/]+)")
 _VERSION = re.compile(r"(?<=[a-z])-?\d+(?:\.\d+)*$")
+_ASKED_ABOUT = (("--version",), ("--help",))
+"""Arguments with which every program only says something about itself."""
 _MOST_SCANNED = 32 * 1024
 """Characters of a text's beginning, and of its end, that are looked at when it cannot be read."""
 _MOST_BYTES = 1 << 20
@@ -144,6 +146,8 @@ class Catalog:
         if name != call.name:
             call = replace(call, words=(name, *call.args))
         shell.facts.programs[name] = None
+        if call.args in _ASKED_ABOUT and entry.tier is not Tier.FORBIDDEN:
+            return HOLE
         out = (
             READERS[entry.handler](self, shell, call, entry)
             if entry.handler

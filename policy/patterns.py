@@ -125,7 +125,8 @@ class Index:
             if (glob.anchored and not inside) or found.get(glob.text) is Fit.SURE:
                 continue
             fit = glob.fits(names)
-            if fit is Fit.SURE or (fit is Fit.MAYBE and path.startswith("/")):
+            by_chance = fit is Fit.MAYBE and path.startswith("/") and not _elsewhere(names, glob)
+            if fit is Fit.SURE or by_chance:
                 found[glob.text] = fit
         return found
 
@@ -154,6 +155,21 @@ def globs(text: str) -> tuple[Glob, ...]:
     if len(found) > MOST_ALTERNATIVES:
         raise ValueError(f"`{text}` stands for more than {MOST_ALTERNATIVES} patterns")
     return tuple(Glob(text, one) for one in found)
+
+
+def _elsewhere(names: tuple[str, ...], glob: Glob) -> bool:
+    """Whether `src/*` only happens to fit a bare name that is at home in the root.
+
+    Gate 2 judges the names of what was changed; asking about every `src/*` would teach people to
+    say yes.
+    """
+    return (
+        len(glob.parts) == 1
+        and len(names) > 1
+        and globbed(names[-1])
+        and not any(unknown(one) for one in names)
+        and not any(globbed(one) for one in names[:-1])
+    )
 
 
 def _best(found: Iterator[Fit]) -> Fit:

@@ -46,7 +46,9 @@ def _deleter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str
         or call.name in ("rimraf", "deltree")
         or parsed.has("-r", "--recursive", "-R")
     )
-    tree = tree or (call.name == "del-cli" and parsed.has("--force", "-f"))
+    tree = (tree and bool(parsed.operands)) or (
+        call.name == "del-cli" and parsed.has("--force", "-f")
+    )
     for path in parsed.operands:
         tree = tree or path.endswith(("/", "**")) or "\ue004\ue004" in path
         shell.touch(How.TREE if tree else How.DELETE, path, program=call.name)

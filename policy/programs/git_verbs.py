@@ -150,9 +150,9 @@ def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     words = list(call.args)
     shell.find(entry.tier, entry.rule, f"`git {name}`: {entry.because}")
     shell.facts.writes = True
-    for text in _run_by(words):
+    for given in _run_by(words):
         shell.find(Tier.DANGER, "runs-text", f"`git {name}` runs a program that an option names")
-        shell.aside(lambda: shell.run_text(text))  # noqa: B023
+        shell.aside(lambda: shell.run_text(given))  # noqa: B023
     if name == "bisect" and words[:1] == ["run"]:
         shell.call(Call(tuple(words[1:]), plain=False)) if words[1:] else None
     elif name == "submodule" and "foreach" in words:

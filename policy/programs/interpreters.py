@@ -99,6 +99,9 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
     shell.facts.writes = True
     if call.args[:1] in (("--version",), ("-v",), ("-V",), ("--help",)):
         return HOLE
+    if name == "swift" and call.args[:1] in (("build",), ("test",), ("package",)):
+        shell.find(Tier.CAUTION, "build", "`swift`: builds the project or runs its tests")
+        return HOLE
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     language = _LANGUAGES.get(name, "other")
     evaluates = _EVALUATES.get(name)

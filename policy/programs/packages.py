@@ -141,13 +141,20 @@ def _npm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         shell.find(Tier.CAUTION, "packages", "it removes packages")
     elif verb in ("global",):
         shell.find(Tier.DANGER, "packages", "it installs for the whole machine")
-    elif (call.name == "yarn" and verb not in _RUN and catalog.lookup(verb) is not None) or (
-        call.name == "pnpm" and verb not in _RUN and catalog.lookup(verb) is not None
-    ):
+    elif call.name in ("yarn", "pnpm") and verb not in _RUN and _tool(catalog, verb):
         return shell.call(Call(tuple(words), call.stdin, call.env, plain=False))
     for word in words[1:]:
         governed(shell, word)
     return HOLE
+
+
+def _tool(catalog: Catalog, verb: str) -> bool:
+    """Whether a verb of yarn or pnpm names a tool of the project."""
+    entry = catalog.lookup(verb)
+    return entry is not None and entry.handler in (
+        "linter", "runner", "build", "deleter", "node", "npx", "python", "shell", "rm", "wrapper",
+        "env", "privilege",
+    )  # fmt: skip
 
 
 def _install(shell: Shell, call: Call, parsed: Parsed, words: list[str]) -> None:

@@ -236,7 +236,8 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                         Tier.DANGER, "packages", f"it runs the package `{path}` of the index"
                     )
     for word in words:
-        governed(shell, word)
+        if not word.startswith("//"):  # a label, not a path
+            governed(shell, word)
     return HOLE
 
 
@@ -255,7 +256,8 @@ def _started(catalog: Catalog, shell: Shell, call: Call, parsed: Parsed) -> None
     for at, word in enumerate(args):
         following = args[at + 1] if at + 1 < len(args) else ""
         joined = word + following if word == "-D" else word
-        if (found := _TOOLS.match(joined)) is not None:
+        found = _TOOLS.match(joined)
+        if found is not None:
             if re.fullmatch(
                 r"(?:/usr/bin/)?(?:ccache|sccache|gcc|g\+\+|clang(?:\+\+)?|cc|c\+\+)(?:-\d+)?",
                 found[1],
@@ -267,7 +269,8 @@ def _started(catalog: Catalog, shell: Shell, call: Call, parsed: Parsed) -> None
                 if one.startswith(("-Dexec.args=", "-Dexec.commandlineArgs="))
             )
             _note_started(shell, call)
-            shell.aside(lambda: shell.run_text(f"{found[1]} {given}"))  # noqa: B023
+            text = f"{found[1]} {given}"
+            shell.aside(lambda: shell.run_text(text))  # noqa: B023
         elif word == "-wrapper":
             _note_started(shell, call)
             shell.aside(lambda: shell.call(call.only(tuple(following.split(",")))))  # noqa: B023
@@ -278,8 +281,8 @@ def _started(catalog: Catalog, shell: Shell, call: Call, parsed: Parsed) -> None
             content = shell.held(path)
             if content is None:
                 catalog.script(shell, path)
-            for found in _CMAKE_RUN.finditer(content or ""):
-                shell.aside(lambda: shell.run_text(found[1]))  # noqa: B023
+            for one in _CMAKE_RUN.finditer(content or ""):
+                shell.aside(lambda: shell.run_text(one[1]))  # noqa: B023
     if call.name in ("gradle", "gradlew"):
         for path in parsed.values("-I", "--init-script"):
             catalog.script(shell, path)
