@@ -20,6 +20,7 @@ from policy.model import (
     ActionPlan,
     Context,
     Decision,
+    Landing,
     LayerAnswer,
     Rights,
     Tier,
@@ -110,6 +111,7 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
         tier=tier,
         rights=policy.limited(rights),
         landing=landing,
+        objection_seconds=_wait(policy, landing),
         layers=layers,
         matched_rules=checked.matched_rules,
         enforcement=checked.enforcement,
@@ -154,6 +156,10 @@ def heed(decision: Decision, seen: Iterable[str], policy: Policy) -> Decision:
             "message": _message(Verdict.ASK, layers),
         }
     )
+
+
+def _wait(policy: Policy, landing: Landing) -> float:
+    return policy.standing.objection_seconds if landing is Landing.DELAYED else 0.0
 
 
 def _quiet(layer: str, reason: str) -> LayerAnswer:

@@ -53,7 +53,7 @@ class Landing(str, Enum):
     """How the changes of a call land, by how far its agent is trusted (orchestration.md)."""
 
     PROPOSAL = "proposal"
-    """Never by themselves: a person may land the diff."""
+    """Never by themselves: the call runs in a layer of its own, and a person may land the diff."""
     APPROVED = "approved"
     """At once, since a person approved the call first."""
     DELAYED = "delayed"
@@ -228,6 +228,8 @@ class Decision(Frozen):
     tier: Tier
     rights: Rights
     landing: Landing = Landing.AT_ONCE
+    objection_seconds: float = 0.0
+    """For DELAYED: how long the changes wait for somebody to object."""
     layers: tuple[LayerAnswer, ...]
     matched_rules: tuple[MatchedRule, ...] = ()
     enforcement: Enforcement | None = None

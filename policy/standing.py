@@ -32,7 +32,7 @@ from policy.model import (
     strictest,
 )
 from policy.modes import Mode, ModesFile
-from policy.reputation import Domain, TrustLevel, lower
+from policy.reputation import Domain, TrustLevel, lower, rank
 from policy.roles import Roles, RolesFile
 from policy.trust import LANDINGS, TrustFile
 
@@ -43,6 +43,7 @@ FileT = TypeVar("FileT", bound=Frozen)
 _ORDER = tuple(Verdict)
 _MODES = tuple(Mode)
 _BY_NAME = "tools"
+_OBJECTION = "objection_seconds"
 _NAMED = LayerAnswer(
     layer="level", verdict=Verdict.ALLOW, reason="the policy says what the tool may do, by its name"
 )
@@ -88,7 +89,7 @@ class Standing:
             self,
             levels=self.levels.extended(levels) if levels else self.levels,
             modes=_updated(self.modes, modes),
-            trust=_updated(self.trust, trust),
+            trust=_trusting(self.trust, trust),
             roles=self.roles.extended(roles) if roles else self.roles,
         )
 
@@ -132,8 +133,7 @@ class Standing:
         background = plan.params.run_in_background
         base = strictest(one.verdict for one in said)
         said.append(_mode(self, plan.tool, base, background=background))
-        domain = self._domain(found)
-        current = self.trusted(plan.agent, domain, context)
+        domain, current = self._trusted(found, plan.agent, context)
         tier = tiers.tier([*judged, *others])
         said.append(_trust(self, plan.agent, domain, tier, current))
         said += self.roles.answers(plan, facts, judged, context)[0]
@@ -158,16 +158,31 @@ class Standing:
         reason = f"{answer.reason} ({level.value} by the word of `{user}`: {titles})"
         return answer.model_copy(update={"verdict": VERDICTS[level], "reason": reason})
 
-    @staticmethod
-    def _domain(found: Iterable[Found]) -> Domain:
-        deploys = any("infra" in one.categories for one in found)
-        return Domain.DEPLOYMENTS if deploys else Domain.CODE_CHANGES
+    def _trusted(
+        self, found: Iterable[Found], agent: str, context: Context
+    ) -> tuple[Domain, TrustLevel]:
+        """Return the domain of a call in which its agent is trusted least, and how far."""
+        domains = {
+            Domain.DEPLOYMENTS if "infra" in one.categories else Domain.CODE_CHANGES
+            for one in found
+            if one.answer.verdict is not Verdict.ALLOW
+        } or {Domain.CODE_CHANGES}
+        levels = [(rank(level), domain.value, domain, level) for domain in domains
+                  for level in (self.trusted(agent, domain, context),)]  # fmt: skip
+        _, _, domain, level = min(levels, key=lambda one: (one[0], -len(one[1])))
+        return domain, level
 
     def trusted(self, agent: str, domain: Domain, context: Context) -> TrustLevel:
         """Return an agent's current level in a domain: what it earned, or where it starts."""
         earned = dict(context.trust)
         own = self.trust.level(agent, domain, earned)
-        return lower([own, *(one.level(agent, domain) for one in self.limits)])
+        return lower([own, *(one.most(agent, domain) for one in self.limits)])
+
+    @property
+    def objection_seconds(self) -> float:
+        """How long changes that land unless somebody objects wait: the longest that a file says."""
+        said = (one.objection_seconds for one in self.limits if _OBJECTION in one.model_fields_set)
+        return max((self.trust.objection_seconds, *said))
 
     def bounded(self, plan: ActionPlan, rights: Rights) -> Rights:
         """Return rights as the plan's role leaves them."""
@@ -213,6 +228,15 @@ def _trust(
 
 def _strictness(answer: LevelAnswer) -> tuple[int, int, str]:
     return _ORDER.index(answer.verdict), LEVELS.index(answer.level), answer.why
+
+
+def _trusting(file: TrustFile, own: TrustFile | None) -> TrustFile:
+    """Return trust with a user's own words; where they say that an agent starts, is its level no
+    longer pinned by what they are put on."""
+    if own is None:
+        return file
+    pins = {name: level for name, level in file.pins.items() if name not in own.agents}
+    return _updated(file.model_copy(update={"pins": pins}), own)
 
 
 def _updated(file: FileT, own: FileT | None) -> FileT:

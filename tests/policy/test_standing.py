@@ -217,6 +217,61 @@ def test_trust_is_kept_per_domain() -> None:
     assert ask("terraform apply", agent="a", trust=earned).landing is Landing.PROPOSAL
 
 
+def test_a_users_word_for_an_agent_unpins_it() -> None:
+    own = TrustFile.model_validate({"agents": {"main": "semi-auto"}})
+    assert ask("touch a", POLICY.standing.extended(trust=own)).landing is Landing.DELAYED
+    pinned = TrustFile.model_validate({"pins": {"main": "supervised"}})
+    assert ask("touch a", POLICY.standing.extended(trust=pinned)).landing is Landing.APPROVED
+    other = TrustFile.model_validate({"agents": {"other": "semi-auto"}})
+    assert ask("touch a", POLICY.standing.extended(trust=other)).landing is Landing.AT_ONCE
+
+
+def test_a_call_in_two_domains_is_trusted_as_in_the_lower() -> None:
+    both = "touch a && terraform apply"
+    for code, deployments in (("propose", "autonomous"), ("autonomous", "propose")):
+        earned = (("code_changes", code), ("deployments", deployments))
+        assert ask(both, agent="a", trust=earned).landing is Landing.PROPOSAL
+    earned = (("code_changes", "autonomous"), ("deployments", "autonomous"))
+    assert ask(both, agent="a", trust=earned).landing is Landing.AT_ONCE
+
+
+WAITS = {
+    "five seconds unless said": (None, None, 5),
+    "as a user says": (2, None, 2),
+    "not at all": (0, None, 0),
+    "longer where a stricter file says so": (2, 30, 30),
+    "never shorter than a user says": (20, 3, 20),
+}
+
+
+@pytest.mark.parametrize("own, stricter, seconds", WAITS.values(), ids=WAITS)
+def test_changes_of_a_semi_auto_agent_wait(
+    own: float | None, stricter: float | None, seconds: float
+) -> None:
+    standing = POLICY.standing
+    if own is not None:
+        standing = standing.extended(trust=TrustFile(objection_seconds=own))
+    if stricter is not None:
+        standing = standing.tightened(trust=TrustFile(objection_seconds=stricter))
+    for level in TrustLevel:
+        decision = ask("touch a", standing, agent="a", trust=(("code_changes", level.value),))
+        waits = seconds if decision.landing is Landing.DELAYED else 0
+        assert decision.objection_seconds == waits
+        assert (decision.landing is Landing.DELAYED) is (level is TrustLevel.SEMI_AUTO)
+
+
+def test_a_stricter_file_limits_only_what_it_names() -> None:
+    said = {"bounds": {"deployments": {"highest": "supervised"}}}
+    standing = POLICY.standing.tightened(trust=TrustFile.model_validate(said))
+    assert ask("touch a", standing).landing is Landing.AT_ONCE
+    assert ask("terraform apply", standing).landing is Landing.APPROVED
+    named = TrustFile.model_validate({"agents": {"main": "propose", "x*": "autonomous"}})
+    assert ask("touch a", POLICY.standing.tightened(trust=named)).landing is Landing.PROPOSAL
+    assert ask("touch a", POLICY.standing.tightened(trust=named), agent="xy").landing is (
+        Landing.PROPOSAL
+    ), "it names another level than the agent has, which is lower"
+
+
 def test_a_new_agents_changes_are_proposals() -> None:
     assert ask("touch a", agent="stranger").landing is Landing.PROPOSAL
 
