@@ -70,8 +70,9 @@ class WatchedLayer:
             return None
         if self._protected(place):
             return Alarm(place, self._trail.leading_to(place))
-        if is_folder and event.kind == MOVED:
-            for found in self._brought(place):
+        if is_folder:  # of a move into a folder that is new itself, only a creation may be heard
+            found = next(self._brought(place), None)
+            if found is not None:
                 return Alarm(found, self._trail.leading_to(place))
         return None
 
@@ -138,19 +139,17 @@ class WatchedLayer:
         for name in place.split("/"):
             here = join(here, name)
             try:
-                if fs.trusted(f"{self._upper}/{here}", "opaque") == b"y":
-                    return None
+                opaque = fs.trusted(f"{self._upper}/{here}", "opaque") == b"y"
                 redirect = fs.trusted(f"{self._upper}/{here}", "redirect")
             except OSError:
                 return None
-            if redirect is None:
-                low = None if low is None else join(low, name)
-                continue
-            text = os.fsdecode(redirect)
-            if text.startswith("/"):
+            text = os.fsdecode(redirect or b"")
+            if opaque:
+                low = None  # a folder in it may still be one that was moved
+            elif text.startswith("/"):
                 low = text.strip("/")
             elif low is not None:
-                low = join(low, text)
+                low = join(low, text or name)
         return low
 
 

@@ -35,6 +35,7 @@ from watchdog.events import (
 )
 from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
+from watchdog.observers.inotify_move_event_grouper import InotifyMoveEventGrouper
 
 from . import host
 from .masks import Patterns
@@ -45,6 +46,9 @@ FILTER: list[type[FileSystemEvent]] = [
     *(DirCreatedEvent, DirDeletedEvent, DirMovedEvent),
     *(FileCreatedEvent, FileDeletedEvent, FileMovedEvent),
 ]
+PAIR_SECONDS = 0.02
+"""How long watchdog waits for the second half of a move, and holds back all that came after the
+first. The kernel gives both at once; a half may be missing where a folder is not watched yet."""
 PAUSE_SECONDS = 0.05
 LOOK_SHARE = 5
 """Looking at all names takes at most one part in this many of the time."""
@@ -127,8 +131,10 @@ class Watcher:
         self._dead = threading.Event()
         self._next_look = 0.0
         logger = logging.getLogger("watchdog")
-        logger.addHandler(_Overflows(self))
+        self._overflows = _Overflows(self)
+        logger.addHandler(self._overflows)
         logger.propagate = False
+        InotifyMoveEventGrouper.delay = PAIR_SECONDS
         warnings.simplefilter("ignore")  # watchdog prints all that it watches
         threading.excepthook = self._on_death
         self._observer = self._start()
@@ -150,6 +156,13 @@ class Watcher:
                 self._do(message)
             if time.monotonic() >= self._next_look:
                 self._mend()
+
+    def close(self) -> None:
+        """End the watching."""
+        logging.getLogger("watchdog").removeHandler(self._overflows)
+        _stop(self._observer)
+        os.close(self._wake)
+        os.close(self._waker)
 
     def say(self, message: dict[str, Any]) -> None:
         """Tell the keeper something; on any thread."""
