@@ -27,7 +27,7 @@ from sandbox.agents_seen import Seen
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Unavailable
 from sandbox.latch import BETWEEN, Latch
-from sandbox.sweeping_table import Host, Known, boot, line_of
+from sandbox.sweeping_table import Host, Known, boot
 from sandbox.sweeping_targets import Target, Tree, members
 from sandbox.text import safe_line
 
@@ -150,7 +150,7 @@ class Registry:
         if self.empty:
             return None
         agents = self.all()
-        line = [one for one in line_of(self.host.table(), pid) if one.pid > 1]
+        line = [one for one in self.host.line(pid) if one.pid > 1]
         marks = {one.mark: one for one in agents}
         roots = {one.root: one for one in agents}
         seen = {known: one for one in agents for known in self.seen(one).read()}

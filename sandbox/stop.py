@@ -27,7 +27,7 @@ from sandbox.store import Store
 from sandbox.sweeping import Swept, sweep
 from sandbox.sweeping_cells import CellsSwept, ContainerEngine, sweep_cells
 from sandbox.sweeping_notes import ContainerNotes
-from sandbox.sweeping_table import Host, Known, line_of
+from sandbox.sweeping_table import Host, Known
 from sandbox.text import safe_line
 
 LAST = 5
@@ -95,7 +95,9 @@ class Stop:
         engine: ContainerEngine | None = None,
         host: Host | None = None,
         hold: Hold | None = None,
+        last: bool = False,
     ) -> None:
+        """`last`: whoever calls ends what asked for this stop, when this process has ended."""
         self._dirs = dirs
         self._reason = reason
         self._agent = agent
@@ -104,6 +106,7 @@ class Stop:
         self._registry = Registry(dirs, self._host)
         self._latch = Latch(dirs)
         self._hold = hold
+        self._last = last
         self.asking: tuple[Known, ...] = ()
         """This process and those that it comes from, where they are an agent's: they asked."""
 
@@ -172,8 +175,7 @@ class Stop:
         """End the agents' processes; return also what is spared of them, because it asks."""
         if not whom.agents:
             return Swept(), []
-        table = self._host.table()
-        own = {one.known: one for one in line_of(table, os.getpid()) if one.pid > 1}
+        own = {one.known: one for one in self._host.line(os.getpid()) if one.pid > 1}
         spared = {*own, *_supervisor(self._dirs, self._host)}
         trees = [self._registry.tree(one) for one in whom.agents]
         groups = [group for one in whom.agents if (group := self._registry.group(one))]
@@ -187,9 +189,10 @@ class Stop:
         if asking:  # a frozen group would freeze us
             groups = []
         swept = sweep(self._host, trees, groups, spared=spared)
+        then = "ends when this command has ended" if self._last else "goes on"
         return swept, [
             f"process {one.process.pid} ({one.process.name}) of agent {one.agent} asked for this "
-            "stop, and goes on"
+            f"stop, and {then}"
             for one in asking
         ]
 
@@ -215,8 +218,8 @@ class Stop:
             agent=whom.path,
             at=time.strftime(TIME),
             killed=(*swept.by_agent(), *cells.killed),
-            left=(*problems, *swept.left, *asked, *cells.left),
-            notes=tuple(cells.notes),
+            left=(*problems, *swept.left, *(() if self._last else asked), *cells.left),
+            notes=(*(asked if self._last else ()), *cells.notes),
             last=tuple(
                 f"{one['id']} {one['tool']} {one['ending'] or 'not finished'}"
                 for one in calls[:LAST]

@@ -84,6 +84,14 @@ class Host:
         text = _content(f"{_PROC}/{pid}/stat")
         return _parsed(text) if text else None
 
+    def line(self, pid: int) -> list[Proc]:
+        """Return a process and those that it comes from, the nearest first."""
+        found: list[Proc] = []
+        while pid > 0 and (one := self.process(pid)) is not None and one not in found:
+            found.append(one)
+            pid = one.ppid
+        return found
+
     def marker(self, pid: int) -> str | None:
         """Return the mark in a process's environment, or None; not every process shows it."""
         text = _content(f"{_PROC}/{pid}/environ")
@@ -156,15 +164,6 @@ class Host:
 def boot() -> str:
     """Return what names this boot of the machine; start times are good for one boot only."""
     return _content(f"{_PROC}/sys/kernel/random/boot_id").decode("ascii", "replace").strip()
-
-
-def line_of(table: Mapping[int, Proc], pid: int) -> list[Proc]:
-    """Return a process and those that it comes from, the nearest first."""
-    found: list[Proc] = []
-    while pid > 0 and (one := table.get(pid)) is not None and one not in found:
-        found.append(one)
-        pid = one.ppid
-    return found
 
 
 def _parsed(text: bytes) -> Proc | None:
