@@ -94,9 +94,10 @@ class Client:
         """Undo what a call landed."""
         return UndoResult.model_validate(await self._exchange("undo", {"call": call_id}))
 
-    async def stop(self, reason: str) -> StopReport:
-        """Set the stop latch and end everything."""
-        return StopReport.model_validate(await self._exchange("stop", {"reason": reason}))
+    async def stop(self, reason: str, agent: str | None = None) -> StopReport:
+        """Stop everything, or one agent and all below it."""
+        fields = {"reason": reason, "agent": agent}
+        return StopReport.model_validate(await self._exchange("stop", fields))
 
     async def running(self) -> list[dict[str, Any]]:
         """Return the calls that go on."""

@@ -98,9 +98,9 @@ class BlockingSupervisor:
         """Throw a held transaction away."""
         return self._wait(self._supervisor.discard(call_id))
 
-    def stop(self, reason: str) -> StopReport:
-        """Set the stop latch and kill every cell."""
-        return self._wait(self._supervisor.stop(reason))
+    def stop(self, reason: str, agent: str | None = None) -> StopReport:
+        """Stop everything, or one agent and all below it."""
+        return self._wait(self._supervisor.stop(reason, agent))
 
     @property
     def _supervisor(self) -> Supervisor:

@@ -124,11 +124,12 @@ class BlockingClient:
 
         return UndoResult.model_validate(self.exchange("undo", {"call": call_id}))
 
-    def stop(self, reason: str) -> StopReport:
-        """Set the stop latch and end everything."""
+    def stop(self, reason: str, agent: str | None = None) -> StopReport:
+        """Stop everything, or one agent and all below it."""
         from sandbox.results import StopReport
 
-        return StopReport.model_validate(self.exchange("stop", {"reason": reason}))
+        fields = {"reason": reason, "agent": agent}
+        return StopReport.model_validate(self.exchange("stop", fields))
 
     def running(self) -> list[dict[str, Any]]:
         """Return the calls that go on."""

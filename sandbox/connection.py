@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from policy.model import ActionPlan, Decision
+from sandbox.agents_peer import Peer
 from sandbox.errors import BadInput, SandboxError
 from sandbox.text import is_unicode, safe_line
 from sandbox.wire import CHUNK_BYTES, Decoder, Message, WireError, encode, pack, unpack
@@ -43,6 +44,7 @@ class Connection:
     ) -> None:
         self._server = server
         self.registry = Registry(server.dirs)
+        self.peer = Peer(server.dirs, writer.get_extra_info("socket"))
         self._supervisor = supervisor
         self._reader = reader
         self._writer = writer
@@ -141,7 +143,11 @@ class Connection:
             case "end":
                 return (await supervisor.end(_text(message, "call"))).model_dump(mode="json")
             case "stop":
-                return (await supervisor.stop(_text(message, "reason"))).model_dump(mode="json")
+                agent = message.get("agent")
+                report = await supervisor.stop(
+                    _text(message, "reason"), None if agent is None else str(agent)
+                )
+                return report.model_dump(mode="json")
             case "shutdown":
                 return self._shut_down(message)
         raise BadInput(f"`{op}` is no request of this supervisor")
@@ -184,7 +190,9 @@ class _Call:
         from sandbox.desk import waiting
 
         asked: dict[object, Any] = {True: self._ask, "wait": waiting}
-        plan = ActionPlan.model_validate(_located(message, self._connection.registry))
+        plan = ActionPlan.model_validate(
+            self._connection.peer.attributed(_located(message, self._connection.registry))
+        )
         result = await supervisor.call(
             plan,
             approver=asked.get(message.get("ask"), nobody),

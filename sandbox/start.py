@@ -154,7 +154,7 @@ def _start(dirs: Dirs) -> bool:
             stdout=log,
             stderr=log,
             cwd="/",
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            env={**_unmarked(), "PYTHONPATH": os.pathsep.join(paths)},
             pass_fds=(writing,),
             start_new_session=True,
         )
@@ -176,6 +176,11 @@ def _start(dirs: Dirs) -> bool:
     if said not in ("ready", "held"):
         raise Unavailable(f"the supervisor does not start; see `{dirs.log}`")
     return said == "ready"
+
+
+def _unmarked() -> dict[str, str]:
+    """Return the environment without an agent's mark: the supervisor is no part of an agent."""
+    return {key: value for key, value in os.environ.items() if key != "LOCKGATE_AGENT"}
 
 
 def _lock_is_free(dirs: Dirs) -> bool:

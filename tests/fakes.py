@@ -169,7 +169,7 @@ class FakeSupervisor:
         change = ChangeView(path="a.py", kind="modified", type="file")
         return UndoResult(id="u1", undone=call_id, changes=(change,))
 
-    async def stop(self, reason: str) -> StopReport:
+    async def stop(self, reason: str, agent: str | None = None) -> StopReport:
         """Stop nothing."""
         return StopReport(reason=reason, killed=("cell-1",), left=())
 

@@ -23,39 +23,6 @@ ALL = 1_000_000
 """More calls than a record holds, for a search through all of it."""
 
 
-@click.command(short_help="List calls that go on, and cells.")
-@JSON
-def ps(**flags: bool) -> int:
-    """List the calls that go on and the cells that stand ready.
-
-    \b
-    Examples:
-      lockgate ps
-      lockgate ps --json
-    """
-    from sandbox.show import table
-
-    found: Mapping[str, Any] = {"running": [], "cells": []}
-    line = connect(terminal.dirs())
-    if line is not None:
-        line.close()
-        with BlockingClient(terminal.dirs()) as client:
-            found = client.exchange("ps", {})
-    if flags["as_json"]:
-        terminal.show_json(found)
-        return 0
-    for kind, empty in (("running", "no call goes on"), ("cells", "no cell stands ready")):
-        rows = found[kind]
-        if not rows:
-            terminal.show(empty)
-            continue
-        columns = list(dict.fromkeys(key for row in rows for key in row))
-        terminal.show(
-            table(columns, [[_cell(key, row.get(key)) for key in columns] for row in rows])
-        )
-    return 0
-
-
 @click.command(short_help="List what was decided, run and landed.")
 @click.option("-n", "--limit", default=20, type=click.IntRange(min=1), help="How many calls.")
 @click.option("--agent", metavar="ID", help="Only calls of this agent.")
