@@ -13,7 +13,6 @@ import click
 from sandbox.client import BlockingClient
 from sandbox.commands import terminal
 from sandbox.errors import BadInput
-from sandbox.start import connect
 from sandbox.text import safe, safe_block, safe_line
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -231,10 +230,3 @@ def _store() -> Any:
     return Store(terminal.dirs())
 
 
-def _cell(column: str, value: object) -> str:
-    """Return one value of a list of calls or cells as a person reads it."""
-    if column == "started" and isinstance(value, float):
-        return f"{max(time.time() - value, 0):.0f} s ago"
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
-    return value if isinstance(value, str) else json.dumps(value)

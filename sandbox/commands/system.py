@@ -6,7 +6,6 @@ from __future__ import annotations
 import click
 
 from sandbox.commands import terminal
-from sandbox.errors import SandboxError
 from sandbox.text import safe_line
 from sandbox.version import VERSION, digest
 
