@@ -10,13 +10,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 AGENT_ID = 10_000
 """Owner of a cell's processes where root owns the workspace (seen through an idmapped mount)."""
 HOME = "/home/agent"
 DOOR = "/door"
 """Where the keeper finds the folder with the supervisor's socket."""
+ANCHOR, VIEWS = "/anchor", "/views"
+"""Where the keeper finds the volume of its views, and that volume's folder, shared with the host:
+what it mounts there, a cell can be created over."""
+VIEWS_OPTIONS = {"type": "tmpfs", "device": "tmpfs", "o": "shared,size=1m,mode=0700"}
+"""A volume of views: a small file system of its own, so that the engine takes every mount in it
+away when its keeper ends, however that happened."""
 START = "import sys; sys.path.insert(0, '/'); from cell.{0} import main; main()"
 KEEPER_CAPS = (
     "CHOWN",  # new files get the workspace's owner
@@ -27,6 +33,8 @@ KEEPER_CAPS = (
     "SYS_CHROOT",  # setns into a mount namespace
     "SYS_PTRACE",  # /proc/1/ns/mnt of the non-dumpable runner
 )
+IN_CELL_CAPS = ("SYS_CHROOT", "SYS_PTRACE")
+"""Those of them that only a keeper needs which enters its cell's mount namespace."""
 IDMAP_CAPS = ("SETGID", "SETUID")  # the owner map of a workspace that belongs to root
 
 LABEL_STATE = "org.lockgate.state"
@@ -51,6 +59,18 @@ class Resources:
     home: int = 2 * 1024**3
 
 
+class Bind(NamedTuple):
+    """A folder of the host, or of the engine, in a container."""
+
+    source: str
+    target: str
+    propagation: str = "rprivate"
+    """`rshared`: what the container mounts there appears at the source too."""
+    recursive: bool = False
+    """Whether what is mounted below the source comes along."""
+    read_only: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerPlan:
     """One container, whole."""
@@ -64,8 +84,7 @@ class ContainerPlan:
     env: tuple[str, ...]
     caps: tuple[str, ...]
     tmpfs: tuple[tuple[str, str], ...]
-    binds: tuple[tuple[str, str], ...]
-    """(source on the host, target), read-write, without what is mounted below the source."""
+    binds: tuple[Bind, ...]
     volumes: tuple[tuple[str, str], ...]
     network: str
     pid: str
@@ -85,14 +104,22 @@ def cell_plan(
     resources: Resources,
     network: str = "none",
     runtime: str | None = None,
+    views: Sequence[str] = (),
+    writes: bool = False,
 ) -> ContainerPlan:
-    """Return the plan of a cell: no capability, no network, no host mount (design section 3)."""
+    """Return the plan of a cell: no capability, no network, no host mount (design section 3).
+
+    `views` are the engine's paths of the workspaces' views, where they are mounted before the cell
+    starts; without them the cell starts with empty places that its keeper moves mounts onto.
+    """
     private = "rw,exec,nosuid,nodev"
     tmpfs = {
         "/tmp": f"{private},size={resources.tmp},mode=1777",  # noqa: S108 - a mount of the cell
         HOME: f"{private},size={resources.home},mode=0700,uid={uid},gid={gid}",
-        **dict.fromkeys(workspaces, "ro,nosuid,nodev,noexec,size=4k,mode=0555"),
     }
+    if not views:
+        tmpfs |= dict.fromkeys(workspaces, "ro,nosuid,nodev,noexec,size=4k,mode=0555")
+    shown = zip(views, workspaces, strict=True) if views else ()
     return ContainerPlan(
         name=name,
         image=image,
@@ -102,7 +129,8 @@ def cell_plan(
         env=(f"HOME={HOME}", "LANG=C.UTF-8", "LOCKGATE_SANDBOX=1"),
         caps=(),
         tmpfs=tuple(sorted(tmpfs.items())),
-        binds=(),
+        # With what is mounted below: pinned files.
+        binds=tuple(Bind(v, w, recursive=True, read_only=not writes) for v, w in shown),
         volumes=(),
         network=network,
         pid="",
@@ -117,13 +145,21 @@ def keeper_plan(
     name: str,
     image: str,
     workspaces: tuple[str, ...],
-    cell: str,
+    cell: str | None,
     volume: str,
     labels: Mapping[str, str],
     maps_owners: bool,
     door: str | None = None,
+    views: tuple[str, str] | None = None,
 ) -> ContainerPlan:
-    """Return the plan of the keeper beside a cell; `cell` is that container's id."""
+    """Return the plan of a keeper.
+
+    `cell` is the id of the cell that it places workspaces in; None where it enters none. `views` is
+    the name and the engine's path of the volume in which it shows them instead.
+    """
+    caps = {*KEEPER_CAPS, *(IDMAP_CAPS if maps_owners else ())}
+    if cell is None:
+        caps -= set(IN_CELL_CAPS)
     return ContainerPlan(
         name=name,
         image=image,
@@ -131,15 +167,16 @@ def keeper_plan(
         user="0:0",
         labels=tuple(sorted({**labels, LABEL_ROLE: "keeper"}.items())),
         env=("LANG=C.UTF-8",),
-        caps=tuple(sorted((*KEEPER_CAPS, *(IDMAP_CAPS if maps_owners else ())))),
+        caps=tuple(sorted(caps)),
         tmpfs=(("/mask", "rw,nosuid,noexec,size=64m,mode=0755"),),
         binds=(
-            *((path, f"/lower/{index}") for index, path in enumerate(workspaces)),
-            *(((door, DOOR),) if door else ()),
+            *(Bind(path, f"/lower/{index}") for index, path in enumerate(workspaces)),
+            *((Bind(door, DOOR),) if door else ()),
+            *((Bind(views[1], VIEWS, propagation="rshared"),) if views else ()),
         ),
-        volumes=((volume, "/tx"),),
+        volumes=((volume, "/tx"), *(((views[0], ANCHOR),) if views else ())),
         network="none",
-        pid=f"container:{cell}",
+        pid=f"container:{cell}" if cell else "",
         # A stock AppArmor profile forbids mounting, which is what a keeper is for.
         security=("no-new-privileges", "apparmor=unconfined"),
         resources=Resources(memory=1024**3, cpus=1.0, pids=64, files=16_384),
@@ -195,10 +232,15 @@ def body(plan: ContainerPlan) -> dict[str, Any]:
 
 
 def _binds(plan: ContainerPlan) -> list[dict[str, Any]]:
-    options = {"Propagation": "rprivate", "NonRecursive": True}
     return [
-        {"Type": "bind", "Source": source, "Target": target, "BindOptions": options}
-        for source, target in plan.binds
+        {
+            "Type": "bind",
+            "Source": bind.source,
+            "Target": bind.target,
+            "BindOptions": {"Propagation": bind.propagation, "NonRecursive": not bind.recursive},
+            **({"ReadOnly": True} if bind.read_only else {}),
+        }
+        for bind in plan.binds
     ]
 
 
@@ -265,7 +307,8 @@ def gaps(plan: ContainerPlan, seen: Mapping[str, Any]) -> tuple[str, ...]:
     for key, paths in (("MaskedPaths", _MASKED), ("ReadonlyPaths", _READONLY)):
         if not set(paths) <= set(host.get(key) or ()):
             out.append(f"HostConfig.{key}")
-    if _mounts(seen) != {*plan.binds, *plan.volumes}:
+    binds = {(bind.source, bind.target, not bind.read_only) for bind in plan.binds}
+    if _mounts(seen) != binds | {(*volume, True) for volume in plan.volumes}:
         out.append("Mounts")
     return tuple(dict.fromkeys(out))
 
@@ -309,11 +352,12 @@ def _by_target(mounts: Any) -> list[tuple[Any, ...]]:
     )
 
 
-def _mounts(seen: Mapping[str, Any]) -> set[tuple[str, str]]:
+def _mounts(seen: Mapping[str, Any]) -> set[tuple[str, str, bool]]:
+    """Return (source, target, whether it can be written) of every mount that is no tmpfs."""
     out = set()
     for mount in seen.get("Mounts") or ():
         if mount.get("Type") == "tmpfs":
             continue
         source = mount.get("Name") if mount.get("Type") == "volume" else mount.get("Source")
-        out.add((str(source), str(mount.get("Destination"))))
+        out.add((str(source), str(mount.get("Destination")), bool(mount.get("RW"))))
     return out

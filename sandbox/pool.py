@@ -234,6 +234,7 @@ class CellPool:
             "gid": gid,
             "owners": owners,
             "patterns": self._patterns(workspaces),
+            "place": "cell",
             "local": local,
             "undo_bytes": self._settings.undo_mib * MIB,
         }

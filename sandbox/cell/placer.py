@@ -78,10 +78,10 @@ def _act(message: dict[str, Any], fds: list[int], points: list[int], targets: li
         return
     mounts.move(fds[0], points[index])
     for path in message["pins"]:
-        _pin(fds[0], path)
+        pin(fds[0], path)
 
 
-def _pin(root: int, path: str) -> None:
+def pin(root: int, path: str) -> None:
     """Make one path read-only. A path that is not there needs no pin."""
     try:
         copy = mounts.clone(root, path)

@@ -145,9 +145,10 @@ def answer(plan: ContainerPlan) -> dict[str, Any]:
         RestartPolicy={"Name": "no", "MaximumRetryCount": 0},
     )
     mounts = [
-        {"Type": "bind", "Source": s, "Destination": t, "RW": True} for s, t in plan.binds
+        {"Type": "bind", "Source": b.source, "Destination": b.target, "RW": not b.read_only}
+        for b in plan.binds
     ] + [
-        {"Type": "volume", "Name": s, "Source": "/var/lib/x", "Destination": t}
+        {"Type": "volume", "Name": s, "Source": "/var/lib/x", "Destination": t, "RW": True}
         for s, t in plan.volumes
     ]
     request["Env"] = [*request["Env"], "PATH=/usr/bin"]
