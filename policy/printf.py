@@ -57,7 +57,8 @@ def echo(args: Sequence[str]) -> str:
 
 def formatted(pattern: str, args: Sequence[str]) -> str:
     """Return what `printf` prints."""
-    pieces = _FIELD.split(escapes(pattern))
+    pieces = _FIELD.split(pattern)  # first: a `%` that an escape gives starts no field
+    pieces[::2] = map(escapes, pieces[::2])
     fields = [one for one in pieces[1::2] if one != "%"]
     rest = list(args)
     out: list[str] = []

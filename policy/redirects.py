@@ -41,12 +41,13 @@ def read(shell: Shell, nodes: tuple[Node, ...]) -> Plan:
     plan = Plan()
     for node in nodes:
         if node.type == "heredoc_redirect":
-            descriptor = node.child_by_field_name("descriptor")
+            given = node.child_by_field_name("descriptor")
+            number = source(given) if given is not None else "0"
             text = _document(shell, node)
-            if descriptor is None or source(descriptor) == "0":
+            if number == "0":
                 plan.stdin = text
             else:
-                shell.state.streams[source(descriptor)] = text
+                shell.state.streams[number] = text
         elif node.type == "herestring_redirect":
             words = [one for one in node.named_children if one.type != "file_descriptor"]
             plan.stdin = "".join(shell.words.text(one) for one in words) + "\n"

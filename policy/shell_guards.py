@@ -22,7 +22,8 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _HIDDEN = re.compile(
     "[\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u2064\u2066-\u206f\u3000\u3164\ufeff]"
 )
-_JOINED = re.compile(rb"[^\s\\](?:\\\\)*\\\n[^\s#]")
+JOINED = re.compile(rb"[^\s\\](?:\\\\)*\\\n[^\s#]")
+"""A line that goes on inside a word."""
 _STARTS = re.compile(rb"\$\(|`|[<>]\(|\$\{[ \n\t|]|\$\[")
 _TRICKY = re.compile(rb"`|\$[({\[\\]|[<>]\(|<<|\\\n|\bcoproc\b|\bselect\b")
 _SUBSTITUTIONS = ("command_substitution", "process_substitution", "arithmetic_expansion")
@@ -157,8 +158,8 @@ def _inspect(source: bytes, root: Node) -> str | None:
             strings.append((node.start_byte, node.end_byte))
         elif kind == "heredoc_redirect" and misread_document(source, node) is not None:
             return "the grammar takes a here-document for words of its command"
-    for found in _JOINED.finditer(source):
-        if not _within(found.start(), skipped) and not _within(found.start(), strings):
+    for found in JOINED.finditer(source):
+        if not within(found.start(), skipped) and not within(found.start(), strings):
             return "a line continues inside a word"
     return _residue(source, starts, skipped, strings)
 
@@ -189,13 +190,14 @@ def _residue(
         if at in starts and not found[0].startswith((b"${", b"$[")):
             continue
         slashes = len(source[:at]) - len(source[:at].rstrip(b"\\"))
-        if slashes % 2 or _within(at, skipped):
+        if slashes % 2 or within(at, skipped):
             continue
-        if found[0] in (b"<(", b">(") and _within(at, strings):
+        if found[0] in (b"<(", b">(") and within(at, strings):
             continue
         return "it holds a substitution that the grammar overlooks"
     return None
 
 
-def _within(at: int, ranges: list[tuple[int, int]]) -> bool:
+def within(at: int, ranges: list[tuple[int, int]]) -> bool:
+    """Return whether a position lies in one of the ranges."""
     return any(start <= at < end for start, end in ranges)

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Write text that the grammar misreads in a form that it reads, with the same meaning.
 
-Only for reading: what runs is the text as it was given. Three things are mended: `time`, `!` and
+Only for reading: what runs is the text as it was given. These are mended: `time`, `!` and
 `coproc` before a compound command (the grammar takes them for the command), a here-string behind
-another redirection or with a descriptor, and a here-document that begins with a backslash.
+another redirection or with a descriptor, a here-document that begins with a backslash, a word that
+goes on in the next line, and a command that is one brace.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 
 from tree_sitter import Node, Tree
 
-from policy.shell_guards import misread_document, nodes, parse
+from policy.shell_guards import JOINED, misread_document, nodes, parse, within
 
 MOST_ROUNDS = 16
 _COMPOUND = (
@@ -25,6 +26,10 @@ _PREFIX = re.compile(
     rb"(time(?:[ \t]+-p)?(?:[ \t]+--)?|coproc(?:[ \t]+[A-Za-z_]\w*)??|!)"
     rb"(?=[ \t]+" + _COMPOUND + rb")"
 )
+_AS_THEY_ARE = frozenset(
+    ("raw_string", "ansi_c_string", "comment", "string", "heredoc_body", "regex")
+)
+_BRACE = re.compile(rb"(?<![^\s;&|(])\{([^{}\s;&|<>()$`]*,[^{}\s;&|<>()$`]*)\}(?![^\s;&|)])")
 _BACKSLASH = re.compile(rb"<<[^\n]*\n\s*\\")
 _KEYWORDS = re.compile(rb"\btime\b|\bcoproc\b|!")
 _WORD = frozenset(
@@ -37,36 +42,47 @@ _UNQUOTED = frozenset(("simple_expansion", "expansion", "command_substitution"))
 
 def mended(source: bytes, tree: Tree) -> tuple[bytes, Tree]:
     """Return the text as the grammar can read it, and its tree."""
-    if _KEYWORDS.search(source):
-        done = _unprefixed(source)
-        if done != source:
-            source, tree = done, parse(done)
-    for _ in range(MOST_ROUNDS):
-        if not tree.root_node.has_error or b"<<<" not in source:
-            break
-        done = _here_string(source, tree)
-        if done is None:
-            break
-        source, tree = done, parse(done)
-    if _BACKSLASH.search(source):
+    for needed, mend in _MENDERS:
         for _ in range(MOST_ROUNDS):
-            done = _document(source, tree)
-            if done is None:
+            if not needed.search(source):
+                break
+            done = mend(source, tree)
+            if done is None or done == source:
                 break
             source, tree = done, parse(done)
     return source, tree
 
 
-def _unprefixed(source: bytes) -> bytes:
-    for _ in range(MOST_ROUNDS):
-        done = _PREFIX.sub(lambda found: b" " * len(found[0]), source)
-        if done == source:
-            break
-        source = done
-    return source
+def _continued(source: bytes, tree: Tree) -> bytes | None:
+    """Return the text with words in one piece that are continued on the next line."""
+    kept = [
+        (node.start_byte, node.end_byte)
+        for node in nodes(tree.root_node)
+        if node.type in _AS_THEY_ARE
+    ]
+
+    def join(found: re.Match[bytes]) -> bytes:
+        inside = within(found.start(), kept) or within(found.end() - 1, kept)
+        return found[0] if inside else found[0][:-3] + found[0][-1:]
+
+    return JOINED.sub(join, source)
+
+
+def _unprefixed(source: bytes, tree: Tree) -> bytes | None:
+    """Return the text without keywords before compound commands."""
+    return _PREFIX.sub(lambda found: b" " * len(found[0]), source)
+
+
+def _braced(source: bytes, tree: Tree) -> bytes | None:
+    """Return the text with commands written out that are one brace."""
+    if not tree.root_node.has_error:
+        return None
+    done = _BRACE.sub(lambda found: found[1].replace(b",", b" "), source)
+    return None if parse(done).root_node.has_error else done
 
 
 def _document(source: bytes, tree: Tree) -> bytes | None:
+    """Return the text with a blank before one here-document that begins with a backslash."""
     for node in nodes(tree.root_node):
         if node.type == "heredoc_redirect":
             at = misread_document(source, node)
@@ -77,6 +93,8 @@ def _document(source: bytes, tree: Tree) -> bytes | None:
 
 def _here_string(source: bytes, tree: Tree) -> bytes | None:
     """Return the text with one misread `<<< word` as a process substitution, or None."""
+    if not tree.root_node.has_error:
+        return None
     order: Iterator[Node] = nodes(tree.root_node)
     for node in order:
         if (node.type == "ERROR" or not node.is_named) and node.text == b"<<":
@@ -92,3 +110,12 @@ def _here_string(source: bytes, tree: Tree) -> bytes | None:
             made = b"< <(printf '%s\\n' " + text + b")"
             return source[: node.start_byte] + made + source[word.end_byte :]
     return None
+
+
+_MENDERS = (
+    (JOINED, _continued),
+    (_KEYWORDS, _unprefixed),
+    (re.compile(rb"<<<"), _here_string),
+    (_BACKSLASH, _document),
+    (_BRACE, _braced),
+)

@@ -8,7 +8,7 @@ finds the expansions there, and the quotes around them are followed here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ def expanded(words: Words, text: str, quotes: Quotes) -> str:
     """
     if _PLAIN.fullmatch(text):
         return text
-    pieces = list(_pieces(words, text, quotes)) if _ACTIVE.search(text) else [text]
+    pieces = _pieces(words, text, quotes) if _ACTIVE.search(text) else (text,)
     return _Reading(words, quotes).all(pieces)
 
 
@@ -139,7 +139,7 @@ class _Reading:
         self._double = False
         self._out: list[str] = []
 
-    def all(self, pieces: list[Piece]) -> str:
+    def all(self, pieces: Iterable[Piece]) -> str:
         """Return the text of all pieces."""
         quoted = self._quotes is not Quotes.FULL
         for piece in pieces:
