@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import json
-import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -228,5 +226,3 @@ def _store() -> Any:
     from sandbox.store import Store
 
     return Store(terminal.dirs())
-
-
