@@ -53,7 +53,7 @@ def tree(
         node = nodes[_whose(one)]
         if not any(_has(child, _id(one)) for child in node["children"]):
             node["children"].append(_call(one))
-    roots = []
+    roots: list[Node] = []
     for path, node in nodes.items():
         above = path.rpartition(BETWEEN)[0]
         (nodes[above]["children"] if above in nodes else roots).append(node)
@@ -62,7 +62,7 @@ def tree(
 
 def lines(nodes: Iterable[Node], indent: int = 0) -> list[tuple[str, ...]]:
     """Return the rows of a table: what, pid, state, cpu, memory, age, command."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for one in nodes:
         rows.append(
             (

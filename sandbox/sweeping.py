@@ -11,7 +11,7 @@ import pwd
 import signal
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sandbox.sweeping_table import Known, Proc, Sent
@@ -96,7 +96,7 @@ class _Sweep:
         sleep: Callable[[float], None],
     ) -> None:
         self._host = host
-        self._trees = trees
+        self._trees = list(trees)
         self._groups = groups
         self._spared = spared
         self._clock = clock
@@ -115,11 +115,19 @@ class _Sweep:
             grouped={group.agent: group.members() for group in self._groups},
             spared=self._spared,
         )
+        self._remember(found)
         return [
             one
             for one in found.values()
             if not one.process.ended and one.process.known not in self._forbidden
         ]
+
+    def _remember(self, found: Mapping[int, Target]) -> None:
+        """Keep what was proven once: a child may lose its proof when its parent is killed."""
+        for index, tree in enumerate(self._trees):
+            own = {one.process.known for one in found.values() if one.agent == tree.agent}
+            if not own <= tree.seen:
+                self._trees[index] = replace(tree, seen=tree.seen | own)
 
     def freeze(self) -> None:
         """Freeze all, until a pass finds nothing that runs."""
