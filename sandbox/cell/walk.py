@@ -225,9 +225,17 @@ class _Walker:
         self._emit(path, kind, node.status, node, conflict=conflict, **more, **texts)
 
     def _settings(self, node: Node, path: str, low: str, before: os.stat_result) -> bool:
-        """Add the step that sets mode, owner, attributes and mtime; False if only mtime differs."""
+        """Add the step that sets mode, owner, attributes and mtime; False if only mtime differs.
+
+        INVARIANT (P3, other names): settings of a file with several names are not changed in place,
+        since they would change under names that nobody judged. This name gets a file of its own, as
+        it had in the call's view; an mtime alone is left as it was.
+        """
         old, new, listed = self._below.settings(node, low, before, self._walk.owners)
-        if old != new:
+        if before.st_nlink > 1 and not node.is_directory:
+            if listed:
+                self._walk.swaps.append(Swap(path, node, fs.identity(before)))
+        elif old != new:
             self._walk.metas.append(Meta(path, fs.identity(before), old, new))
         if new[0] != stat.S_IMODE(node.status.st_mode):
             self._walk.left_out.append(path)
