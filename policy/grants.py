@@ -16,6 +16,7 @@ from typing import Annotated
 from pydantic import Field
 
 from policy import tiers, tools
+from policy.categories import LEVELS
 from policy.engine import Policy
 from policy.facts import Facts
 from policy.marks import shown, unknown
@@ -118,6 +119,16 @@ def domain(plan: ActionPlan, context: Context, policy: Policy) -> Domain:
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
     deploys = "infra" in _categories(plan, facts, policy)
     return Domain.DEPLOYMENTS if deploys else Domain.CODE_CHANGES
+
+
+def category(plan: ActionPlan, context: Context, policy: Policy) -> str:
+    """Return the title of a plan's category for a report (`Git Operations`); the strictest level's
+    where there are several."""
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    known = policy.standing.levels.categories
+    names = _categories(plan, facts, policy)
+    worst = max(names, key=lambda name: LEVELS.index(known.level(name)), default=None)
+    return known.title(worst) if worst is not None else "Other"
 
 
 def _categories(plan: ActionPlan, facts: Facts, policy: Policy) -> tuple[str, ...]:

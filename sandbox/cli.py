@@ -33,6 +33,8 @@ COMMANDS = {
     "grant": "approvals:grant",
     "grants": "approvals:grants",
     "revoke": "approvals:revoke",
+    "reports": "reports:reports",
+    "trust": "trust:trust",
     "workspace": "workspace:workspace",
     "doctor": "system:doctor",
     "image": "system:image",

@@ -9,11 +9,13 @@ from __future__ import annotations
 import re
 from enum import Enum
 from typing import Annotated
+from zoneinfo import ZoneInfo
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from policy.load import PolicyError, read
 from policy.model import Frozen, Limits
+from sandbox.channels import Channel
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.guarding.settings import GuardSettings
@@ -21,6 +23,17 @@ from sandbox.guarding.settings import GuardSettings
 __all__ = ["CellSettings", "Dirs", "IdleSettings", "Lifetime", "Settings", "load_settings"]
 
 MIB = 1024 * 1024
+
+
+def _zone(name: str) -> str:
+    try:
+        ZoneInfo(name)
+    except (OSError, ValueError, KeyError):
+        raise ValueError(f"`{name}` is no time zone that this host knows") from None
+    return name
+
+
+TimeZone = Annotated[str, AfterValidator(_zone)]
 
 
 class Lifetime(str, Enum):
@@ -77,6 +90,10 @@ class Settings(Frozen):
     """Before-images kept per workspace, in MiB; the oldest go first."""
     guard: GuardSettings = GuardSettings()
     """What the guard does when a protected file changes around Lockgate (docs/guard.md)."""
+    channels: dict[str, Channel] = Field(default_factory=dict)
+    """Ways to reach people; a user's `escalation_channel` names one (docs/people.md)."""
+    time_zone: TimeZone | None = None
+    """In which quiet hours are meant (`Europe/Berlin`); none: this host's."""
     approval_seconds: Annotated[float, Field(gt=0)] = 1800.0
     """How long a question waits for a person before it counts as a no."""
 

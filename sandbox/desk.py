@@ -26,8 +26,8 @@ POLL_SECONDS = 0.2
 ROUNDS = 3
 """How often a question is asked anew because what it was about changed under it."""
 
-Notify = Callable[[str, dict[str, Any]], Awaitable[None]]
-"""Says something to people outside: the kind (`asked`, `reminded`) and what it is about."""
+Notify = Callable[[str, dict[str, Any], ActionPlan], Awaitable[None]]
+"""Tells people outside: the kind (`asked`, `reminded`), what it is about, and the plan."""
 Again = Callable[[], Awaitable[GateAnswer]]
 """Decides about the call once more, by the policy as it is now."""
 Rehearse = Callable[[Decision], Awaitable[dict[str, Any]]]
@@ -116,7 +116,7 @@ class Desk:
         )
         try:
             await uninterrupted(asyncio.to_thread(self._grants.ask, request))
-            await self._notify("asked", said_of(request))
+            await self._notify("asked", said_of(request), plan)
             if approver is nobody:  # it stays open: a grant is used when the call is made again
                 way = f"`lockgate approve {call_id}` approves it; then make the same call again"
                 return Answer(approved=False, reason=f"nobody to ask here; {way}")
@@ -166,7 +166,7 @@ class Desk:
                 return Answer(state == "approved", by, reason or f"the question is {state}")
             if now >= remind:
                 remind = request.until + 1
-                await self._notify("reminded", said_of(request))
+                await self._notify("reminded", said_of(request), request.plan)
             await asyncio.sleep(min(POLL_SECONDS, max(request.until - now, 0.01)))
         await asyncio.to_thread(self._grants.close, request.call, "expired")
         minutes = self._seconds / 60

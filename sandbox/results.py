@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import ConfigDict
 
 from policy.model import Frozen, Tier, Verdict
+from policy.reports import YellowReport
 
 
 class Ending(str, Enum):
@@ -43,6 +44,12 @@ class ChangeView(Frozen):
     outcome: str | None = None
     """hold or discard where gate 2 objects to this path."""
     reason: str | None = None
+    protected: str | None = None
+    """The rule by which the guard and `verify` look at this path; None for an ordinary one."""
+    mode: int | None = None
+    """Of a protected path: its permission bits since then."""
+    sha256: str | None = None
+    """Of a protected file: of its content since then; of a link: of its target."""
 
 
 class WatchEvent(Frozen):
@@ -72,6 +79,8 @@ class CallResult(Frozen):
     """land, hold, discard; None when the call had no writable layer or did not run."""
     landed: bool = False
     changes: tuple[ChangeView, ...] = ()
+    """Protected paths first; of very many, not all: see `changes_total`."""
+    changes_total: int = 0
     events: tuple[WatchEvent, ...] = ()
     """What led to a protected path that appeared, in order."""
     exit_status: int | None = None
@@ -85,14 +94,49 @@ class CallResult(Frozen):
     ms: float = 0.0
     value: dict[str, Any] | None = None
     """Structured result of a file tool."""
+    report: YellowReport | None = None
+    """What the user is told of a YELLOW call, unless it waits (quiet hours)."""
 
 
 class UndoResult(Frozen):
     """What an undo did: a landing of its own, with its own id, that can be undone in turn."""
 
     id: str
+    """Empty where it was only looked at."""
     undone: str
     changes: tuple[ChangeView, ...]
+    diff: str = ""
+    """Of what was only looked at: what it would change."""
+    message: str = ""
+
+
+class UndoReport(Frozen):
+    """What became of undoing several calls, newest first."""
+
+    done: tuple[UndoResult, ...]
+    stopped: str | None = None
+    """Why the next one could not be undone; None when all were."""
+    left: tuple[str, ...] = ()
+    """Calls that were to be undone and were not."""
+
+
+class HeldCall(Frozen):
+    """A transaction that waits for a person."""
+
+    id: str
+    agent: str = ""
+    tool: str = ""
+    workspace: str = ""
+    because: str = ""
+    proposal: bool = False
+    """It waits since its agent may only propose; otherwise gate 2 held it."""
+    changes: int = 0
+    bytes: int = 0
+    age: float = 0.0
+    """Seconds."""
+    there: bool | None = None
+    """Whether its layer is there; None where no engine could be asked."""
+    note: str = ""
 
 
 class StopReport(Frozen):

@@ -17,10 +17,11 @@ from types import TracebackType
 from typing import Any
 
 from policy.engine import Policy
+from policy.grants import category
 from policy.model import Access, ActionPlan, Context, Decision, Verdict, Workspace
 from sandbox import launch
-from sandbox.agents import Registry
 from sandbox.aftermath import Aftermath, Unsure
+from sandbox.agents import Registry
 from sandbox.approvals import Answer, Approver, nobody, yes
 from sandbox.background import Background
 from sandbox.call import Call
@@ -28,22 +29,24 @@ from sandbox.cells import Cell, CellLost, Exit
 from sandbox.config import Dirs, Settings, load_settings
 from sandbox.desk import Desk
 from sandbox.effects import Effects, weigh
-from sandbox.errors import BadInput, SandboxError
+from sandbox.errors import BadInput
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate, within
 from sandbox.grants import Grants
 from sandbox.held import Held
 from sandbox.known import KnownWorkspaces
+from sandbox.latch import LatchInfo, mending
 from sandbox.learning import Learning
 from sandbox.opinion import SecondOpinion
 from sandbox.output import Output
+from sandbox.people import People
 from sandbox.policies import Policies
 from sandbox.pool import CellPool
 from sandbox.records import Recorder
+from sandbox.reports import Reports
 from sandbox.reputation import Reputations
 from sandbox.results import CallResult, ChangeView, Ending, StopReport, UndoResult
 from sandbox.settling import settle
-from sandbox.latch import LatchInfo, mending
 from sandbox.stop import Latch, stop_all
 from sandbox.stop_watch import StopWatch
 from sandbox.transactions import Transaction
@@ -83,6 +86,7 @@ class Supervisor:
         self._opinion = SecondOpinion()
         self._gate = Gate(self._policies, self._opinion)
         self._learning = Learning(Reputations(self._dirs), self._policies, self._record)
+        self._people = People(Reports(self._dirs), self._record, self._settings)
         self._desk = Desk(
             Grants(self._dirs), seconds=self._settings.approval_seconds, notify=self._notify
         )
@@ -98,6 +102,7 @@ class Supervisor:
 
     async def __aenter__(self) -> Supervisor:
         self._reaper = asyncio.create_task(self._reap())
+        self._batches = asyncio.create_task(self._people.go_on())
         self._watch.start()
         loop = asyncio.get_running_loop()
         self._later = loop.call_later(_OPINION_SECONDS, self._opinion.start)
@@ -116,6 +121,8 @@ class Supervisor:
             self._later.cancel()
         self._opinion.close()
         await self._background.close()
+        self._batches.cancel()
+        await self._people.close()
         if self._pool is not None:
             await self._pool.end_all()
         await self._record.flush()
@@ -182,6 +189,7 @@ class Supervisor:
         result = call.result(done, effects, transaction.watched, landed=landed)
         self._record.ended(result)
         await self._learning.from_call(call, result, self._context(call.plan, call.workspaces))
+        result = await self._tell(call, result)
         call.output.finish()
         return result
 
@@ -297,8 +305,17 @@ class Supervisor:
             trust=self._learning.earned(plan.agent, workspaces),
         )
 
-    async def _notify(self, kind: str, what: dict[str, Any]) -> None:
-        await self._record.event({"event": kind, **what})
+    async def _notify(self, kind: str, what: dict[str, Any], plan: ActionPlan) -> None:
+        levels = self._policies.of(self._workspaces(plan)).policy.standing.levels
+        await self._people.asked(kind, what, plan.user, levels)
+
+    async def _tell(self, call: Call, result: CallResult) -> CallResult:
+        """Report a YELLOW call."""
+        if call.answer.effective is None or result.verdict is not Verdict.REPORT:
+            return result
+        policy = call.answer.effective.policy
+        title = category(call.plan, self._context(call.plan, call.workspaces), policy)
+        return await self._people.told(call.plan, result, title, policy.standing.levels)
 
     def _workspaces(self, plan: ActionPlan) -> tuple[str, ...]:
         wanted = tuple(dict.fromkeys((plan.workspace, *plan.also)))

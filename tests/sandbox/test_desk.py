@@ -38,7 +38,7 @@ class Office:
         self.gate = Gate(BuiltIn(), SecondOpinion())
         self.change: Callable[[Decision], Decision] = lambda decision: decision
 
-    async def _notify(self, kind: str, what: dict[str, Any]) -> None:
+    async def _notify(self, kind: str, what: dict[str, Any], plan: ActionPlan) -> None:
         self.told.append(kind)
 
     async def again(self, plan: ActionPlan) -> GateAnswer:

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`reports`: what agents did that their user is told afterwards."""
+
+from __future__ import annotations
+
+import click
+
+from sandbox.commands import terminal
+from sandbox.commands.options import JSON
+from sandbox.text import safe_line
+
+
+@click.command(short_help="Tell what was done and is to be reported.")
+@click.option("--all", "everything", is_flag=True, help="Also what you were told already.")
+@click.option("--keep", is_flag=True, help="Do not count them as told.")
+@JSON
+def reports(everything: bool, keep: bool, **flags: bool) -> int:
+    """List the reports that wait for you, the oldest first, and count them as told.
+
+    \b
+    Examples:
+      lockgate reports
+      lockgate reports --all --json
+    """
+    from sandbox.reports import Reports
+    from sandbox.show import table
+
+    store = Reports(terminal.dirs().create())
+    found = store.all() if everything else store.waiting()
+    if flags["as_json"]:
+        terminal.show_json(
+            [
+                {"call": one.call, **one.report.model_dump(mode="json"), "told": one.delivered}
+                for one in found
+            ]
+        )
+    elif found:
+        rows = [
+            (
+                one.report.timestamp,
+                one.report.category,
+                safe_line(one.report.details),
+                one.report.undo_command or ("" if one.report.reversible else "cannot be undone"),
+            )
+            for one in found
+        ]
+        terminal.show(table(("time", "category", "what", "undo"), rows))
+    else:
+        terminal.show("nothing to report")
+    if not keep:
+        store.delivered([one.call for one in found], "batch")
+    return 0

@@ -1,0 +1,115 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Telling people: reports in the answer, in batches or over a channel; questions over a channel."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+from policy.levels import Levels
+from policy.levels_model import UserLevels
+from policy.model import ActionPlan
+from policy.reports import YellowReport
+from sandbox.channels import Channel, deliver
+from sandbox.config import Settings
+from sandbox.errors import SandboxError
+from sandbox.records import Recorder
+from sandbox.reports import Noted, Reports, is_quiet, report_of
+from sandbox.results import CallResult
+
+BATCH_SECONDS = 60.0
+"""How often reports that wait are sent to channels."""
+Now = Callable[[], datetime]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class People:
+    """Everybody whom one supervisor tells something."""
+
+    def __init__(
+        self, reports: Reports, record: Recorder, settings: Settings, *, now: Now = _now
+    ) -> None:
+        self._reports = reports
+        self._record = record
+        self._channels = settings.channels
+        self._zone = settings.time_zone
+        self._now = now
+        self._levels: Levels = Levels.default()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    async def told(
+        self, plan: ActionPlan, result: CallResult, title: str, levels: Levels
+    ) -> CallResult:
+        """Note a call's report; return the result with it, unless its user is to have quiet."""
+        self._levels = levels
+        now = self._now()
+        report = report_of(plan, result, title, now)
+        if report is None:
+            return result
+        quiet = is_quiet(levels.user(plan.user).quiet_hours, self._zone, now)
+        how = None if quiet or self._channel(levels.user(plan.user)) else "inline"
+        self._later(self._note(result.id, plan.user, report, how))
+        return result if quiet else result.model_copy(update={"report": report})
+
+    async def asked(self, kind: str, what: dict[str, Any], user: str, levels: Levels) -> None:
+        """Say that a call waits for a person, on the user's channel; quiet hours do not hold a
+        question back, since a call waits for it."""
+        await self._record.event({"event": kind, **what})
+        channel = self._channel(levels.user(user))
+        if channel is not None:
+            self._later(self._send(channel, {"event": kind, **what}))
+
+    async def batch(self) -> None:
+        """Send what waits to the channels of those who have no quiet hours now."""
+        users: dict[str, list[Noted]] = {}
+        for one in await asyncio.to_thread(self._reports.waiting):
+            users.setdefault(one.user, []).append(one)
+        for user, noted in users.items():
+            said = self._levels.user(user)
+            channel = self._channel(said)
+            if channel is None or is_quiet(said.quiet_hours, self._zone, self._now()):
+                continue
+            reports = [one.report.model_dump(mode="json") for one in noted]
+            if await self._send(channel, {"event": "reports", "reports": reports}):
+                calls = [one.call for one in noted]
+                await asyncio.to_thread(self._reports.delivered, calls, "channel")
+
+    async def go_on(self) -> None:
+        """Send batches until cancelled."""
+        while True:
+            await asyncio.sleep(BATCH_SECONDS)
+            with contextlib.suppress(SandboxError):
+                await self.batch()
+
+    async def close(self) -> None:
+        """Wait for what is being noted and sent."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _channel(self, said: UserLevels) -> Channel | None:
+        return self._channels.get(said.escalation_channel or "")
+
+    async def _note(self, call: str, user: str, report: YellowReport, how: str | None) -> None:
+        try:
+            work = self._reports.note
+            await asyncio.to_thread(work, call, user, report, delivered=how)
+        except SandboxError as error:
+            await self._record.event({"event": "undelivered", "call": call, "because": str(error)})
+
+    async def _send(self, channel: Channel, message: dict[str, Any]) -> bool:
+        problem = await deliver(channel, message)
+        if problem is not None:
+            await self._record.event(
+                {"event": "undelivered", "what": message["event"], "because": problem}
+            )
+        return problem is None
+
+    def _later(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YELLOW reports: their six fields, quiet hours, and the ways in which they are delivered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import ValidationError
+
+from policy.levels import Levels
+from policy.levels_model import LevelsFile, QuietHours, UserLevels
+from policy.model import ActionPlan, Params, Tier, Verdict
+from sandbox.channels import Channel, deliver
+from sandbox.config import Dirs, Settings
+from sandbox.people import People
+from sandbox.records import Recorder
+from sandbox.reports import Reports, is_quiet, report_of
+from sandbox.results import CallResult, ChangeView, Ending
+
+NOON = datetime(2026, 2, 11, 12, 0, tzinfo=UTC)
+NIGHT = datetime(2026, 2, 11, 23, 30, tzinfo=UTC)
+PLAN = ActionPlan(
+    tool="Bash", params=Params(command="git commit -m 'design docs'"), workspace="/w", user="otto"
+)
+
+
+def result(**fields: Any) -> CallResult:
+    change = ChangeView(path="a.md", kind="modified", type="file")
+    base = {
+        "id": "c1",
+        "tool": "Bash",
+        "verdict": Verdict.REPORT,
+        "tier": Tier.CAUTION,
+        "rules": (),
+        "message": "",
+        "ending": Ending.RAN,
+        "exit_status": 0,
+        "landed": True,
+        "changes": (change,),
+    }
+    return CallResult(**{**base, **fields})
+
+
+def test_a_report_has_the_six_fields_of_the_document() -> None:
+    report = report_of(PLAN, result(), "Git Operations", NOON)
+    assert report is not None
+    assert report.model_dump() == {
+        "action": "git_commit",
+        "category": "Git Operations",
+        "details": "ran `git commit -m 'design docs'`; changed a.md",
+        "timestamp": "2026-02-11T12:00:00Z",
+        "reversible": True,
+        "undo_command": "lockgate undo c1",
+    }
+
+
+def test_what_is_not_yellow_is_not_reported() -> None:
+    for fields in ({"verdict": Verdict.ALLOW}, {"verdict": Verdict.ASK}, {"ending": Ending.DENIED}):
+        assert report_of(PLAN, result(**fields), "x", NOON) is None
+
+
+def test_what_landed_nothing_has_nothing_to_undo() -> None:
+    report = report_of(PLAN, result(landed=False, changes=(), exit_status=1), "x", NOON)
+    assert report is not None
+    assert (report.undo_command, report.reversible) == (None, True)
+    assert "status 1" in report.details
+
+
+@pytest.mark.parametrize(
+    ("zone", "quiet"),
+    [("UTC", True), ("Europe/Berlin", True), ("America/New_York", False), ("Asia/Tokyo", False)],
+)
+def test_quiet_hours_are_meant_in_the_users_zone_and_cross_midnight(zone: str, quiet: bool) -> None:
+    hours = QuietHours.model_validate("23:00-08:00")
+    assert is_quiet(hours, zone, NIGHT) is quiet
+    assert not is_quiet(None, zone, NIGHT)
+    berlin_summer = datetime(2026, 7, 1, 6, 30, tzinfo=UTC)  # 08:30 there
+    assert not is_quiet(hours, "Europe/Berlin", berlin_summer)
+
+
+class Office:
+    """People who are told, with a clock that stands."""
+
+    def __init__(self, root: Path, now: datetime, channel: Channel | None = None) -> None:
+        self.dirs = Dirs.under(root).create()
+        self.reports = Reports(self.dirs)
+        self.now = now
+        said = UserLevels(
+            quiet_hours=QuietHours.model_validate("23:00-08:00"),
+            escalation_channel="phone" if channel else None,
+        )
+        self.levels = Levels.default().extended(LevelsFile(users={"otto": said}))
+        channels = {"phone": channel} if channel else {}
+        self.settings = Settings(channels=channels, time_zone="UTC")
+        self.record = Recorder(self.dirs)
+        self.people = People(self.reports, self.record, self.settings, now=lambda: self.now)
+
+    def told(self) -> CallResult:
+        async def tell() -> CallResult:
+            told = await self.people.told(PLAN, result(), "Git Operations", self.levels)
+            await self.people.close()
+            return told
+
+        return asyncio.run(tell())
+
+    def batch(self) -> None:
+        async def send() -> None:
+            await self.people.batch()
+            await self.record.flush()
+
+        asyncio.run(send())
+
+
+def test_by_day_the_answer_holds_the_report(tmp_path: Path) -> None:
+    office = Office(tmp_path, NOON)
+    assert office.told().report is not None
+    assert office.reports.waiting() == []
+    assert [one.delivered for one in office.reports.all()] == ["inline"]
+
+
+def test_quiet_hours_hold_it_back_until_somebody_asks(tmp_path: Path) -> None:
+    office = Office(tmp_path, NIGHT)
+    assert office.told().report is None
+    [one] = office.reports.waiting()
+    assert one.user == "otto"
+    office.reports.delivered([one.call], "batch")
+    assert office.reports.waiting() == []
+
+
+def test_a_channel_gets_batches_but_not_at_night(tmp_path: Path) -> None:
+    out = tmp_path / "sent"
+    program = f"import sys; open({str(out)!r}, 'a').write(sys.stdin.read())"
+    office = Office(tmp_path / "o", NIGHT, Channel(command=(sys.executable, "-c", program)))
+    office.told()
+    office.batch()
+    assert not out.exists()
+    office.now = NOON
+    office.batch()
+    sent = json.loads(out.read_text())
+    assert sent["event"] == "reports"
+    assert sent["reports"][0]["undo_command"] == "lockgate undo c1"
+    assert office.reports.waiting() == []
+
+
+def test_what_cannot_be_delivered_waits_and_is_said(tmp_path: Path) -> None:
+    office = Office(tmp_path, NOON, Channel(command=("/nonexistent/program",)))
+    office.told()
+    office.batch()
+    assert len(office.reports.waiting()) == 1
+    assert "undelivered" in (office.dirs.state / "audit.jsonl").read_text()
+
+
+def test_a_question_goes_out_at_night_too(tmp_path: Path) -> None:
+    out = tmp_path / "sent"
+    program = f"import sys; open({str(out)!r}, 'a').write(sys.stdin.read())"
+    office = Office(tmp_path / "o", NIGHT, Channel(command=(sys.executable, "-c", program)))
+
+    async def ask() -> None:
+        await office.people.asked("asked", {"call": "c1"}, "otto", office.levels)
+        await office.people.close()
+
+    asyncio.run(ask())
+    assert json.loads(out.read_text()) == {"event": "asked", "call": "c1"}
+
+
+@pytest.fixture
+def webhook() -> Iterator[tuple[str, list[bytes]]]:
+    got: list[bytes] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            got.append(self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(500 if self.path == "/bad" else 204)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}", got
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
+def test_a_webhook_gets_the_object(webhook: tuple[str, list[bytes]]) -> None:
+    url, got = webhook
+    assert asyncio.run(deliver(Channel(url=url), {"event": "x"})) is None
+    assert json.loads(got[0]) == {"event": "x"}
+    assert asyncio.run(deliver(Channel(url=f"{url}/bad"), {})) == "the webhook answered 500"
+
+
+def test_a_command_that_fails_or_hangs_is_said() -> None:
+    bad = Channel(command=(sys.executable, "-c", "import sys; sys.exit('no line')"))
+    assert "ended with 1: no line" in str(asyncio.run(deliver(bad, {})))
+    slow = Channel(command=(sys.executable, "-c", "import time; time.sleep(60)"), seconds=0.5)
+    assert "took longer" in str(asyncio.run(deliver(slow, {})))
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"command": ["x"], "url": "http://x"}, {"url": "file:///x"}]
+)
+def test_a_channel_is_one_thing(fields: dict[str, Any]) -> None:
+    with pytest.raises(ValidationError):
+        Channel.model_validate(fields)
+
+
+def test_a_time_zone_must_be_known() -> None:
+    with pytest.raises(ValidationError, match="no time zone"):
+        Settings(time_zone="Europe/Atlantis")
