@@ -183,6 +183,7 @@ def test_a_number_that_is_taken_anew_between_look_and_signal_gets_no_signal() ->
         def look() -> dict[int, Proc]:
             found = table()
             one.processes[200] = Proc(200, 100, 100, 5000, "S", 1, "somebody's")
+            one.marks.pop(200, None)
             return found
 
         one.table = look  # type: ignore[method-assign]
