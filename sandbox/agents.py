@@ -19,9 +19,8 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from policy.load import PolicyError
-from policy.roles import Roles
 from sandbox.agents_group import ControlGroup
 from sandbox.agents_seen import Seen
 from sandbox.dirs import Dirs
@@ -30,6 +29,9 @@ from sandbox.latch import BETWEEN, Latch
 from sandbox.sweeping_table import Host, Known, boot
 from sandbox.sweeping_targets import Target, Tree, members
 from sandbox.text import safe_line
+
+if TYPE_CHECKING:  # a stop needs no policy, and must be quick
+    from policy.roles import Roles
 
 FOLDER = "agents"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -346,6 +348,8 @@ def parent_of(registry: Registry, pid: int, wanted: str | None) -> Agent | None:
 
 def child_role(parent: Agent | None, role: str | None, roles: Roles | None) -> str | None:
     """Return a role within the parent's. Raises BadInput for one that there is not."""
+    from policy.roles import Roles
+
     known = roles or Roles.default()
     if role is not None and known.find(role) is None:
         raise BadInput(f"there is no role `{safe_line(role)}`; roles are {', '.join(known.names)}")
@@ -354,6 +358,7 @@ def child_role(parent: Agent | None, role: str | None, roles: Roles | None) -> s
 
 def user_roles(dirs: Dirs) -> Roles:
     """Return the roles with the user's own. Raises BadInput where their file is wrong."""
+    from policy.load import PolicyError
     from policy.standing import Standing
 
     try:

@@ -12,6 +12,7 @@ import contextlib
 import ctypes
 import os
 import resource
+import shlex
 import shutil
 import signal
 from collections.abc import Sequence
@@ -24,6 +25,7 @@ from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.latch import Latch
 from sandbox.sweeping_table import MARKER
+from sandbox.text import safe_line
 
 SAMPLE_SECONDS = 1.0
 FIRST_SAMPLE_SECONDS = 0.05
@@ -96,6 +98,7 @@ class _Child:
     def __init__(
         self, command: Sequence[str], mask: set[int | signal.Signals], *, own_session: bool
     ):
+        self.command = command
         self._mark_reader, self._mark_writer = os.pipe()
         self._word_reader, self._word_writer = os.pipe()
         self.pid = os.fork()
@@ -212,6 +215,7 @@ def _registered(
     agent = replace(
         agent,
         starter=(own.pid, own.created) if own else None,
+        program=safe_line(shlex.join(child.command))[:200],
         group=str(group.path) if group else None,
     )
     try:

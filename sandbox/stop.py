@@ -16,19 +16,20 @@ import time
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandbox.agents import Agent, Registry
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, SandboxError
 from sandbox.latch import TIME, Latch, LatchInfo, below
-from sandbox.results import StopReport
-from sandbox.store import Store
 from sandbox.sweeping import Swept, sweep
 from sandbox.sweeping_cells import CellsSwept, ContainerEngine, sweep_cells
 from sandbox.sweeping_notes import ContainerNotes
 from sandbox.sweeping_table import Host, Known
 from sandbox.text import safe_line
+
+if TYPE_CHECKING:
+    from sandbox.results import StopReport
 
 LAST = 5
 """How many actions the answer lists."""
@@ -199,6 +200,8 @@ class Stop:
     # -- the answer
 
     def _calls(self) -> Sequence[dict[str, Any]]:
+        from sandbox.store import Store  # not before the sweep, which must not wait for imports
+
         try:
             return Store(self._dirs).calls(limit=LOOKED_AT)
         except (SandboxError, OSError, ValueError, KeyError):
@@ -212,6 +215,8 @@ class Stop:
         swept: Swept,
         asked: list[str],
     ) -> StopReport:
+        from sandbox.results import StopReport
+
         calls = [one for one in self._calls() if whom.holds(one.get("agent"))]
         return StopReport(
             reason=self._reason,
@@ -237,6 +242,8 @@ class Stop:
         )
 
     def _recorded(self, report: StopReport) -> StopReport:
+        from sandbox.store import Store
+
         record = {"event": "stop", **report.model_dump(mode="json")}
         try:
             Store(self._dirs).append(record, durable=True)

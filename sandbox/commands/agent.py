@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 import time
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sandbox.commands import terminal
-from sandbox.errors import BadInput
+from sandbox.errors import BadInput, Stopped
 from sandbox.text import safe_line
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ NAME = click.option("--name", metavar="N", help="Its name; default: made of the 
 PARENT = click.option(
     "--parent", metavar="P", help="The agent that it works for; default: the one that starts it."
 )
+
+
+NOT_FOUND = 127
 
 
 @click.group(short_help="Start, list and watch agents on this host.")
@@ -47,6 +51,8 @@ def agent() -> None:
 def run(role: str | None, name: str | None, parent: str | None, command: tuple[str, ...]) -> int:
     """Start COMMAND under watch, with this terminal, and end with its status.
 
+    The status is COMMAND's own; 125: Lockgate failed, 126: a stop is in force, 127: not found.
+
     \b
     Examples:
       lockgate agent run -- my-agent
@@ -57,8 +63,14 @@ def run(role: str | None, name: str | None, parent: str | None, command: tuple[s
 
     if command[0].startswith("-") and len(command) > 1:
         raise click.NoSuchOption(command[0])
+    if shutil.which(command[0]) is None:
+        terminal.say(f"`{command[0]}` is not found, or cannot be run")
+        return NOT_FOUND
     dirs = terminal.dirs().create()
-    status, one, left = start(dirs, command, name=name, role=role, parent=parent)
+    try:
+        status, one, left = start(dirs, command, name=name, role=role, parent=parent)
+    except Stopped as error:
+        terminal.refuse(error, terminal.NOT_PERMITTED)
     if left:
         some = "1 process of it goes on" if left == 1 else f"{left} processes of it go on"
         terminal.say(f"agent {one.id} has ended; {some}; `lockgate stop --agent {one.id}` ends it")
