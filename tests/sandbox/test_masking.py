@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Secrets that are taken out of the record, and text that only looks alike."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sandbox.masking import MASK, mask, mask_all, mask_bytes
+
+WORD = "Zx8Kq2Lm9Pw4Rt7Vb3Nc"
+SECRETS = [
+    f"export AWS_SECRET_ACCESS_KEY={WORD}",
+    f"AWS_ACCESS_KEY_ID=AKIA{'Q' * 16} aws s3 ls",
+    f"curl -H 'Authorization: Bearer {WORD}' http://x",
+    f"curl -H 'Authorization: Basic {WORD}=' http://x",
+    f"git clone https://me:{WORD}@example.org/x.git",
+    f"psql postgres://admin:{WORD}@db/prod",
+    f'"password": "{WORD}"',
+    f"password: {WORD}",
+    f"DB_PASSWORD='{WORD}'",
+    f"mysql --password {WORD} prod",
+    f"mysql --password={WORD} prod",
+    f"tool --api-key {WORD}",
+    f"tool --token '{WORD}'",
+    f"ghp_{WORD}{WORD}",
+    f"github_pat_{WORD}_{WORD}",
+    f"sk-{WORD}{WORD}",
+    f"sk_live_{WORD}",
+    f"xoxb-{WORD}",
+    f"npm_{WORD}{WORD}",
+    f"token = eyJ{WORD}.eyJ{WORD}.{WORD}",
+    f"-----BEGIN RSA PRIVATE KEY-----\n{WORD}\n{WORD}\n-----END RSA PRIVATE KEY-----",
+    f"-----BEGIN OPENSSH PRIVATE KEY-----\n{WORD}",
+    f"client_secret => '{WORD}'",
+    f"REDIS_AUTH_TOKEN={WORD};",
+]
+PLAIN = [
+    "git commit -m 'fix the password prompt'",
+    "grep -rn password src",
+    "def login(user, password): ...",
+    "password = None",
+    "token: str",
+    "key = value",
+    "secret = os.environ",
+    "password = settings.password",
+    "for key in keys: print(key)",
+    "https://example.org/a:b@c",
+    "ls -la ~/.ssh",
+    "TOKEN=$TOKEN tool",
+    'password="$PASSWORD"',
+    "class Token::Parser",
+    "pytest -k 'not token'",
+    "tool --token-file path",
+    "the monkey likes keys",
+]
+
+
+@pytest.mark.parametrize("text", SECRETS)
+def test_a_secret_is_masked_and_the_rest_stays(text: str) -> None:
+    masked = mask(f"before {text} after" if "\n" not in text else text)
+    assert WORD not in masked
+    assert "Q" * 16 not in masked
+    assert MASK in masked
+    assert "\n" in text or masked.startswith("before ")
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_what_is_no_secret_stays_as_it_is(text: str) -> None:
+    assert mask(text) == text
+
+
+@pytest.mark.parametrize("text", [*SECRETS, *PLAIN])
+def test_masking_twice_changes_nothing_more(text: str) -> None:
+    assert mask(mask(text)) == mask(text)
+
+
+def test_values_of_a_plan_are_masked_wherever_they_stand() -> None:
+    plan = {
+        "command": f"x PASSWORD={WORD}",
+        "edits": [{"new": f"sk-{WORD}"}],
+        "api_key": WORD,
+        "n": 1,
+    }
+    assert mask_all(plan) == {
+        "command": f"x PASSWORD={MASK}",
+        "edits": [{"new": MASK}],
+        "api_key": MASK,
+        "n": 1,
+    }
+
+
+def test_bytes_that_are_no_text_stay() -> None:
+    assert mask_bytes(b"\xff\xfe plain") == b"\xff\xfe plain"
+    assert mask_bytes(b"\xff PASSWORD=" + WORD.encode()) == b"\xff PASSWORD=" + MASK.encode()
+
+
+@given(st.text())
+def test_any_text_is_taken(text: str) -> None:
+    mask(text)
+    mask_bytes(text.encode("utf-8", "surrogatepass"))
+
+
+@pytest.mark.parametrize(
+    "piece",
+    ["a_", "password=", "://", "Bearer ", "-----BEGIN PRIVATE KEY-----", "eyJ", "--token ", "key."],
+)
+def test_hostile_text_does_not_take_long(piece: str) -> None:
+    started = time.process_time()
+    mask(piece * (1_000_000 // len(piece)))
+    assert time.process_time() - started < 10
