@@ -110,7 +110,9 @@ def recover(root: str, *, fault: Fault | None = None) -> list[dict[str, Any]]:
     if not has_records(root):
         return []
     with locked(root) as vault:
-        return [result._asdict() for result in finish_all(vault, fault)]
+        done = finish_all(vault, fault)
+    # fit for JSON: a read-only mapping is not
+    return [{**result._asdict(), "digests": dict(result.digests)} for result in done]
 
 
 def list_undo(root: str) -> list[dict[str, Any]]:
