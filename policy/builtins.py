@@ -8,6 +8,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from policy import disclosure
 from policy.facts import How
 from policy.marks import BREAK, HOLE, NUM, exact, globbed, shown, split, unknown
 from policy.model import Tier
@@ -159,6 +160,7 @@ def _mapfile(shell: Shell, call: Call) -> str:
 
 def _printf(shell: Shell, call: Call) -> str:
     _matched(shell, call.args)
+    disclosure.prints_variable(shell, call)
     words = list(call.args)
     name = ""
     if words and words[0].startswith("-v"):
@@ -194,6 +196,7 @@ def _completion(shell: Shell, call: Call) -> str:
 
 def _echo(shell: Shell, call: Call) -> str:
     _matched(shell, call.args)
+    disclosure.prints_variable(shell, call)
     return echo(call.args)
 
 

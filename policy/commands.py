@@ -153,6 +153,8 @@ class Catalog:
             if entry.handler
             else self.by_data(shell, call, entry)
         )
+        if call.stdin is not None and NET in call.stdin and HOLE in out:
+            out += NET  # whatever it makes of what came from the network
         for carrier in self.carriers.get(name, ()):
             out += carried.command(self, shell, call, carrier)
         return out

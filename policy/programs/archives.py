@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import re
 
+from policy import disclosure
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
 from policy.marks import HOLE, NET
 from policy.model import Tier
 from policy.options import parse
+from policy.redirects import open_for_reading
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -65,8 +67,11 @@ def _tar(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         catalog.use(shell, Use.WRITE, path, call)
     base = place[-1] + "/" if place else ""
     if parsed.has("-x", "--extract", "--get"):
+        packed = call.stdin
         if archive and archive != "-":
-            shell.touch(How.READ, archive)
+            packed = open_for_reading(shell, archive)
+        if disclosure.arrives(packed):
+            disclosure.foreign(shell, place[-1] if place else ".")
         if not parsed.has("-O", "--to-stdout"):
             shell.touch(How.WRITE, place[-1] if place else ".", program="tar")
             for path in parsed.operands:
@@ -81,6 +86,7 @@ def _tar(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 shell.find(Tier.DANGER, "network", "`tar` writes to another machine")
         for path in parsed.operands:
             shell.touch(How.READ, path if path.startswith("/") else base + path, program="tar")
+            disclosure.swept(shell, path if path.startswith("/") else base + path, "tar")
             if parsed.has("--remove-files", "--delete"):
                 shell.find(Tier.DANGER, "delete", "`tar --remove-files` deletes what it packed")
                 shell.touch(How.DELETE, path, program="tar")
@@ -114,6 +120,7 @@ def _zip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         catalog.use(shell, Use.WRITE, path, call)
     for path in operands[1:]:
         shell.touch(How.READ, path)
+        disclosure.swept(shell, path, call.name)
         if parsed.has("-m", "--move"):
             shell.find(Tier.DANGER, "delete", "`zip -m` deletes what it packed")
             shell.touch(How.DELETE, path, program="zip")
@@ -122,10 +129,11 @@ def _zip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 
 def _unzip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, ("-d", "-x", "-P"))
-    for path in parsed.operands[:1]:
-        shell.touch(How.READ, path)
+    packed = [open_for_reading(shell, path) for path in parsed.operands[:1]]
     if parsed.has("-l", "-t", "-v", "-Z", "-p", "-c") or call.name == "bsdcat":
-        return HOLE
+        return NET if any(disclosure.arrives(one) for one in packed) else HOLE
+    if any(disclosure.arrives(one) for one in packed):
+        disclosure.foreign(shell, parsed.value("-d") or ".")
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
     target = parsed.value("-d") or "."
@@ -206,6 +214,7 @@ def _rsync(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for path in operands[:-1]:
         if not _REMOTE.match(path):
             shell.touch(How.READ, path, program=call.name)
+            disclosure.swept(shell, path, call.name)
             if parsed.has("--remove-source-files"):
                 shell.find(Tier.DANGER, "delete", "it deletes what it copied")
                 shell.touch(How.DELETE, path)

@@ -40,6 +40,23 @@ _IN = re.compile(
 )
 
 
+_DROPS = re.compile(
+    r"(?:^|\s)(?:(?:\w+:)*db:(?:drop|reset|purge|wipe|truncate_all|migrate:reset|schema:load)\S*"
+    r"|ecto\.(?:drop|reset)|schema:drop|migrate:(?:fresh|reset)|db:wipe|sqlflush|reset_db"
+    r"|drop-all|dropall|--force-reset|migrate\s+reset|database\s+drop|doctrine:(?:database|schema):drop"
+    r"|migrate:undo:all|migrate:rollback\s+--all|downgrade\s+base|delete-table|droptable|db\s+reset)(?:\s|$)",
+    re.IGNORECASE,
+)
+_FLUSHES = re.compile(r"(?:manage\.py|django-admin)\s(?:.*\s)?(?:flush|reset_db)(?:\s|$)")
+
+
+def drops(shell: Shell, call: Call) -> None:
+    """Record that a task of a framework drops what a database holds."""
+    text = " ".join((call.name, *call.args))
+    if _DROPS.search(text) or _FLUSHES.search(text):
+        shell.find(Tier.FORBIDDEN, "drop", f"`{call.name}` drops what a database holds")
+
+
 def statements(catalog: Catalog, shell: Shell, call: Call, text: str) -> None:
     """Record what statements do."""
     catalog.statements(shell, text)
@@ -57,6 +74,9 @@ def _database(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
     if call.args in (("--version",), ("-V",), ("--help",)):
         return HOLE
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    drops(shell, call)
+    if call.name in ("flyway", "dbmate", "bq") and {"clean", "drop", "rm"} & set(call.args):
+        shell.find(Tier.FORBIDDEN, "drop", f"`{call.name}` drops what a database holds")
     if call.name in ("dropdb", "dropuser"):
         shell.find(Tier.FORBIDDEN, "drop", f"`{call.name}` drops what a database holds")
     if call.name == "mysqladmin" and "drop" in call.args:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from policy import disclosure
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
@@ -102,6 +103,8 @@ def _copy(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         judge_mode(shell, mode, call.name)
     for source in sources:
         shell.touch(How.READ, source, program=call.name)
+        if parsed.has("-r", "-R", "-a", "--recursive", "--archive"):
+            disclosure.swept(shell, source, call.name)
         if target:
             if source == "/dev/null":
                 shell.touch(How.EMPTY, target, program=call.name)

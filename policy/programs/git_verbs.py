@@ -153,6 +153,10 @@ def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     for given in _run_by(words):
         shell.find(Tier.DANGER, "runs-text", f"`git {name}` runs a program that an option names")
         shell.aside(lambda: shell.run_text(given))  # noqa: B023
+    if (name == "credential" and words[:1] == ["fill"]) or (
+        name.startswith("credential-") and "get" in words
+    ):
+        shell.find(Tier.FORBIDDEN, "secrets", f"`git {name}` prints stored credentials")
     if name == "bisect" and words[:1] == ["run"]:
         shell.call(Call(tuple(words[1:]), plain=False)) if words[1:] else None
     elif name == "submodule" and "foreach" in words:
@@ -330,6 +334,8 @@ SPECIAL = {
             "send-pack",
             "upload-archive",
             "fast-export",
+            "credential",
+            "credential-cache",
             "credential-store",
             "interpret-trailers",
             "subtree",

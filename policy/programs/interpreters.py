@@ -12,6 +12,7 @@ from policy.facts import How
 from policy.marks import HOLE
 from policy.model import Tier
 from policy.programs import literal_code
+from policy.programs.data import drops
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -125,6 +126,10 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
             operands.append(word)
     for text in texts:
         literal_code.read(catalog, shell, language, text, call)
+        if name == "osascript" and re.search(
+            r"(?i)\b(?:shut\s?down|restart|log\s?out|sleep)\b", text
+        ):
+            shell.find(Tier.FORBIDDEN, "shutdown", "it stops or restarts the machine")
     if texts:
         for path in operands:
             shell.touch(How.WRITE if in_place else How.READ, path, program=call.name)
@@ -132,6 +137,7 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
     if operands and operands[0] != "-":
         content = shell.held(operands[0])
         shell.touch(How.RUN, operands[0], program=call.name)
+        drops(shell, call)
         if content is not None:
             return literal_code.read(catalog, shell, language, content, call)
         return HOLE

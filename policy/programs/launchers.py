@@ -27,6 +27,8 @@ def _privilege(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> s
 def _launcher(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     name = call.name
     shell.find(entry.tier, entry.rule, f"`{name}`: {entry.because}")
+    if name in ("su", "pkexec", "run0", "please"):
+        shell.find(Tier.FORBIDDEN, "privilege", f"`{name}` takes another user's rights")
     shell.facts.writes = True
     if name in ("at", "batch"):
         parsed = parse(call.args, ("-f", "-q", "-t"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from policy import disclosure
 from policy.catalog_model import Use
 from policy.commands import Catalog
 from policy.marks import HOLE, NET, clean, shown, unknown
@@ -27,6 +28,10 @@ _NAMED = re.compile(
 _ESCAPES = re.compile(r"\\(x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL)
 _HOME = re.compile(
     r"(?:require\(['\"](?:node:)?os['\"]\)|\bos)\.homedir\(\)|process\.env\.HOME|ENV\[['\"]HOME['\"]\]|\$ENV\{HOME\}|Dir\.home|getenv\(['\"]HOME['\"]\)|os\.getenv\(['\"]HOME['\"]\)"
+)
+_ENVIRONMENT = re.compile(
+    r"(?:process\.env\.|process\.env\[['\"]|\$ENV\{['\"]?|ENV(?:\.fetch\()?\[?['\"]|getenv\s*\(?\s*['\"]"
+    r"|Sys\.getenv\(['\"]|Deno\.env\.get\(['\"]|Bun\.env\.|\$_(?:ENV|SERVER)\[['\"])([A-Z_][A-Z0-9_]*)"
 )
 _MOST_ARGS = 4000
 
@@ -64,6 +69,10 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
                 value = values[at] if at < len(values) else HOLE
                 _use(catalog, shell, use, value, call)
     literal_commands.read(catalog, shell, plain, call)
+    disclosure.program(shell, plain)
+    for found in _ENVIRONMENT.finditer(plain):
+        if disclosure.SECRET_VARIABLE.search(found[1]):
+            shell.find(Tier.FORBIDDEN, "secrets", f"it reads the secret `{found[1]}`")
     return HOLE
 
 

@@ -22,7 +22,7 @@ _LITERAL = re.compile(
 )
 _RUNS = re.compile(
     r"(?i)system\d?|exec|spawn|popen|run|cmd|shell|process|command|\bsh\b|call|pipe|open|unix|dos"
-    r"|term|launch|\$$|bash|\bproc\b|esys|eval|escape"
+    r"|term|launch|query|prepare|\$$|bash|\bproc\b|esys|eval|escape"
 )
 _SAYS = re.compile(
     r"(?i)^(?:\w+[.:])*(?:print\w*|puts|p|pp|say|write\w*|append\w*|log|info|warn|error|debug|echo"
@@ -33,6 +33,7 @@ _AFTER = re.compile(r"\s*\)?\s*\.?(?:execute|lines|!|run\b|exec\b|spawn\b|system
 _NAME_BEFORE = re.compile(r"([$\w.:!?-]*)\s*$")
 _NAME_AFTER = re.compile(r"\s*([$\w.:/!?-]*)")
 _BETWEEN = re.compile(r"[\s,\[\]{}]*(?:\w+\s*:\s*|\w*\()?[\s,\[\]{}]*$")
+_SQL = re.compile(r"(?i)^\s*(?:drop|delete\s+from|truncate)\b")
 _MOST_LITERALS = 64
 _MOST_TEXT = 32 * 1024
 
@@ -41,18 +42,23 @@ def read(catalog: Catalog, shell: Shell, text: str, call: Call) -> None:
     """Run the commands that literals of a program hold."""
     text = text[:_MOST_TEXT]
     done: set[str] = set()
-    for command in _commands(catalog, text):
-        if command not in done:
+    for command, statement in _commands(catalog, text):
+        if statement:
+            catalog.statements(shell, statement)
+        elif command not in done:
             done.add(command)
             carried.literal(catalog, shell, command)
 
 
-def _commands(catalog: Catalog, text: str) -> Iterator[str]:
+def _commands(catalog: Catalog, text: str) -> Iterator[tuple[str, str]]:
+    """Yield pairs of a command and a statement for a database, one of them empty."""
     found = [one for one, _ in zip(_LITERAL.finditer(text), range(_MOST_LITERALS), strict=False)]
     bodies = [next((part for part in one.groups() if part is not None), "") for one in found]
     for at, literal in enumerate(found):
         if not _runs(text, found[: at + 1], literal):
             continue
+        if _SQL.search(bodies[at]):
+            yield "", bodies[at]
         words = [bodies[at].strip("| \t\n")]
         for one, body in zip(found[at + 1 :], bodies[at + 1 :], strict=True):
             before = found[at + len(words) - 1]
@@ -60,10 +66,10 @@ def _commands(catalog: Catalog, text: str) -> Iterator[str]:
                 break
             words.append(body)
         if carried.plausible(catalog, words[0].split()):
-            yield words[0]
+            yield words[0], ""
         elif len(words) > 1 and carried.plausible(catalog, words):
             quoted = ("'" + one.replace("'", "'\\''") + "'" for one in words[1:])
-            yield " ".join((words[0], *quoted))
+            yield " ".join((words[0], *quoted)), ""
 
 
 def _runs(text: str, before: list[re.Match[str]], literal: re.Match[str]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from policy import disclosure
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
@@ -24,7 +25,9 @@ _METADATA_SECRET = re.compile(
 
 
 def talks(shell: Shell, call: Call, entry: Programs) -> None:
+    """Record that a program talks to other machines."""
     shell.facts.network = True
+    disclosure.sent(shell, call)
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     for word in call.args:
         if _METADATA.search(word) and _METADATA_SECRET.search(word):
@@ -33,8 +36,18 @@ def talks(shell: Shell, call: Call, entry: Programs) -> None:
             )
 
 
+_HOST = re.compile(r"(?:\w+://)?(\d+\.\d+\.\d+\.\d+)")
+_MOST_HOSTS = 16
+"""Addresses that one call may ask without going through a range."""
+
+
 def _download(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     talks(shell, call, entry)
+    if call.name in ("lynx", "w3m", "links", "elinks", "GET", "lwp-request"):
+        return NET
+    hosts = {found[1] for one in call.args if (found := _HOST.match(one)) is not None}
+    if len(hosts) > _MOST_HOSTS:
+        shell.find(Tier.FORBIDDEN, "scan", f"`{call.name}` goes through a range of addresses")
     wget = call.name.startswith("wget") or call.name in ("aria2c", "axel")
     parsed = parse(call.args, entry.values)
     shell.facts.writes = True
@@ -244,7 +257,13 @@ def _secure(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             if ":" not in path:
                 shell.touch(How.READ, path, program="scp")
         if parsed.operands and ":" not in parsed.operands[-1]:
-            shell.touch(How.WRITE, parsed.operands[-1], program="scp")
+            target = parsed.operands[-1]
+            shell.touch(How.WRITE, target, program="scp")
+            for path in parsed.operands[:-1]:
+                if ":" in path:
+                    base = re.split(r"[/:]", path)[-1]
+                    for arrived in (target, f"{target.rstrip('/')}/{base}"):
+                        store(shell, arrived, NET)
         return NET
     if call.name == "sshpass":
         rest = parse(call.args, ("-p", "-f", "-P"), in_order=True).operands

@@ -11,6 +11,7 @@ from policy.facts import How
 from policy.marks import HOLE
 from policy.model import Tier
 from policy.options import Parsed, parse
+from policy.programs.data import drops
 from policy.programs.python import governed
 from policy.shell import Shell
 from policy.shell_state import Call
@@ -108,6 +109,10 @@ def _npm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         or (verb in ("init", "create") and len(words) > 1)
     ):
         return _execute(catalog, shell, call, parsed, words[1:], fetches=verb not in ("exec", "x"))
+    if "npm" in words[:1] and "publish" in words[1:2]:
+        verb = "publish"  # yarn npm publish
+    if verb in ("config", "c", "get") and any("_auth" in one.lower() for one in words[1:]):
+        shell.find(Tier.FORBIDDEN, "secrets", "it prints a token")
     if verb in ("config", "c", "set") and words[1:2] not in (["get"], ["list"], ["ls"]):
         shell.find(
             Tier.DANGER, "packages", f"`{call.name} config` changes settings that later runs obey"
@@ -196,6 +201,7 @@ def tool(catalog: Catalog, shell: Shell, call: Call, words: list[str], *, fetche
     )
     if fetches or not known or _ADDRESS.search(words[0]):
         shell.find(Tier.DANGER, "packages", f"it runs the package `{words[0]}` of the index")
+    drops(shell, Call(tuple(words)))
     if entry is None:
         for word in words[1:]:
             governed(shell, word)

@@ -14,6 +14,7 @@ from policy.facts import How
 from policy.marks import HOLE, NET, exact, shown, unknown
 from policy.model import Tier
 from policy.options import parse
+from policy.programs.data import drops
 from policy.programs.python_code import Code
 from policy.shell import Shell
 from policy.shell_state import Call
@@ -87,6 +88,9 @@ def file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
     if content is not None:
         return run_code(catalog, shell, content, words[1:], call.stdin)
     managed(catalog, shell, call, words[1:])
+    drops(shell, Call(("python", *words)))
+    if path.endswith("setup.py") and {"upload", "register"} & set(words[1:]):
+        shell.find(Tier.DANGER, "network", "`setup.py upload` sends the project to the index")
     for one in words[1:]:
         governed(shell, one)
     return HOLE
@@ -137,6 +141,8 @@ def _module(catalog: Catalog, shell: Shell, call: Call, name: str, words: list[s
             "sandbox.cli": "lockgate",
         }.get(name, name)
         return shell.call(Call((program, *words), call.stdin, call.env, plain=False))
+    if name in ("twine", "flit"):
+        return shell.call(Call((name, *words), call.stdin, call.env, plain=False))
     if name in ("cProfile", "profile", "trace"):
         parsed = parse(
             words,

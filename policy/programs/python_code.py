@@ -11,6 +11,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from policy import disclosure
 from policy.facts import How
 from policy.marks import HOLE, NET, unknown
 from policy.model import Tier
@@ -74,6 +75,7 @@ class Code(Values, ast.NodeVisitor):
             self._shell.find(
                 Tier.DANGER, "opaque", "the Python program nests too deeply to be read"
             )
+        disclosure.program(self._shell, text)
         return "".join(self._out) or HOLE
 
     def _touch(self, how: How, path: str) -> None:
@@ -81,6 +83,16 @@ class Code(Values, ast.NodeVisitor):
             return
         full = path if path.startswith(HOLE) else absolute(path, self._place)
         self._shell.touch(how, full, program="python")
+
+    def visit_Subscript(self, node: ast.Subscript) -> None:
+        """Note a secret of the environment."""
+        self.generic_visit(node)
+        if isinstance(node.ctx, ast.Load) and self._dotted(node.value) == "os.environ":
+            self._variable(self.value(node.slice))
+
+    def _variable(self, name: str) -> None:
+        if disclosure.SECRET_VARIABLE.search(name):
+            self._shell.find(Tier.FORBIDDEN, "secrets", f"it reads the secret `{name}`")
 
     # Statements
 
@@ -184,6 +196,8 @@ class Code(Values, ast.NodeVisitor):
         name = self._dotted(node.func)
         args = [self.value(one) for one in node.args]
         keywords = {one.arg: one.value for one in node.keywords if one.arg}
+        if name in ("os.getenv", "os.environ.get") and args:
+            self._variable(args[0])
         if name in ("print", "sys.stdout.write"):
             self._out.append(" ".join(args) + "\n")
         elif name in (

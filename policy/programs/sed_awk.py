@@ -182,6 +182,9 @@ def _awk_program(
 ) -> None:
     if unknown(program):
         shell.find(Tier.DANGER, "opaque", "a part of the program of `awk` cannot be known")
+    if re.search(r"/inet6?/(?:tcp|udp)/", program) and "|&" in program:
+        shell.facts.network = True
+        shell.find(Tier.FORBIDDEN, "remote-script", "it connects commands with another machine")
     bare = re.sub(_AWK_TEXT, '""', re.sub(r"/(?:[^/\\\n]|\\.)+/", "//", program))
     if _AWK_RUNS.search(bare) and not _AWK_CALL.search(program):
         shell.find(Tier.DANGER, "runs-text", "`awk` runs a command")

@@ -13,13 +13,21 @@ from policy.marks import NET
 from policy.model import Tier
 from policy.options import parse
 from policy.programs.network import talks
+from policy.redirects import store
 from policy.shell import Shell
 from policy.shell_state import Call
 
+_ESCAPES = re.compile(
+    r"--privileged(?:=true)?$|--(?:pid|ipc|uts|userns|cgroupns|network|net)=host$|--cap-add=?(?:all|sys_\w+)"
+    r"|--security-opt=?\S*(?:unconfined|disable)|--device=/dev/(?:sd|nvme|mem|kmem|vd)",
+    re.IGNORECASE,
+)
 _SECRET = re.compile(
     r"\b(?:get-secret-value|get-session-token|print-access-token|print-identity-token"
     r"|get-access-token|get-login-password|get-credentials|assume-role|export-credentials"
-    r"|secrets?\s+(?:get|show|versions access))\b"
+    r"|secrets?\s+(?:get|show|list|versions access)|config\s+view\s+--raw|auth:token|auth\s+token"
+    r"|configure\s+get\s+\w*(?:secret|key|token)\w*|env\s+pull"
+    r"|output\s+-(?:json|raw)|config:get|variables\s+--kv|ssh-keys?\s+list)\b"
 )
 
 
@@ -58,6 +66,11 @@ def _codehost(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
             shell.touch(How.READ, path, program=call.name)
         elif "=@" in path:
             shell.touch(How.READ, path.partition("=@")[2], program=call.name)
+    if words[:2] == ["release", "download"]:
+        for name in parse(call.args, ("-p", "--pattern", "-O", "--output")).values(
+            "-p", "--pattern", "-O", "--output"
+        ):
+            store(shell, name, NET)
     if words[:2] in (["gist", "create"], ["release", "upload"]):
         for path in words[2:]:
             shell.touch(How.READ, path, program=call.name)
@@ -71,8 +84,9 @@ def _codehost(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
 def _cloud(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     talks(shell, call, entry)
     text = " ".join(call.args)
-    if _SECRET.search(text):
+    if _SECRET.search(text) or "--with-decryption" in call.args:
         shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret or a token")
+    _fetched(shell, call)
     for flag, value in pairwise(call.args):
         if flag in ("-a", "--args") and call.name == "ansible":
             shell.aside(lambda: shell.run_text(value))  # noqa: B023
@@ -85,6 +99,15 @@ def _cloud(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         ):
             shell.touch(How.READ, value, program=call.name)
     return NET
+
+
+def _fetched(shell: Shell, call: Call) -> None:
+    """Note a file that a copy out of the cloud writes."""
+    words = [one for one in call.args if not one.startswith("-")]
+    if len(words) >= 3 and "://" in words[-2] and "://" not in words[-1] and words[-1] != "-":
+        base = words[-2].rsplit("/", 1)[-1]
+        store(shell, words[-1], NET)
+        store(shell, f"{words[-1].rstrip('/')}/{base}", NET)
 
 
 def _containers(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
@@ -121,8 +144,15 @@ def _containers(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> 
         ),
         in_order=False,
     )
+    for word in call.args:
+        if _ESCAPES.match(word):
+            shell.find(
+                Tier.FORBIDDEN, "privilege", f"`{call.name} {word}` gives a container the machine"
+            )
     for value in parsed.values("-v", "--volume"):
         host = value.split(":")[0]
+        if host == "/" or host.endswith("docker.sock"):
+            shell.find(Tier.FORBIDDEN, "privilege", "it gives a container the whole machine")
         if host.startswith(("/", ".", "~")):
             shell.touch(How.READ, host, program=call.name)
     for value in parsed.values("--mount"):
@@ -132,20 +162,14 @@ def _containers(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> 
     for path in parsed.values("--env-file", "-f", "--file"):
         shell.touch(How.READ, path, program=call.name)
     words = parsed.operands
-    if words[:1] in (["exec"], ["run"]) or words[:2] == ["compose", "exec"]:
-        start = next(
-            (at for at, one in enumerate(words[2:], start=2) if catalog.lookup(one) is not None),
-            None,
-        )
-        if start is not None:
-            inner = list(call.args)[list(call.args).index(words[start]) :]
-            shell.aside(lambda: shell.call(Call(tuple(inner), call.stdin, plain=False)))
     if words[:1] == ["cp"]:
         for path in words[1:]:
             if ":" not in path:
                 shell.touch(
                     How.READ if path is not words[-1] else How.WRITE, path, program=call.name
                 )
+    if call.name in ("kubectl", "oc") and _SECRET.search(" ".join(call.args)):
+        shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret or a token")
     if call.name == "kubectl" and {"secret", "secrets"} & set(words):
         shell.find(Tier.FORBIDDEN, "secrets", "it prints secrets")
     return NET

@@ -6,10 +6,11 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from policy import disclosure
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
-from policy.marks import HOLE, unknown
+from policy.marks import HOLE, NET, unknown
 from policy.model import Tier
 from policy.options import parse
 from policy.shell import Shell
@@ -71,6 +72,16 @@ def _firewall(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
     ):
         shell.find(Tier.FORBIDDEN, "security", f"`{call.name}` drops rules of the packet filter")
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    return HOLE
+
+
+_BUS_STOPS = re.compile(r"(?i)\b(?:reboot|power_?off|halt|suspend|hibernate|shut_?down)\b")
+
+
+def _bus(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    if any(_BUS_STOPS.search(one) for one in call.args):
+        shell.find(Tier.FORBIDDEN, "shutdown", f"`{call.name}` stops or restarts the machine")
     return HOLE
 
 
@@ -157,7 +168,9 @@ def _openssl(catalog: Catalog, shell: Shell, call: Call, entry: Programs, words:
     if verb in ("s_client", "s_server", "s_time", "ocsp"):
         shell.facts.network = True
         shell.find(Tier.DANGER, "network", f"`openssl {verb}` talks to other machines")
-    elif verb not in ("version", "help", "list", "dgst", "rand", "sha256", "md5"):
+        disclosure.sent(shell, call)
+        return NET
+    if verb not in ("version", "help", "list", "dgst", "rand", "sha256", "md5"):
         shell.find(entry.tier, entry.rule, f"`openssl`: {entry.because}")
     if verb == "dgst":
         for path in words[1:]:
@@ -264,6 +277,7 @@ def _lockgate(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
 
 READERS = {
     "services": _services,
+    "bus": _bus,
     "firewall": _firewall,
     "protection": _protection,
     "keys": _keys,

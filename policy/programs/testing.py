@@ -12,6 +12,7 @@ from policy.marks import HOLE
 from policy.model import Tier
 from policy.options import Parsed, parse
 from policy.programs import interpreters
+from policy.programs.data import drops
 from policy.programs.python import governed, managed
 from policy.shell import Shell
 from policy.shell_state import Call
@@ -127,6 +128,7 @@ def _playwright(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> 
     return HOLE
 
 
+_VALUES = {"cmake": ("-P",), "java": ("-jar", "-cp", "-classpath", "--class-path")}
 _PUBLISHES = frozenset(
     ("publish", "login", "yank", "owner", "deploy", "push", "upload", "release", "logout")
 )
@@ -149,7 +151,7 @@ _OUTPUTS = (
 def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
-    parsed = parse(call.args, (*entry.values, "-P") if call.name == "cmake" else entry.values)
+    parsed = parse(call.args, (*entry.values, *_VALUES.get(call.name, ())))
     words = parsed.operands
     verb = words[0] if words else ""
     for path in parsed.values(*_OUTPUTS):
@@ -193,6 +195,15 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if call.name in ("django-admin", "flask"):
         managed(catalog, shell, call, list(call.args))
     _started(catalog, shell, call, parsed)
+    drops(shell, call)
+    if call.name == "dotnet" and words[:2] == ["nuget", "push"]:
+        shell.find(Tier.DANGER, "network", "`dotnet nuget push` sends the project to an index")
+    if call.name == "java":
+        for path in parsed.values("-jar", "-cp", "-classpath", "--class-path"):
+            for one in path.split(":"):
+                shell.touch(How.RUN, one, program="java")
+    if call.name in ("http-server", "serve"):
+        shell.find(Tier.DANGER, "network", f"`{call.name}` offers files to other machines")
     if verb in _PUBLISHES:
         shell.facts.network = True
         shell.find(

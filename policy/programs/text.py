@@ -7,6 +7,7 @@ import base64
 import binascii
 import re
 
+from policy import disclosure
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
@@ -178,6 +179,8 @@ def _facts(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             step = numbers[1] if len(numbers) == 3 and numbers[1] else 1
             made = range(low, high + (1 if step > 0 else -1), step)
             return "".join(f"{one}\n" for one in made[:300])
+    if name == "yes" and not _piped(call):
+        shell.find(Tier.DANGER, "resources", "`yes` never ends by itself")
     if name == "yes":
         return (" ".join(parsed.operands) or "y") + "\n"
     if name == "expr" and len(parsed.operands) == 1:
@@ -185,11 +188,22 @@ def _facts(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return HOLE
 
 
+def _piped(call: Call) -> bool:
+    """Return whether a command is a part of a pipeline or a substitution, which ends it."""
+    node = call.node
+    while node is not None and (node := node.parent) is not None:
+        if node.type in ("pipeline", "command_substitution", "process_substitution"):
+            return True
+    return call.node is None
+
+
 def _grep(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = _parsed(catalog, shell, call, entry)
     operands = list(parsed.operands)
+    wanted = parsed.value("-e", "--regexp")
     if not parsed.has("-e", "--regexp", "-f", "--file", "--files", "--type-list") and operands:
-        operands.pop(0)
+        wanted = operands.pop(0)
+    disclosure.searched(shell, call, wanted)
     recursive = parsed.has("-r", "-R", "--recursive", "--dereference-recursive") or call.name in (
         "rg",
         "ag",
@@ -198,6 +212,10 @@ def _grep(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for path in operands:
         if path != "-":
             shell.touch(How.READ, path, program=call.name)
+            if recursive:
+                disclosure.swept(shell, path, call.name)
+    if recursive and not operands and call.stdin is None:
+        disclosure.swept(shell, ".", call.name)
     if NET in (call.stdin or ""):
         return NET
     if parsed.has("-l", "-L", "--files", "--files-with-matches", "--files-without-match"):
