@@ -39,6 +39,9 @@ from policy.trust import LANDINGS, TrustFile
 LAYERS = ("role", "trust", "mode", "level")
 """The layers of this module; a layer of the call itself speaks first where both say the same."""
 
+ESCALATION = "level-escalation"
+"""The rule that sends a call to the agent's parent (autonomy-levels.md, "Escalation")."""
+
 FileT = TypeVar("FileT", bound=Frozen)
 _ORDER = tuple(Verdict)
 _MODES = tuple(Mode)
@@ -206,12 +209,8 @@ def _level(
     worst = max(each, key=_strictness)
     decides = _ORDER.index(worst.verdict) > _ORDER.index(said)
     name = next(iter(worst.categories), "unknown")
-    return LayerAnswer(
-        layer="level",
-        verdict=worst.verdict,
-        reason=worst.why,
-        rule=f"level-{name}" if decides else "",
-    )
+    rule = ESCALATION if worst.escalate else f"level-{name}" if decides else ""
+    return LayerAnswer(layer="level", verdict=worst.verdict, reason=worst.why, rule=rule)
 
 
 @lru_cache(maxsize=1024)

@@ -16,6 +16,7 @@ from typing import Any
 
 from policy.grants import Grant, Wanted, wanted
 from policy.model import ActionPlan, Context, Decision, Verdict
+from policy.standing import ESCALATION
 from sandbox.approvals import Answer, Approver, nobody
 from sandbox.gate import Answer as GateAnswer
 from sandbox.grants import Grants, Request, Terms
@@ -82,6 +83,10 @@ class Desk:
             what = wanted(plan, decision, context, answer.effective.policy)
             if grant := await asyncio.to_thread(self._grants.use, call_id, what, time.time()):
                 return _granted(grant, answer, None)
+            if escalates(decision):
+                request = self._request(call_id, plan, decision, what, {})
+                await self._put(request)
+                return Permission(False, answer, reason=_UPWARDS.format(call=call_id))
             preview = await rehearse(decision) if rehearse is not None else {}
             said = await self._ask(call_id, plan, decision, what, approver, preview)
             if not said.approved:
@@ -104,8 +109,31 @@ class Desk:
         preview: dict[str, Any],
     ) -> Answer:
         """Put the question and wait for the first answer, from whichever side it comes."""
+        request = self._request(call_id, plan, decision, what, preview)
+        try:
+            await self._put(request)
+            if approver is nobody:  # it stays open: a grant is used when the call is made again
+                way = f"`lockgate approve {call_id}` approves it; then make the same call again"
+                return Answer(approved=False, reason=f"nobody to ask here; {way}")
+            return await self._first_answer(request, approver)
+        except BaseException:
+            await uninterrupted(asyncio.to_thread(self._grants.close, call_id, "cancelled"))
+            raise
+
+    async def _put(self, request: Request) -> None:
+        await uninterrupted(asyncio.to_thread(self._grants.ask, request))
+        await self._notify("asked", said_of(request), request.plan)
+
+    def _request(
+        self,
+        call_id: str,
+        plan: ActionPlan,
+        decision: Decision,
+        what: Wanted,
+        preview: dict[str, Any],
+    ) -> Request:
         now = time.time()
-        request = Request(
+        return Request(
             call=call_id,
             wanted=what,
             plan=plan,
@@ -114,16 +142,6 @@ class Desk:
             until=now + self._seconds,
             preview=preview,
         )
-        try:
-            await uninterrupted(asyncio.to_thread(self._grants.ask, request))
-            await self._notify("asked", said_of(request), plan)
-            if approver is nobody:  # it stays open: a grant is used when the call is made again
-                way = f"`lockgate approve {call_id}` approves it; then make the same call again"
-                return Answer(approved=False, reason=f"nobody to ask here; {way}")
-            return await self._first_answer(request, approver)
-        except BaseException:
-            await uninterrupted(asyncio.to_thread(self._grants.close, call_id, "cancelled"))
-            raise
 
     async def _first_answer(self, request: Request, approver: Approver) -> Answer:
         """Wait for the front door and for other terminals; whoever is first counts."""
@@ -172,6 +190,14 @@ class Desk:
         minutes = self._seconds / 60
         waited = f"{minutes:.0f} minutes" if minutes >= 1 else f"{self._seconds:.0f} s"
         return Answer(approved=False, reason=f"nobody answered within {waited}; cancelled")
+
+
+_UPWARDS = "its parent must ask: `lockgate approve {call}` lets it do this one action"
+
+
+def escalates(decision: Decision) -> bool:
+    """Whether an agent may not do this at all, and its parent must ask for it."""
+    return any(one.rule == ESCALATION for one in decision.layers)
 
 
 async def waiting(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ConfigDict
 
 from policy.model import Frozen, Tier, Verdict
-from policy.reports import YellowReport
+from policy.reports import Escalation, YellowReport
 
 
 class Ending(str, Enum):
@@ -81,6 +81,8 @@ class CallResult(Frozen):
     changes: tuple[ChangeView, ...] = ()
     """Protected paths first; of very many, not all: see `changes_total`."""
     changes_total: int = 0
+    changes_size: int = 0
+    """Bytes of the files that they leave behind."""
     events: tuple[WatchEvent, ...] = ()
     """What led to a protected path that appeared, in order."""
     exit_status: int | None = None
@@ -94,6 +96,8 @@ class CallResult(Frozen):
     ms: float = 0.0
     value: dict[str, Any] | None = None
     """Structured result of a file tool."""
+    escalation: Escalation | None = None
+    """What a sub-agent's parent must ask for, where the sub-agent may not do it itself."""
     report: YellowReport | None = None
     """What the user is told of a YELLOW call, unless it waits (quiet hours)."""
 

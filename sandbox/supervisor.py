@@ -27,16 +27,19 @@ from sandbox.background import Background
 from sandbox.call import Call
 from sandbox.cells import Cell, CellLost, Exit
 from sandbox.config import Dirs, Settings, load_settings
-from sandbox.desk import Desk
+from sandbox.desk import Desk, escalates
 from sandbox.effects import Effects, weigh
 from sandbox.errors import BadInput
+from sandbox.escalation import LOOKED_AT, escalation
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate, within
 from sandbox.grants import Grants
-from sandbox.held import Held
+from sandbox.held import Held, result_of
+from sandbox.keepers import Keepers, person
 from sandbox.known import KnownWorkspaces
 from sandbox.latch import LatchInfo, mending
 from sandbox.learning import Learning
+from sandbox.objections import Objection, Objections
 from sandbox.opinion import SecondOpinion
 from sandbox.output import Output
 from sandbox.people import People
@@ -45,11 +48,20 @@ from sandbox.pool import CellPool
 from sandbox.records import Recorder
 from sandbox.reports import Reports
 from sandbox.reputation import Reputations
-from sandbox.results import CallResult, ChangeView, Ending, StopReport, UndoResult
+from sandbox.results import (
+    CallResult,
+    ChangeView,
+    Ending,
+    HeldCall,
+    StopReport,
+    UndoReport,
+    UndoResult,
+)
 from sandbox.settling import settle
 from sandbox.stop import Latch, stop_all
 from sandbox.stop_watch import StopWatch
 from sandbox.transactions import Transaction
+from sandbox.undoing import Undoing
 
 OnOutput = Callable[[str, bytes], None]
 Stdin = AsyncIterator[bytes] | bytes | None
@@ -81,6 +93,7 @@ class Supervisor:
         self._policies = Policies(self._dirs, base=policy)
         self._known = KnownWorkspaces(self._dirs, workspaces)
         self._latch = Latch(self._dirs)
+        self._objections = Objections(self._latch.check)
         self._record = Recorder(self._dirs)
         self._aftermath = Aftermath(self._record)
         self._opinion = SecondOpinion()
@@ -162,7 +175,7 @@ class Supervisor:
         with self._listed(call):
             async with self._failure_recorded(call):
                 pool = await self._connected()
-                async with pool.lease(plan.agent, call.workspaces) as cell:
+                async with pool.lease(plan.agent, call.workspaces, write=call.writes) as cell:
                     return await self._run(call, cell, decided)
 
     async def _run(
@@ -178,14 +191,22 @@ class Supervisor:
             landed = False
             if call.writes:
                 raw, diff = await transaction.close()
+                self._record.keep_diff(call.id, diff)
                 effects = weigh(call.decision, raw, call.workspaces, call.paths)
                 effects = transaction.watched.over(effects, call.paths)
                 self._latch.check(call.plan.agent)
                 try:
-                    effects, landed = await settle(transaction, effects)
+                    effects, landed = await settle(
+                        transaction,
+                        effects,
+                        call.decision.landing,
+                        call.decision.objection_seconds,
+                        lambda found: self._window(call, found),
+                        len(call.workspaces),
+                    )
                 except CellLost as lost:  # in the middle of the landing, perhaps
                     effects, landed = await self._turned_out(call, effects, lost)
-                self._record.keep_diff(call.id, diff)
+                self._record.forgotten(transaction.evicted)
         result = call.result(done, effects, transaction.watched, landed=landed)
         self._record.ended(result)
         await self._learning.from_call(call, result, self._context(call.plan, call.workspaces))
@@ -209,12 +230,21 @@ class Supervisor:
         await self._record.answered(call.id, said)
         if not said.approved:
             text = f"{said.decision.message} ({said.reason or 'no'})"
-            return self._refuse(call, Ending.NOT_APPROVED, text)
+            refused = self._refuse(call, Ending.NOT_APPROVED, text)
+            return await self._escalated(call, refused)
         if said.decision != call.decision:  # the policy changed while the person thought
             call.answer = said.answer
             call.request = self._request(call.plan, said.decision, call.id, env)
             await self._record.decided(call.id, call.plan, call.decision)
         return None
+
+    async def _escalated(self, call: Call, refused: CallResult) -> CallResult:
+        """Return the refusal, with what the parent of a sub-agent must ask for."""
+        if not escalates(call.decision):
+            return refused
+        earlier = await asyncio.to_thread(self._record.store.calls, limit=LOOKED_AT)
+        found = escalation(call.plan, call.decision, earlier)
+        return refused.model_copy(update={"escalation": found})
 
     async def _turned_out(
         self, call: Call, effects: Effects, lost: CellLost
@@ -333,7 +363,7 @@ class Supervisor:
     async def _start_background(self, call: Call) -> CallResult:
         async with self._failure_recorded(call):
             pool = await self._connected()
-            cell = await pool.beside(await pool.get(call.plan.agent, call.workspaces))
+            cell = await pool.background(call.plan.agent, call.workspaces, write=call.writes)
 
         async def run() -> CallResult:
             try:
@@ -352,11 +382,24 @@ class Supervisor:
 
     # -- afterwards
 
-    async def undo(self, call_id: str) -> UndoResult:
-        """Undo a landed call. Raises BadInput with the paths where a later change would be lost."""
-        result = await self._undone(call_id)
-        await self._learn_from_undo(result.undone)
+    async def undo(self, call_id: str, *, dry_run: bool = False) -> UndoResult:
+        """Undo a landed call. Raises BadInput with the paths where a later change would be lost.
+
+        With `dry_run` nothing changes; the result says what an undo would do.
+        """
+        async with self._mended():
+            result = await Undoing(await self._reached(), new_id).undo(call_id, dry_run=dry_run)
+        if not dry_run:
+            await self._learn_from_undo(result.undone)
         return result
+
+    async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
+        """Undo the newest landed calls, newest first, until one cannot be undone."""
+        async with self._mended():
+            report = await Undoing(await self._reached(), new_id).undo_last(count, dry_run=dry_run)
+        for one in () if dry_run else report.done:
+            await self._learn_from_undo(one.undone)
+        return report
 
     async def _learn_from_undo(self, call_id: str) -> None:
         entry = await asyncio.to_thread(self._record.store.call, call_id)
@@ -364,15 +407,41 @@ class Supervisor:
             workspaces = (entry["workspace"], *(entry["also"] or ()))
             await self._learning.from_undo(entry["agent"] or "main", workspaces)
 
-    async def land(self, call_id: str) -> CallResult:
-        """Land a held transaction: a person's word."""
+    async def held(self) -> tuple[HeldCall, ...]:
+        """Return what waits for a person to land or discard it, newest first."""
+        async with self._mended():
+            return await Held(await self._reached()).waiting()
+
+    async def land(
+        self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
+    ) -> CallResult:
+        """Land a held transaction, or some of its paths: a person's word."""
         self._latch.check()
-        return await (await self._held()).land(call_id)
+        return await Held(await self._reached()).land(call_id, paths, force=force)
 
     async def discard(self, call_id: str) -> CallResult:
-        """Throw a held transaction away."""
+        """Throw away a held transaction, or what waits to land."""
+        waits = self._objections.only(call_id) if call_id != "last" else None
+        if waits is not None:
+            return await self.object(waits)
         async with self._mended():
-            return await (await self._held()).discard(call_id)
+            return await Held(await self._reached()).discard(call_id)
+
+    async def object(self, call_id: str, reason: str = "") -> CallResult:
+        """Object to a call whose changes wait to land: they are thrown away."""
+        waits = self._objections.only(call_id)
+        over = self._objections.object(waits, person(), reason) if waits else None
+        if waits is None or over is None:
+            raise BadInput(f"no call `{call_id}` waits to land; `lockgate ps` lists those that do")
+        await over.wait()
+        await self._record.flush()
+        return result_of(await asyncio.to_thread(self._record.store.call, waits))
+
+    async def _window(self, call: Call, effects: Effects) -> Objection | None:
+        """Give a person time to object to what is about to land."""
+        seconds = call.decision.objection_seconds
+        await self._record.waiting(call.id, effects, seconds)
+        return await self._objections.wait(call.id, seconds)
 
     @contextlib.asynccontextmanager
     async def _mended(self) -> AsyncIterator[None]:
@@ -387,9 +456,15 @@ class Supervisor:
             if self._pool is not None:
                 await self._pool.end_all()
 
-    async def _held(self) -> Held:
+    async def _reached(self) -> Keepers:
         await self._record.flush()  # a call that has just ended must be found
-        return Held(self._record, await self._connected(), self._workspaces, self._aftermath)
+        return Keepers(
+            self._record,
+            await self._connected(),
+            self._workspaces,
+            self._policies.paths,
+            self._aftermath,
+        )
 
     async def stop(self, reason: str, agent: str | None = None) -> StopReport:
         """Stop everything, or one agent and all below it. Raises BadInput for an unknown one."""
@@ -415,11 +490,16 @@ class Supervisor:
         """Start the cell of a workspace ahead of the first call."""
         self._latch.check(agent)
         plan = ActionPlan(tool="Bash", workspace=workspace, agent=agent)
-        await (await self._connected()).get(agent, self._workspaces(plan))
+        await (await self._connected()).warm(agent, self._workspaces(plan))
 
     def running(self) -> list[dict[str, Any]]:
         """Return the calls that run now."""
-        return list(self._running.values())
+        now = time.time()
+        ends = {call: self._objections.until(call) for call in self._running}
+        return [
+            {**one, "lands_in": max(0.0, until - now)} if (until := ends[call]) else dict(one)
+            for call, one in self._running.items()
+        ]
 
     def cells(self) -> list[dict[str, Any]]:
         """Return the living cells."""
@@ -434,10 +514,6 @@ class Supervisor:
             }
             for cell in (self._pool.living() if self._pool else ())
         ]
-
-    async def _undone(self, call_id: str) -> UndoResult:
-        async with self._mended():
-            return await (await self._held()).undo(call_id, new_id())
 
     @contextlib.contextmanager
     def _listed(self, call: Call, *, background: bool = False) -> Any:
@@ -454,6 +530,7 @@ class Supervisor:
             yield
         finally:
             self._running.pop(call.id, None)
+            self._objections.ended(call.id)
 
     async def _connected(self) -> CellPool:
         async with self._connecting:

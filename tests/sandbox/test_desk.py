@@ -167,3 +167,22 @@ def test_a_policy_that_became_stricter_counts(office: Office) -> None:
 
     office.change = change
     assert not run(office.ask(yes)).approved
+
+
+def test_a_sub_agent_may_not_ask_itself_and_says_what_its_parent_must_ask(office: Office) -> None:
+    async def ask(call: str) -> Permission:
+        plan = ActionPlan(
+            tool="Bash", params=Params(command="rm a"), workspace="/w", agent="sub:abc123"
+        )
+        first = await office.gate.decide(plan, CONTEXT, ("/w",))
+        return await office.desk.permission(
+            call, plan, first, CONTEXT, yes, again=lambda: office.again(plan)
+        )
+
+    said = run(ask("c1"))
+    assert not said.approved
+    assert "`lockgate approve c1`" in said.reason
+    request = office.grants.asked("c1").request
+    office.grants.approve(request, Terms(), by="me", reason="", now=time.time())
+    assert run(ask("c2")).approved  # for just this action, once
+    assert not run(ask("c3")).approved

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The object that a sub-agent answers with (autonomy-levels.md, "Escalation from Sub-Agents")."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from policy.engine import Policy, decide
+from policy.model import ActionPlan, Context, Params, Workspace
+from sandbox.config import Dirs, Settings
+from sandbox.escalation import escalation
+from sandbox.results import CallResult, Ending
+from sandbox.supervisor import Supervisor
+
+EARLIER = (
+    {"id": "c3", "agent": "sub:a", "landed": True, "changes": [{"path": "b"}, {"path": "c"}]},
+    {"id": "c2", "agent": "main", "landed": True, "changes": [{"path": "x"}]},
+    {"id": "c1", "agent": "sub:a", "landed": True, "changes": [{"path": "a"}]},
+    {"id": "c0", "agent": "sub:a", "landed": False, "changes": [{"path": "y"}]},
+)
+
+
+def test_it_is_the_object_of_the_document() -> None:
+    plan = ActionPlan(
+        tool="Bash",
+        params=Params(command="mail -s pricing vendor@example.com"),
+        intent="Need to email vendor about pricing",
+        workspace="/w",
+        agent="sub:a",
+    )
+    context = Context((Workspace("/w"),), home="/home/me")
+    found = escalation(plan, decide(plan, context, Policy.default()), EARLIER).model_dump()
+    assert found["status"] == "escalation"
+    assert found["completed_work"] == "landed c1 (a), c3 (b, c)"
+    assert set(found["escalation"]) == {"action", "details", "proposed_content", "reason"}
+    assert found["escalation"]["proposed_content"] == "mail -s pricing vendor@example.com"
+    assert found["escalation"]["reason"] == "Need to email vendor about pricing"
+
+
+@pytest.mark.parametrize(("agent", "escalates"), [("sub:abc123", True), ("main", False)])
+def test_a_red_call_of_a_sub_agent_answers_with_it(
+    tmp_path: Path, agent: str, escalates: bool
+) -> None:
+    place = tmp_path / "w"
+    place.mkdir()
+    plan = ActionPlan(tool="Bash", params=Params(command="rm a"), workspace=str(place), agent=agent)
+
+    async def call() -> CallResult:
+        supervisor = Supervisor(
+            Dirs.under(tmp_path / "l"),
+            workspaces=[Workspace(str(place))],
+            settings=Settings(),
+        )
+        async with supervisor:
+            return await supervisor.call(plan)
+
+    done = asyncio.run(call())
+    assert done.ending is Ending.NOT_APPROVED
+    assert (done.escalation is not None) is escalates
