@@ -16,6 +16,8 @@ class Answer:
     approved: bool
     by: str = ""
     reason: str = ""
+    later: bool = False
+    """It is no answer: whoever called does not wait any longer, and the question stays open."""
 
 
 class Approver(Protocol):

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from policy.model import ActionPlan, Decision
+from sandbox import person
 from sandbox.agents_peer import Peer
 from sandbox.errors import BadInput, SandboxError
 from sandbox.text import is_unicode, safe_line
@@ -135,9 +136,29 @@ class Connection:
             case "warm":
                 return await supervisor.warm(_text(message, "workspace"))
             case "undo":
-                return (await supervisor.undo(_text(message, "call"))).model_dump(mode="json")
+                undone = await supervisor.undo(
+                    _text(message, "call"), dry_run=message.get("dry_run") is True
+                )
+                return undone.model_dump(mode="json")
+            case "undo-last":
+                all_undone = await supervisor.undo_last(
+                    _count(message, "count"), dry_run=message.get("dry_run") is True
+                )
+                return all_undone.model_dump(mode="json")
+            case "held":
+                return [one.model_dump(mode="json") for one in await supervisor.held()]
             case "land":
-                return (await supervisor.land(_text(message, "call"))).model_dump(mode="json")
+                landed = await supervisor.land(
+                    _text(message, "call"),
+                    _texts(message, "paths"),
+                    force=message.get("force") is True,
+                )
+                return landed.model_dump(mode="json")
+            case "object":
+                reason = str(message.get("reason") or "")
+                return (await supervisor.object(_text(message, "call"), reason)).model_dump(
+                    mode="json"
+                )
             case "discard":
                 return (await supervisor.discard(_text(message, "call"))).model_dump(mode="json")
             case "end":
@@ -186,16 +207,12 @@ class _Call:
 
     async def run(self, supervisor: Supervising, message: Message) -> Message:
         """Run the call to its end and return the result for the client."""
-        from sandbox.approvals import nobody
-        from sandbox.desk import waiting
-
-        asked: dict[object, Any] = {True: self._ask, "wait": waiting}
         plan = ActionPlan.model_validate(
             self._connection.peer.attributed(_located(message, self._connection.registry))
         )
         result = await supervisor.call(
             plan,
-            approver=asked.get(message.get("ask"), nobody),
+            approver=self._approver(message.get("ask")),
             stdin=self._stdin() if message.get("stdin") is True else None,
             env=_environment(message.get("env")),
             on_output=self._output if message.get("output") is True else None,
@@ -203,6 +220,18 @@ class _Call:
         )
         without = {"stdout", "stderr"} if message.get("text") is False else None
         return result.model_dump(mode="json", exclude=without)
+
+    def _approver(self, ask: object) -> Any:
+        """Return who answers: the client (`true`), somebody elsewhere (`"wait"`, or for so many
+        seconds), or nobody."""
+        from sandbox.approvals import nobody
+        from sandbox.desk import patient, waiting
+
+        if ask is True:
+            return self._ask
+        if isinstance(ask, int | float) and ask > 0:
+            return patient(float(ask))
+        return waiting if ask == "wait" else nobody
 
     def _send(self, event: str, **fields: Any) -> None:
         self._connection.send({"id": self._number, "event": event, **fields})
@@ -239,14 +268,18 @@ class _Call:
 
 
 def _located(message: Message, registry: Registry) -> object:
-    """Return the plan with its workspace and folder filled in from where the client stands.
+    """Return the plan with its user, and its workspace and folder from where the client stands.
 
     A client that knows neither sends a plan without a workspace and its folder as `here`.
     """
     plan, here = message.get("plan"), message.get("here")
     if not is_unicode(plan):
         raise BadInput("the plan holds half a character, which no text can")
-    if not isinstance(plan, dict) or "here" not in message:
+    if not isinstance(plan, dict):
+        return plan
+    if plan.get("user") in (None, person.NOBODY):
+        plan = {**plan, "user": person.login()}
+    if "here" not in message:
         return plan
     if plan.get("workspace") is not None:
         workspace = registry.find(str(plan["workspace"])).path
@@ -268,6 +301,20 @@ def _text(message: Message, key: str) -> str:
     value = message.get(key)
     if not isinstance(value, str):
         raise BadInput(f"`{key}` is not given as text")
+    return value
+
+
+def _texts(message: Message, key: str) -> tuple[str, ...]:
+    value = message.get(key) or []
+    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+        raise BadInput(f"`{key}` is not given as a list of texts")
+    return tuple(value)
+
+
+def _count(message: Message, key: str) -> int:
+    value = message.get(key)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise BadInput(f"`{key}` is not given as a number of at least 1")
     return value
 
 

@@ -113,7 +113,7 @@ class Desk:
         try:
             await self._put(request)
             if approver is nobody:  # it stays open: a grant is used when the call is made again
-                way = f"`lockgate approve {call_id}` approves it; then make the same call again"
+                way = _AFTERWARDS.format(call=call_id)
                 return Answer(approved=False, reason=f"nobody to ask here; {way}")
             return await self._first_answer(request, approver)
         except BaseException:
@@ -160,6 +160,9 @@ class Desk:
 
     async def _settled(self, request: Request, answer: Answer) -> Answer:
         """Turn the answer of the call's own front door into a grant, or close the question."""
+        if answer.later:
+            way = _AFTERWARDS.format(call=request.call)
+            return Answer(approved=False, reason=f"nobody has answered yet; {way}")
         if answer.approved:
             await asyncio.to_thread(
                 self._grants.approve,
@@ -192,6 +195,7 @@ class Desk:
         return Answer(approved=False, reason=f"nobody answered within {waited}; cancelled")
 
 
+_AFTERWARDS = "`lockgate approve {call}` approves it; then make the same call again"
 _UPWARDS = "its parent must ask: `lockgate approve {call}` lets it do this one action"
 
 
@@ -204,6 +208,16 @@ async def waiting(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
     """Answer nothing: a person answers from elsewhere (`lockgate approve`), or time runs out."""
     await asyncio.Event().wait()
     raise AssertionError("nobody sets it")
+
+
+def patient(seconds: float) -> Approver:
+    """Return who waits so long for an answer from elsewhere, and then leaves the question open."""
+
+    async def wait(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
+        await asyncio.sleep(seconds)
+        return Answer(approved=False, later=True)
+
+    return wait
 
 
 def said_of(request: Request) -> dict[str, Any]:

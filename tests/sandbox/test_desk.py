@@ -16,7 +16,7 @@ from policy.load import PolicyError
 from policy.model import ActionPlan, Context, Decision, Params, Workspace
 from sandbox.approvals import Answer, Approver, nobody
 from sandbox.config import Dirs
-from sandbox.desk import Desk, Permission, waiting
+from sandbox.desk import Desk, Permission, patient, waiting
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate
 from sandbox.grants import Grants, Request, Terms
@@ -186,3 +186,12 @@ def test_a_sub_agent_may_not_ask_itself_and_says_what_its_parent_must_ask(office
     office.grants.approve(request, Terms(), by="me", reason="", now=time.time())
     assert run(ask("c2")).approved  # for just this action, once
     assert not run(ask("c3")).approved
+
+
+def test_who_waits_no_longer_leaves_the_question_open(office: Office) -> None:
+    said = run(office.ask(patient(0.1)))
+    assert (said.approved, "`lockgate approve c1`" in said.reason) == (False, True)
+    assert office.grants.asked("c1").state == "open"
+    request = office.grants.asked("c1").request
+    office.grants.approve(request, Terms(), by="me", reason="", now=time.time())
+    assert run(office.ask(patient(0.1), "c2")).approved
