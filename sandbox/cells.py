@@ -53,18 +53,20 @@ class Exit:
 
 @dataclass(frozen=True, slots=True)
 class CellSpec:
-    """What a cell is made of. The keeper's plan needs the cell's id, so it is made later."""
+    """What a cell is made of. Plans need what exists only later (the cell's id, its views)."""
 
     name: str
     agent: str
     workspaces: tuple[str, ...]
-    cell: ContainerPlan
-    keeper: Callable[[str], ContainerPlan]
+    cell: Callable[..., ContainerPlan]
+    keeper: Callable[..., ContainerPlan]
     setup: dict[str, Any]
     door: Path | None = None
     """A folder for direct connections; None where the engine is not on this kernel."""
     home: dict[str, str] = field(default_factory=dict)
     """Files of the cell's own home: name -> text."""
+    labels: dict[str, str] = field(default_factory=dict)
+    network: str = "none"
 
 
 class _Running:
@@ -124,7 +126,7 @@ class Cell:
     async def start(self) -> None:
         """Create, compare and start both containers. Raises SandboxError; then nothing is left."""
         try:
-            self.identity = await self._launch(self.spec.cell, self._runner, "runner")
+            self.identity = await self._launch(self.spec.cell(), self._runner, "runner")
             plan = self.spec.keeper(self.identity)
             self._keeper_identity = await self._launch(plan, self._keeper, "keeper")
             if self._door is not None:

@@ -76,6 +76,8 @@ class Settings(Frozen):
     """Name of the engine's runtime for cells (`runc`, `runsc`, ...); none: the engine's default."""
     lifetime: Lifetime = Lifetime.RESIDENT
     """How long a cell lives: `resident` or `disposable`."""
+    warm: Annotated[int, Field(ge=0, le=16)] = 2
+    """Fresh cells that stand ready where cells are disposable, for each agent and workspace."""
     image: str | None = None
     """Name of the cell image; none: the one that `lockgate image build` makes."""
     call_seconds: Annotated[float, Field(gt=0)] = 120.0

@@ -21,6 +21,7 @@ from sandbox.plan import (
     LABEL_CELL,
     LABEL_ROLE,
     LABEL_STATE,
+    VIEWS_OPTIONS,
     ContainerPlan,
     body,
     gaps,
@@ -124,6 +125,43 @@ class Engine:
         self._agents.pop(identity, None)
         if self._notes is not None:
             self._notes.remove(identity)
+
+    def end(self, identity: str) -> None:
+        """Remove a container. Raises Unavailable unless nothing of it runs any more."""
+        self.remove(identity)
+        try:
+            state = self._api.inspect_container(identity)["State"]
+        except docker.errors.NotFound:
+            return
+        except (docker.errors.APIError, requests.RequestException) as error:
+            raise _unavailable(error) from None
+        if state.get("Running"):
+            raise Unavailable(f"container `{identity[:12]}` does not end; restart the engine")
+
+    def make_views(self, name: str, labels: dict[str, str]) -> str:
+        """Make the volume for a keeper's views; return where it is for the engine."""
+        try:
+            made = self._api.create_volume(name, "local", dict(VIEWS_OPTIONS), labels)
+        except (docker.errors.APIError, requests.RequestException) as error:
+            raise _unavailable(error) from None
+        if made.get("Options") != VIEWS_OPTIONS:
+            raise NotEnforced(f"volume `{name}` differs from its plan: Options")
+        return str(made["Mountpoint"])
+
+    def volumes(self) -> list[dict[str, Any]]:
+        """Return the volumes of this state folder that carry its label: those of views."""
+        wanted = {"label": f"{LABEL_STATE}={self.state}"}
+        try:
+            return list(self._api.volumes(filters=wanted)["Volumes"] or ())
+        except (docker.errors.APIError, requests.RequestException) as error:
+            raise _unavailable(error) from None
+
+    def info(self) -> dict[str, Any]:
+        """Return what the engine says of itself."""
+        try:
+            return dict(self._api.info())
+        except (docker.errors.APIError, requests.RequestException) as error:
+            raise _unavailable(error) from None
 
     def remove_volume(self, name: str) -> None:
         """Remove a volume that no container uses; one that is used or gone is fine."""

@@ -65,7 +65,8 @@ class Bind(NamedTuple):
     source: str
     target: str
     propagation: str = "rprivate"
-    """`rshared`: what the container mounts there appears at the source too."""
+    """`rshared`: what the container mounts there appears at the source too; `rslave`: what is
+    mounted and detached at the source follows here."""
     recursive: bool = False
     """Whether what is mounted below the source comes along."""
     read_only: bool = False
@@ -129,8 +130,8 @@ def cell_plan(
         env=(f"HOME={HOME}", "LANG=C.UTF-8", "LOCKGATE_SANDBOX=1"),
         caps=(),
         tmpfs=tuple(sorted(tmpfs.items())),
-        # With what is mounted below: pinned files.
-        binds=tuple(Bind(v, w, recursive=True, read_only=not writes) for v, w in shown),
+        # With the pinned files below it. When its keeper detaches a view, it goes from the cell too.
+        binds=tuple(Bind(view, path, "rslave", True, not writes) for view, path in shown),
         volumes=(),
         network=network,
         pid="",

@@ -10,42 +10,28 @@ import asyncio
 import contextlib
 import hashlib
 import os
-import secrets
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from policy.protected import PathPolicy
-from sandbox.cells import Cell, CellSpec
+from sandbox.cells import Cell
 from sandbox.config import Dirs, Lifetime, Settings
+from sandbox.disposable import Disposables, Kind
 from sandbox.endpoints import connect
 from sandbox.engine import Engine
-from sandbox.errors import BadInput, ImageProblem, NotEnforced, SandboxError
+from sandbox.errors import ImageProblem, NotEnforced, SandboxError
 from sandbox.images import Images, check_image, names
 from sandbox.owners import lives, owner_label
-from sandbox.plan import (
-    AGENT_ID,
-    LABEL_AGENT,
-    LABEL_CELL,
-    LABEL_OWNER,
-    LABEL_STATE,
-    ContainerPlan,
-    Resources,
-    cell_plan,
-    keeper_plan,
-)
+from sandbox.plan import LABEL_OWNER
+from sandbox.runtimes import default_of, missing, moves_mounts, unenforced
+from sandbox.specs import PathsOf, Specs
 from sandbox.sweeping_notes import ContainerNotes
+from sandbox.view_cells import LoneKeeper, ViewCell
 
 Key = tuple[str, tuple[str, ...]]
-PathsOf = Callable[[tuple[str, ...]], PathPolicy]
-"""Gate 2's rules for workspaces, as they are now."""
-MIB = 1024 * 1024
 COUNT_SECONDS = 5.0
 """A keeper that does not say in this time what waits for a person is not asked again."""
-_OWNERS_DIFFER = "[core]\n\tcheckStat = minimal\n"
-"""Git settings where a cell sees other owners than the host: else each call would hash all files
-anew and change the index, which keeps the owner of every file."""
 
 
 def state_label(dirs: Dirs) -> str:
@@ -66,18 +52,17 @@ class CellPool:
         doors: Path,
     ) -> None:
         self._engine = engine
-        self._images = images
         self._settings = settings
-        self._paths = paths
+        self._specs = Specs(engine, images, settings, paths, labels, doors)
         self._cells: dict[Key, Cell] = {}
         self._starting: dict[Key, asyncio.Lock] = {}
         self._extra: set[Cell] = set()
         self._retired: set[Cell] = set()
-        self._masked: dict[tuple[str, ...], tuple[PathPolicy, dict[str, list[str]]]] = {}
-        self._home = _home_files()
-        self._labels = dict(labels)
         self._doors = doors
-        self._volume = f"lockgate-layers-{engine.state}"
+        self._disposable = settings.lifetime is Lifetime.DISPOSABLE
+        self._disposables = Disposables(self._fresh, self._specs, warm=settings.warm)
+        self._moves = moves_mounts(settings.runtime or "runc")
+        """Whether its keeper can move mounts into a cell that runs."""
         self.on_start: Callable[[Cell], Awaitable[None]] = _nothing
         """Awaited for each cell that has just started, before it gets a call."""
 
@@ -86,7 +71,6 @@ class CellPool:
         cls, dirs: Dirs, settings: Settings, paths: PathsOf, labels: Mapping[str, str]
     ) -> CellPool:
         """Reach the engine, check the images, sweep leftovers. Blocking. Raises SandboxError."""
-        _refuse_unenforced(settings)
         client = connect()
         wanted = names()
         cell = settings.image or wanted.cell
@@ -94,6 +78,7 @@ class CellPool:
             if problem := check_image(client, tag):
                 raise ImageProblem(problem)
         engine = Engine(client, state_label(dirs), ContainerNotes(dirs))
+        settings = _enforceable(settings, engine.info())
         doors = dirs.runtime / "cells" / owner_label().replace(":", "-")
         pool = cls(engine, Images(cell=cell, keeper=wanted.keeper), settings, paths, labels, doors)
         pool.sweep()
@@ -105,7 +90,7 @@ class CellPool:
         return self._engine
 
     def sweep(self) -> int:
-        """Remove containers and sockets of supervisors that are gone. Blocking.
+        """Remove containers, views and sockets of supervisors that are gone. Blocking.
 
         Returns how many containers.
         """
@@ -113,6 +98,9 @@ class CellPool:
         gone = [one for one in found if not lives(one["Labels"].get(LABEL_OWNER, ""))]
         for one in gone:
             self._engine.remove(one["Id"])
+        for volume in self._engine.volumes():
+            if not lives((volume["Labels"] or {}).get(LABEL_OWNER, "")):
+                self._engine.remove_volume(volume["Name"])
         for folder in self._doors.parent.glob("*"):
             if not lives(folder.name.replace("-", ":")):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -120,40 +108,67 @@ class CellPool:
 
     def living(self) -> list[Cell]:
         """Return the living cells."""
-        cells = (*self._cells.values(), *self._extra, *self._retired)
+        cells = (*self._cells.values(), *self._extra, *self._retired, *self._disposables.all())
         return [cell for cell in cells if cell.alive]
 
     async def get(self, agent: str, workspaces: tuple[str, ...]) -> Cell:
-        """Return the cell of an agent over these workspaces, started if need be."""
+        """Return the cell of an agent over these workspaces, started if need be.
+
+        Where cells are disposable, it is a keeper alone: what a person does needs no more.
+        """
         key = (agent, workspaces)
         async with self._starting.setdefault(key, asyncio.Lock()):
             cell = self._cells.get(key)
             if cell is not None and cell.alive and not cell.stands():
                 await cell.end("another folder stands at the path of its workspace")
-            if cell is not None and cell.spec.setup["patterns"] != self._patterns(workspaces):
+            if cell is not None and not self._specs.fits(cell.spec):
                 self._retired.add(cell)  # it hides other files than the policy says now
                 cell = None
             if cell is None or not cell.alive:
-                cell = await self._start(agent, workspaces, network="none")
+                if self._disposable:
+                    cell = await self._lone_keeper(agent, workspaces)
+                else:
+                    cell = await self._start(agent, workspaces, network="none")
                 self._cells[key] = cell
         return cell
 
     @contextlib.asynccontextmanager
-    async def lease(self, agent: str, workspaces: tuple[str, ...]) -> AsyncIterator[Cell]:
+    async def lease(
+        self, agent: str, workspaces: tuple[str, ...], *, write: bool
+    ) -> AsyncIterator[Cell]:
         """Give a cell for one call."""
-        yield await self.get(agent, workspaces)
+        if not self._disposable:
+            yield await self.get(agent, workspaces)
+            return
+        async with self._disposables.lease(self._kind(agent, workspaces, write=write)) as cell:
+            yield cell
 
-    async def beside(self, cell: Cell) -> Cell:
-        """Return a new cell that shares another one's network namespace (for a background call)."""
-        network = f"container:{cell.identity}"
-        extra = await self._start(cell.spec.agent, cell.spec.workspaces, network=network)
-        self._extra.add(extra)
-        return extra
+    async def background(self, agent: str, workspaces: tuple[str, ...], *, write: bool) -> Cell:
+        """Return a new cell for a background call; `end` must follow.
+
+        It shares the network of the agent's own cell, so that this reaches a server in it. Where
+        cells are disposable, there is no such cell, and it has a network of its own.
+        """
+        if self._disposable:
+            cell = await self._disposables.take(self._kind(agent, workspaces, write=write))
+        else:
+            own = await self.get(agent, workspaces)
+            cell = await self._start(agent, workspaces, network=f"container:{own.identity}")
+            self._extra.add(cell)
+        return cell
+
+    async def warm(self, agent: str, workspaces: tuple[str, ...]) -> None:
+        """Have a cell ready ahead of the first call."""
+        if not self._disposable:
+            await self.get(agent, workspaces)
+        elif filling := self._disposables.fill(self._kind(agent, workspaces, write=True)):
+            await asyncio.shield(filling)
 
     async def end(self, cell: Cell) -> None:
         """End one cell."""
         self._extra.discard(cell)
         self._retired.discard(cell)
+        self._disposables.forget(cell)
         self._cells = {key: one for key, one in self._cells.items() if one is not cell}
         await cell.end()
 
@@ -162,109 +177,50 @@ class CellPool:
         for cell in list(self._cells.values()):
             idle = now - cell.used
             needed = any(
-                extra.spec.cell.network == f"container:{cell.identity}" for extra in self._extra
+                extra.spec.network == f"container:{cell.identity}" for extra in self._extra
             )
             if not cell.busy and not needed and idle > self._settings.idle.cell_seconds:
                 await self.end(cell)
         for cell in [one for one in self._retired if not one.busy]:
             await self.end(cell)
+        await self._disposables.end_idle(now=now, seconds=self._settings.idle.cell_seconds)
 
     async def end_all(self) -> None:
         """End every cell."""
-        cells = [*self._cells.values(), *self._extra, *self._retired]
+        cells = [*self._cells.values(), *self._extra, *self._retired, *self._disposables.all()]
         held = await _held(cells)
         self._cells.clear()
         self._extra.clear()
         self._retired.clear()
+        await self._disposables.end_all()
         await asyncio.gather(*(cell.end() for cell in cells), return_exceptions=True)
         with contextlib.suppress(OSError):  # a cell that is being removed goes through it yet
             self._doors.rmdir()
         if cells and held == 0:
-            await asyncio.to_thread(self._engine.remove_volume, self._volume)
+            await asyncio.to_thread(self._engine.remove_volume, self._specs.volume)
 
     async def _start(self, agent: str, workspaces: tuple[str, ...], *, network: str) -> Cell:
-        spec = await asyncio.to_thread(self._spec, agent, workspaces, network)
-        cell = Cell(self._engine, spec)
+        spec = await asyncio.to_thread(self._specs.make, agent, workspaces, network=network)
+        return await self._started(Cell(self._engine, spec))
+
+    async def _lone_keeper(self, agent: str, workspaces: tuple[str, ...]) -> Cell:
+        spec = await asyncio.to_thread(self._specs.make, agent, workspaces, place="nowhere")
+        return await self._started(LoneKeeper(self._engine, spec))
+
+    async def _fresh(self, kind: Kind) -> Cell:
+        place = "cell" if kind.writes is None else "views"
+        spec = await asyncio.to_thread(self._specs.make, kind.agent, kind.workspaces, place=place)
+        if kind.writes is None:
+            return await self._started(Cell(self._engine, spec))
+        return await self._started(ViewCell(self._engine, spec, writes=kind.writes))
+
+    async def _started(self, cell: Cell) -> Cell:
         await cell.start()
         await self.on_start(cell)
         return cell
 
-    def _spec(self, agent: str, workspaces: tuple[str, ...], network: str) -> CellSpec:
-        name = f"lockgate-{secrets.token_hex(5)}"
-        uid, gid, owners = _owner(workspaces)
-        state = self._engine.state
-        labels = {
-            **self._labels,
-            LABEL_STATE: state,
-            LABEL_OWNER: owner_label(),
-            LABEL_CELL: name,
-            LABEL_AGENT: agent,
-        }
-        local = self._engine.local(os.uname().release)
-        door = self._doors / name if local else None
-        images = [self._engine.image_id(tag) for tag in (self._images.cell, self._images.keeper)]
-        cell = cell_plan(
-            name=name,
-            image=images[0],
-            workspaces=workspaces,
-            uid=uid,
-            gid=gid,
-            labels=labels,
-            resources=self._resources(),
-            network=network,
-            runtime=self._settings.runtime,
-        )
-
-        def keeper(identity: str) -> ContainerPlan:
-            return keeper_plan(
-                name=f"{name}-keeper",
-                image=images[1],
-                workspaces=workspaces,
-                cell=identity,
-                volume=self._volume,
-                labels=labels,
-                maps_owners=bool(owners),
-                door=str(door) if door else None,
-            )
-
-        setup: dict[str, Any] = {
-            "cell": name,
-            "workspaces": list(workspaces),
-            "uid": uid,
-            "gid": gid,
-            "owners": owners,
-            "patterns": self._patterns(workspaces),
-            "place": "cell",
-            "local": local,
-            "undo_bytes": self._settings.undo_mib * MIB,
-        }
-        home = dict(self._home)
-        if owners:
-            home[".gitconfig"] = home.get(".gitconfig", "") + _OWNERS_DIFFER
-        return CellSpec(name, agent, workspaces, cell, keeper, setup, door, home)
-
-    def _patterns(self, workspaces: tuple[str, ...]) -> dict[str, list[str]]:
-        paths = self._paths(workspaces)
-        known = self._masked.get(workspaces)
-        if known is None or known[0] is not paths:
-            hide, show = paths.mask_expressions()
-            pin = paths.pin_expressions()
-            above = list(paths.pin_folder_expressions())
-            patterns = {"hide": list(hide), "show": list(show), "pin": list(pin), "above": above}
-            known = paths, patterns
-            self._masked[workspaces] = known
-        return known[1]
-
-    def _resources(self) -> Resources:
-        wanted = self._settings.cell
-        return Resources(
-            memory=wanted.memory_mib * MIB,
-            cpus=min(wanted.cpus, float(os.cpu_count() or 1)),
-            pids=wanted.pids,
-            files=wanted.open_files,
-            tmp=wanted.tmp_mib * MIB,
-            home=2 * wanted.tmp_mib * MIB,
-        )
+    def _kind(self, agent: str, workspaces: tuple[str, ...], *, write: bool) -> Kind:
+        return Kind(agent, workspaces, None if self._moves else write)
 
 
 async def _held(cells: Sequence[Cell]) -> int | None:
@@ -284,59 +240,21 @@ async def _nothing(_cell: Cell) -> None:
     """Do nothing."""
 
 
-def _refuse_unenforced(settings: Settings) -> None:
-    """Refuse settings that this version cannot carry out, instead of running with less."""
-    if settings.lifetime is not Lifetime.RESIDENT:
-        raise NotEnforced("`lifetime: disposable` cannot be carried out yet; set `resident`")
-    if settings.runtime not in (None, "runc", "crun"):
-        raise NotEnforced(
-            f"`runtime: {settings.runtime}` does not see mounts that are moved in later; "
-            "set `runc` or `crun`, or leave it out"
-        )
+def _enforceable(settings: Settings, info: Mapping[str, Any]) -> Settings:
+    """Return the settings with the runtime named. Raises NotEnforced for what cannot be held.
 
-
-def _owner(workspaces: Sequence[str]) -> tuple[int, int, dict[int, int]]:
-    """Return uid and gid of the cell's processes, and the owner map (real owner -> in the cell).
-
-    A cell never runs as root: what root owns is shown to it as owned by an ordinary user, through
-    an idmapped mount.
+    `info` is the engine's answer: which runtimes it has and how they are called.
     """
-    owners = set()
-    for path in workspaces:
-        try:
-            info = Path(path).lstat()
-        except OSError as error:
-            raise BadInput(f"workspace `{path}`: {error.strerror}") from None
-        owners.add((info.st_uid, info.st_gid))
-    if len({uid for uid, _ in owners}) > 1:
-        raise BadInput(
-            f"workspaces {', '.join(f'`{w}`' for w in workspaces)} belong to different users; "
-            "use one cell for each"
+    runtime = settings.runtime or default_of(info)
+    if problem := missing(runtime, info):
+        raise NotEnforced(problem)
+    if lacks := unenforced(runtime, info):
+        raise NotEnforced(f"runtime `{runtime}` does not enforce {' and '.join(lacks)}")
+    if settings.lifetime is Lifetime.RESIDENT and not moves_mounts(runtime):
+        raise NotEnforced(
+            f"`runtime: {runtime}` does not see mounts that are moved into a running cell; "
+            "set `lifetime: disposable` too, or leave the runtime out"
         )
-    uid, gid = sorted(owners)[0]
-    if uid == 0:
-        return AGENT_ID, AGENT_ID, {0: AGENT_ID}
-    return uid, gid or uid, {}
-
-
-def _home_files() -> dict[str, str]:
-    """Return files of the cell's home: the person's name and address for commits, nothing else."""
-    import subprocess
-
-    lines = ["[user]"]
-    for key in ("name", "email"):
-        try:
-            done = subprocess.run(
-                ["git", "config", "--global", f"user.{key}"],
-                capture_output=True,
-                text=True,
-                timeout=5,
-                check=False,
-                cwd=Path("/"),
-            )
-        except (OSError, subprocess.SubprocessError):
-            return {}
-        value = done.stdout.strip()
-        if value and value.isprintable() and '"' not in value and "\\" not in value:
-            lines.append(f'\t{key} = "{value}"')
-    return {".gitconfig": "\n".join(lines) + "\n"} if len(lines) > 1 else {}
+    if settings.runtime is None and runtime in ("runc", "crun"):
+        return settings  # the engine's own choice, whichever of the two it is
+    return settings.model_copy(update={"runtime": runtime})

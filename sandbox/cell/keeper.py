@@ -36,6 +36,7 @@ from .fates import became
 from .faults import Faults
 from .placer import Placer
 from .spaces import LOWER, Prepared, Space
+from .views import Nowhere, Views
 from .watch import Watch
 
 DOOR = "/door/door"
@@ -84,7 +85,11 @@ class Keeper:
         """Layers of transactions that are over, removed while nothing is asked."""
         self._ready: dict[tuple[int, str], Prepared] = {}
         self._patterns: dict[str, list[str]] = {}
-        self._placer: Placer | None = None
+        self._placer: Placer | Views | Nowhere | None = None
+        self._ahead = False
+        """Whether the next views are mounted while the keeper is idle."""
+        self._staged: Transaction | None = None
+        """What stands in the views before the call that will use it is known."""
         self._watch = Watch()
 
     @property
@@ -133,7 +138,7 @@ class Keeper:
             recovered += landing.recover(f"{LOWER}/{index}", fault=self.fault)
             self._spaces.append(Space(index, path, request))
         together.settle({space.path: space.root for space in self._spaces})
-        self._placer = Placer([space.path for space in self._spaces])
+        self._placer = self._make_placer(request["place"])
         roots = [os.stat(space.root) for space in self._spaces]
         return {
             "hidden": [space.hidden for space in self._spaces],
@@ -147,14 +152,27 @@ class Keeper:
         if writes:
             self._renew_watch()
         transaction = Transaction(request["tx"], writes=writes)
-        try:
-            for space in self._spaces:
-                self._place(space, transaction)
-        except OSError:
-            self._detach(len(transaction.layers))
-            raise
+        if self._staged is not None:
+            self._take_staged(transaction)
+        else:
+            self._place_all(transaction)
         self._open[transaction.name] = transaction
         return {}
+
+    def stage(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Place the views of a transaction that is opened later, under a name not known yet."""
+        staged = Transaction("", writes=request["access"] == "write")
+        self._place_all(staged)
+        self._staged = staged
+        return {}
+
+    def look(self, _request: dict[str, Any]) -> dict[str, Any]:
+        """Look up again what to hide and to pin; say whether what is staged is out of date."""
+        before = [(space.hidden, space.pinned) for space in self._spaces]
+        for space in self._spaces:
+            space.look()
+        changed = before != [(space.hidden, space.pinned) for space in self._spaces]
+        return {"changed": changed or bool(self._watch.lost)}
 
     def close(self, request: dict[str, Any]) -> dict[str, Any]:
         """Detach a transaction and list its changes. The layers stay."""
@@ -273,6 +291,21 @@ class Keeper:
 
     # -- parts
 
+    def _make_placer(self, place: str) -> Placer | Views | Nowhere:
+        if place == "cell":
+            self._ahead = True
+            return Placer([space.path for space in self._spaces])
+        return Views(len(self._spaces)) if place == "views" else Nowhere()
+
+    def _take_staged(self, transaction: Transaction) -> None:
+        assert self._staged is not None
+        if self._staged.writes != transaction.writes:
+            raise Refused("its views were made for the other kind of access")
+        transaction.layers = self._staged.layers
+        # Nothing has run over them yet: from now on, who else changes a file is in its way.
+        transaction.since = [space.stamp() for space in self._spaces if transaction.writes]
+        self._staged = None
+
     def prepare(self) -> None:
         """Remove old layers and mount the next views ahead of time. Called while idle."""
         if self._watch.age > AGAIN_SECONDS:
@@ -280,7 +313,7 @@ class Keeper:
         for layer in [layer for layer in self._trash if not self._watch.knows(layer)]:
             self._trash.remove(layer)
             shutil.rmtree(layer, ignore_errors=True)
-        for space in self._spaces:
+        for space in self._spaces if self._ahead else ():
             for access in ("read", "write"):
                 key = (space.index, access)
                 if key not in self._ready:
@@ -310,6 +343,14 @@ class Keeper:
             return Prepared(layer, space.mask, mounts.overlay(options, _FLAGS))
         except OSError:
             self._discard(layer)
+            raise
+
+    def _place_all(self, transaction: Transaction) -> None:
+        try:
+            for space in self._spaces:
+                self._place(space, transaction)
+        except OSError:
+            self._detach(len(transaction.layers))
             raise
 
     def _place(self, space: Space, transaction: Transaction) -> None:
@@ -361,7 +402,8 @@ class Keeper:
 
     def _renew_watch(self) -> None:
         """Start a new observer where the last one is lost. What is prepared was watched by it."""
-        if not self._watch.lost or any(t.writes for t in self._open.values()):
+        used = self._staged is not None or any(t.writes for t in self._open.values())
+        if not self._watch.lost or used:
             return
         self._watch.close()
         self._watch = Watch(self._patterns)
@@ -437,6 +479,8 @@ _ABOUT_HELD = ("setup", "hold", "land_held", "drop", "count")
 _REQUESTS = (
     "direct",
     "setup",
+    "stage",
+    "look",
     "open",
     "close",
     "land",

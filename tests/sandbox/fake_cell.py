@@ -130,7 +130,9 @@ class FakePool:
         return cast(Cell, self.cell)
 
     @contextlib.asynccontextmanager
-    async def lease(self, agent: str, workspaces: tuple[str, ...]) -> AsyncIterator[Cell]:
+    async def lease(
+        self, agent: str, workspaces: tuple[str, ...], *, write: bool
+    ) -> AsyncIterator[Cell]:
         """Give the cell for one call."""
         yield await self.get(agent, workspaces)
 
