@@ -16,11 +16,12 @@ from itertools import islice
 from typing import Any
 
 from policy.model import Judgement, Outcome, Verdict
+from policy.protected import PathPolicy
 from sandbox.cells import Cell, CellLost
-from sandbox.effects import Effects, changes_of, show
+from sandbox.effects import Effects, shown_of
 from sandbox.errors import SandboxError
 from sandbox.owners import lives, owner_label
-from sandbox.records import MOST_CHANGES, Recorder
+from sandbox.records import Recorder, recorded
 from sandbox.results import ChangeView, Ending
 
 MOST_RECORDS = 5_000
@@ -30,6 +31,7 @@ ENDS = {
     "decided": ("ended",),
     "undoing": ("undone", GIVEN_UP),
     "landing": ("landed", GIVEN_UP),
+    "discarding": ("discarded", GIVEN_UP),
 }
 """What begins something -> what says how it ended; first, that it was done."""
 GetCell = Callable[[], Any]
@@ -140,7 +142,10 @@ def _told(begun: Mapping[str, Any], state: str, views: Sequence[ChangeView]) -> 
     """Return the record that says how something ended."""
     if begun["event"] == "decided":
         return {"event": "ended", "call": begun["call"], **_end_of_call(begun, state, views)}
-    if state != "landed":
+    if begun["event"] == "discarding" and state == "nothing":
+        fields = {"landed": False, "judgement": Outcome.DISCARD.value}
+        return {"event": "discarded", "call": begun["call"], **fields}
+    if state != "landed" or begun["event"] == "discarding":
         why = "the supervisor or its keeper died; it was not done"
         return {"event": GIVEN_UP, "call": begun["call"], "because": why}
     told = {k: v for k, v in begun.items() if k not in _NOT_TOLD}
@@ -176,7 +181,7 @@ def _end_of_call(
 
 
 def _shown(views: Sequence[ChangeView]) -> list[dict[str, Any]]:
-    return [view.model_dump(mode="json", exclude_none=True) for view in views[:MOST_CHANGES]]
+    return recorded(views)
 
 
 def _ms_since(record: Mapping[str, Any]) -> float:
@@ -192,7 +197,4 @@ def views_of(
     raw: Sequence[Sequence[Mapping[str, Any]]], workspaces: Sequence[str]
 ) -> tuple[ChangeView, ...]:
     """Return a keeper's changes, per workspace, for people."""
-    out: list[ChangeView] = []
-    for index, (items, root) in enumerate(zip(raw, workspaces, strict=False)):
-        out += show(changes_of(items, root), (), "" if index == 0 else root + "/")
-    return tuple(out)
+    return shown_of(raw, workspaces, PathPolicy.default()).views

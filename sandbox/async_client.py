@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -12,7 +12,7 @@ from policy.model import ActionPlan, Decision
 from sandbox import wire
 from sandbox.dirs import Dirs
 from sandbox.errors import SandboxError, Unavailable
-from sandbox.results import CallResult, StopReport, UndoResult
+from sandbox.results import CallResult, HeldCall, StopReport, UndoReport, UndoResult
 from sandbox.start import Line, reach
 
 READ_BYTES = 1024 * 1024
@@ -82,17 +82,35 @@ class Client:
         """End a background call; its changes are judged and land."""
         return CallResult.model_validate(await self._exchange("end", {"call": call_id}))
 
-    async def land(self, call_id: str) -> CallResult:
-        """Land a held transaction."""
-        return CallResult.model_validate(await self._exchange("land", {"call": call_id}))
+    async def held(self) -> list[HeldCall]:
+        """Return what waits for a person to land or discard it, newest first."""
+        return [HeldCall.model_validate(one) for one in await self._exchange("held", {})]
+
+    async def land(
+        self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
+    ) -> CallResult:
+        """Land a held transaction, or some of its paths (files, folders, globs)."""
+        fields = {"call": call_id, "paths": list(paths), "force": force}
+        return CallResult.model_validate(await self._exchange("land", fields))
+
+    async def object(self, call_id: str, reason: str = "") -> CallResult:
+        """Object to a call whose changes wait to land."""
+        fields = {"call": call_id, "reason": reason}
+        return CallResult.model_validate(await self._exchange("object", fields))
 
     async def discard(self, call_id: str) -> CallResult:
         """Throw a held transaction away."""
         return CallResult.model_validate(await self._exchange("discard", {"call": call_id}))
 
-    async def undo(self, call_id: str) -> UndoResult:
-        """Undo what a call landed."""
-        return UndoResult.model_validate(await self._exchange("undo", {"call": call_id}))
+    async def undo(self, call_id: str, *, dry_run: bool = False) -> UndoResult:
+        """Undo what a call landed, or with `dry_run` say what that would do."""
+        fields = {"call": call_id, "dry_run": dry_run}
+        return UndoResult.model_validate(await self._exchange("undo", fields))
+
+    async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
+        """Undo the newest landed calls, newest first, until one cannot be undone."""
+        fields = {"count": count, "dry_run": dry_run}
+        return UndoReport.model_validate(await self._exchange("undo-last", fields))
 
     async def stop(self, reason: str, agent: str | None = None) -> StopReport:
         """Stop everything, or one agent and all below it."""

@@ -13,7 +13,7 @@ from policy.engine import Policy
 from policy.model import ActionPlan, Workspace
 from sandbox.approvals import Approver, nobody
 from sandbox.config import Dirs, Settings
-from sandbox.results import CallResult, StopReport, UndoResult
+from sandbox.results import CallResult, HeldCall, StopReport, UndoReport, UndoResult
 from sandbox.supervisor import OnOutput, Supervisor
 
 T = TypeVar("T")
@@ -86,13 +86,25 @@ class BlockingSupervisor:
         """End a background call."""
         return self._wait(self._supervisor.end(call_id))
 
-    def undo(self, call_id: str) -> UndoResult:
-        """Undo a landed call."""
-        return self._wait(self._supervisor.undo(call_id))
+    def undo(self, call_id: str, *, dry_run: bool = False) -> UndoResult:
+        """Undo a landed call, or with `dry_run` say what that would do."""
+        return self._wait(self._supervisor.undo(call_id, dry_run=dry_run))
 
-    def land(self, call_id: str) -> CallResult:
-        """Land a held transaction."""
-        return self._wait(self._supervisor.land(call_id))
+    def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
+        """Undo the newest landed calls, newest first, until one cannot be undone."""
+        return self._wait(self._supervisor.undo_last(count, dry_run=dry_run))
+
+    def held(self) -> tuple[HeldCall, ...]:
+        """Return what waits for a person to land or discard it, newest first."""
+        return self._wait(self._supervisor.held())
+
+    def land(self, call_id: str, paths: Sequence[str] = (), *, force: bool = False) -> CallResult:
+        """Land a held transaction, or some of its paths (files, folders, globs)."""
+        return self._wait(self._supervisor.land(call_id, paths, force=force))
+
+    def object(self, call_id: str, reason: str = "") -> CallResult:
+        """Object to a call whose changes wait to land."""
+        return self._wait(self._supervisor.object(call_id, reason))
 
     def discard(self, call_id: str) -> CallResult:
         """Throw a held transaction away."""

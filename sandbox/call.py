@@ -83,6 +83,8 @@ class Call:
             judgement=effects.judgement.outcome.value if effects else None,
             landed=landed,
             changes=effects.views if effects else (),
+            changes_total=effects.total if effects else 0,
+            changes_size=effects.shown.size if effects else 0,
             events=watched.events,
             exit_status=TIMED_OUT_STATUS if ending is Ending.TIMED_OUT else done.status,
             stdout=self.output.text(1),

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import select
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sandbox import wire
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from policy.model import ActionPlan, Decision
     from sandbox.async_client import Client as Client
-    from sandbox.results import CallResult, StopReport, UndoResult
+    from sandbox.results import CallResult, HeldCall, StopReport, UndoReport, UndoResult
 
 CANCEL_SECONDS = 10.0
 """How long a cancelled call may take to end before the connection is cut."""
@@ -110,19 +110,43 @@ class BlockingClient:
         """End a background call; its changes are judged and land."""
         return self._call_result("end", call_id)
 
-    def land(self, call_id: str) -> CallResult:
-        """Land a held transaction."""
-        return self._call_result("land", call_id)
+    def held(self) -> list[HeldCall]:
+        """Return what waits for a person to land or discard it, newest first."""
+        from sandbox.results import HeldCall
+
+        return [HeldCall.model_validate(one) for one in self.exchange("held", {})]
+
+    def land(self, call_id: str, paths: Sequence[str] = (), *, force: bool = False) -> CallResult:
+        """Land a held transaction, or some of its paths (files, folders, globs)."""
+        from sandbox.results import CallResult
+
+        fields = {"call": call_id, "paths": list(paths), "force": force}
+        return CallResult.model_validate(self.exchange("land", fields))
+
+    def object(self, call_id: str, reason: str = "") -> CallResult:
+        """Object to a call whose changes wait to land."""
+        from sandbox.results import CallResult
+
+        fields = {"call": call_id, "reason": reason}
+        return CallResult.model_validate(self.exchange("object", fields))
 
     def discard(self, call_id: str) -> CallResult:
         """Throw a held transaction away."""
         return self._call_result("discard", call_id)
 
-    def undo(self, call_id: str) -> UndoResult:
-        """Undo what a call landed."""
+    def undo(self, call_id: str, *, dry_run: bool = False) -> UndoResult:
+        """Undo what a call landed, or with `dry_run` say what that would do."""
         from sandbox.results import UndoResult
 
-        return UndoResult.model_validate(self.exchange("undo", {"call": call_id}))
+        fields = {"call": call_id, "dry_run": dry_run}
+        return UndoResult.model_validate(self.exchange("undo", fields))
+
+    def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
+        """Undo the newest landed calls, newest first, until one cannot be undone."""
+        from sandbox.results import UndoReport
+
+        fields = {"count": count, "dry_run": dry_run}
+        return UndoReport.model_validate(self.exchange("undo-last", fields))
 
     def stop(self, reason: str, agent: str | None = None) -> StopReport:
         """Stop everything, or one agent and all below it."""

@@ -11,12 +11,56 @@ from typing import Any
 from policy.judge import judge
 from policy.model import Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
 from policy.protected import PathPolicy
+from sandbox.guarding.rules import Protected
 from sandbox.ignored import Ignored
 from sandbox.results import ChangeView
 
 SHOWN = 1000
-"""Changes that come back in an answer; the record keeps how many there were."""
+"""Changes that come back in an answer, protected ones first; of these none is left out."""
 _ORDER = (Outcome.LAND, Outcome.HOLD, Outcome.DISCARD)
+
+Place = tuple[int, str]
+"""Which workspace of a call, and a path in it as the keeper names it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """Changes as people are shown them: all protected ones, then others up to `SHOWN`."""
+
+    views: tuple[ChangeView, ...]
+    places: tuple[Place, ...]
+    """Where each of them is, in the same order."""
+    total: int
+    """How many changes there are."""
+    size: int = 0
+    """Bytes that they leave behind."""
+
+    @property
+    def wanted(self) -> tuple[Place, ...]:
+        """Places whose content is to be recorded."""
+        return tuple(
+            place
+            for place, view in zip(self.places, self.views, strict=True)
+            if view.protected and view.kind != Kind.DELETED.value and view.type in _WITH_CONTENT
+        )
+
+    def per_workspace(self, count: int) -> list[list[str]]:
+        """Return the wanted paths of each of `count` workspaces."""
+        return [[path for at, path in self.wanted if at == index] for index in range(count)]
+
+    def with_digests(self, digests: Sequence[Mapping[str, str]]) -> Shown:
+        """Return the same changes with the SHA-256 of what each leaves, per workspace."""
+        wanted = set(self.wanted)
+        views = [
+            view.model_copy(update={"sha256": digests[place[0]].get(place[1])})
+            if place in wanted and place[0] < len(digests)
+            else view
+            for place, view in zip(self.places, self.views, strict=True)
+        ]
+        return replace(self, views=tuple(views))
+
+
+_WITH_CONTENT = (FileType.FILE.value, FileType.SYMLINK.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +68,42 @@ class Effects:
     """What a call changed and what gate 2 says of it."""
 
     judgement: Judgement
-    views: tuple[ChangeView, ...]
-    total: int
+    shown: Shown
+
+    @property
+    def views(self) -> tuple[ChangeView, ...]:
+        """The changes as people are shown them."""
+        return self.shown.views
+
+    @property
+    def total(self) -> int:
+        """How many changes there are."""
+        return self.shown.total
+
+    def with_digests(self, digests: Sequence[Mapping[str, str]]) -> Effects:
+        """Return the same effects with the SHA-256 of what protected files hold now."""
+        return replace(self, shown=self.shown.with_digests(digests))
 
     def kept(self, problem: str) -> Effects:
         """Return the same effects, held because they could not be landed now."""
         message = f"held: {problem}; a person can land it when that is mended"
         return replace(self, judgement=Judgement(Outcome.HOLD, self.judgement.reasons, message))
+
+    def proposed(self) -> Effects:
+        """Return the same effects as a proposal: they never land by themselves."""
+        message = "it is a proposal, nothing landed: a person can land or discard it"
+        return replace(self, judgement=Judgement(Outcome.HOLD, self.judgement.reasons, message))
+
+    def objected(self, by: str, reason: str) -> Effects:
+        """Return the same effects, discarded because a person objected before they landed."""
+        said = f": {reason}" if reason else "; ask what to do instead"
+        message = f"discarded, nothing landed: {by} objected{said}"
+        return replace(self, judgement=Judgement(Outcome.DISCARD, self.judgement.reasons, message))
+
+    def waited(self, seconds: float) -> Effects:
+        """Return the same effects, with a word on the time in which nobody objected."""
+        message = f"landed after {seconds:g} s in which a person could object"
+        return replace(self, judgement=Judgement(Outcome.LAND, self.judgement.reasons, message))
 
     def conflicted(self, paths: Sequence[str]) -> Effects:
         """Return the same effects, held because the real files changed during the landing."""
@@ -50,21 +123,17 @@ def weigh(
     paths: PathPolicy,
 ) -> Effects:
     """Judge the changes of each workspace; the strictest outcome counts for all of them."""
-    judgements: list[Judgement] = []
-    views: list[ChangeView] = []
-    total = 0
-    for index, (items, root) in enumerate(zip(raw, workspaces, strict=False)):
-        changes = changes_of(items, root)
-        total += len(changes)
-        judgement = judge(decision, changes, paths, workspace=root)
-        judgements.append(judgement)
-        prefix = "" if index == 0 else root + "/"
-        views += show(changes[: SHOWN - len(views)], judgement.reasons, prefix)
+    listed = [changes_of(items, root) for items, root in zip(raw, workspaces, strict=False)]
+    judgements = [
+        judge(decision, changes, paths, workspace=root)
+        for changes, root in zip(listed, workspaces, strict=False)
+    ]
     strictest = max(
         judgements, key=lambda one: _ORDER.index(one.outcome), default=Judgement(Outcome.LAND)
     )
     reasons = tuple(reason for one in judgements for reason in one.reasons)
-    return Effects(Judgement(strictest.outcome, reasons, strictest.message), tuple(views), total)
+    shown = show(listed, workspaces, paths, [one.reasons for one in judgements])
+    return Effects(Judgement(strictest.outcome, reasons, strictest.message), shown)
 
 
 def changes_of(items: Sequence[Mapping[str, Any]], root: str) -> list[Change]:
@@ -81,22 +150,69 @@ def changes_of(items: Sequence[Mapping[str, Any]], root: str) -> list[Change]:
     return out
 
 
+def shown_of(
+    raw: Sequence[Sequence[Mapping[str, Any]]], workspaces: Sequence[str], paths: PathPolicy
+) -> Shown:
+    """Return a keeper's raw changes, per workspace, for people."""
+    listed = [changes_of(items, root) for items, root in zip(raw, workspaces, strict=False)]
+    return show(listed, workspaces, paths)
+
+
 def show(
-    changes: Sequence[Change], reasons: Sequence[PathReason], prefix: str = ""
-) -> list[ChangeView]:
-    """Return changes for people; names that are not UTF-8 are escaped."""
-    said = {reason.path: reason for reason in reasons}
-    return [
-        ChangeView(
-            path=prefix + _printable(change.path),
-            kind=change.kind.value,
-            type=change.type.value,
-            source=None if change.source is None else prefix + _printable(change.source),
-            outcome=said[change.path].outcome.value if change.path in said else None,
-            reason=said[change.path].reason if change.path in said else None,
-        )
-        for change in changes
-    ]
+    listed: Sequence[Sequence[Change]],
+    workspaces: Sequence[str],
+    paths: PathPolicy,
+    reasons: Sequence[Sequence[PathReason]] = (),
+) -> Shown:
+    """Return the changes of each workspace for people; names that are not UTF-8 are escaped.
+
+    Protected are the paths that the guard and `verify` look at; they come first. Paths in further
+    workspaces are given whole.
+    """
+    protected = Protected(paths)
+    first: list[tuple[Place, ChangeView]] = []
+    others: list[tuple[Place, ChangeView]] = []
+    total = size = 0
+    for index, changes in enumerate(listed):
+        prefix = "" if index == 0 else workspaces[index] + "/"
+        said = {reason.path: reason for reason in reasons[index]} if reasons else {}
+        total += len(changes)
+        for change in changes:
+            size += change.size if change.kind is not Kind.DELETED else 0
+            rule = _rule(change, protected)
+            if rule is not None or len(others) < SHOWN:
+                view = _view(change, prefix, said.get(change.path), rule)
+                (others if rule is None else first).append(((index, change.path), view))
+    kept = first + others[: max(0, SHOWN - len(first))]
+    return Shown(tuple(v for _, v in kept), tuple(p for p, _ in kept), total, size)
+
+
+def _rule(change: Change, protected: Protected) -> str | None:
+    """Return the rule by which the guard looks at one end of a change."""
+    ends = (change.path,) if change.source is None else (change.path, change.source)
+    for path in ends:
+        if (rule := protected.rule_of(path)) is not None:
+            return rule
+    above = change.type is not FileType.FILE and any(protected.lies_above(path) for path in ends)
+    return "folder" if above else None
+
+
+def _view(change: Change, prefix: str, said: PathReason | None, rule: str | None) -> ChangeView:
+    return ChangeView(
+        path=prefix + _printable(change.path),
+        kind=change.kind.value,
+        type=change.type.value,
+        source=None if change.source is None else prefix + _printable(change.source),
+        outcome=said.outcome.value if said else None,
+        reason=said.reason if said else None,
+        protected=rule,
+        mode=None if rule is None or change.kind is Kind.DELETED else _landed_mode(change),
+    )
+
+
+def _landed_mode(change: Change) -> int:
+    """Return the permission bits without those that never land."""
+    return change.mode & (0o3777 if change.type is FileType.DIRECTORY else 0o1777)
 
 
 def _printable(path: str) -> str:

@@ -1,151 +1,254 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person does after a call: land or discard what is held, undo what has landed."""
+"""Transactions that wait for a person: list them, land them whole or in parts, discard them.
+
+What lands in parts gets an id per part (`CALL-1`, `CALL-2`), so that each can be undone; the rest
+stays held under the call's own id.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
-from policy.model import ActionPlan, Tier, Verdict
-from sandbox.aftermath import Aftermath
-from sandbox.cells import Cell, CellLost
-from sandbox.effects import changes_of, show
+from policy.model import Tier, Verdict
+from sandbox.effects import Shown
 from sandbox.errors import BadInput, SandboxError
-from sandbox.pool import CellPool
-from sandbox.records import Recorder
-from sandbox.results import CallResult, ChangeView, Ending, UndoResult
+from sandbox.history import is_held
+from sandbox.keepers import Keepers, named, person
+from sandbox.records import recorded
+from sandbox.results import CallResult, Ending, HeldCall
+
+GONE = (
+    "call `{call}` is recorded as held, but its layer is gone with the engine's volume; "
+    "`lockgate discard {call}` clears the record"
+)
+
+
+def result_of(entry: Mapping[str, Any]) -> CallResult:
+    """Return the result of a recorded call that did not land, as far as the record has it."""
+    return _result(entry, entry["outcome"] or "", None, landed=False)
 
 
 class Held:
     """Acts through the keeper of the agent's own cell, which has the workspaces mounted."""
 
-    def __init__(
-        self,
-        record: Recorder,
-        pool: CellPool,
-        workspaces: Callable[[ActionPlan], tuple[str, ...]],
-        aftermath: Aftermath,
-    ) -> None:
-        self._record = record
-        self._pool = pool
-        self._workspaces = workspaces
-        self._aftermath = aftermath
+    def __init__(self, keepers: Keepers) -> None:
+        self._keepers = keepers
+        self._record = keepers.record
 
-    async def undo(self, call_id: str, new_id: str) -> UndoResult:
-        """Undo a landed call, as a landing of its own that can be undone in turn."""
-        store = self._record.store
-        entry = store.last_landed() if call_id == "last" else store.call(call_id)
-        if not entry["landed"]:
-            raise BadInput(f"call `{entry['id']}` has landed nothing that could be undone")
-        if entry["undone_by"]:
-            raise BadInput(f"call `{entry['id']}` is undone already, by `{entry['undone_by']}`")
-        cell, workspaces = await self._cell(entry)
-        about = {
-            "undone": entry["id"],
-            "agent": entry["agent"],
-            "tool": "undo",
-            "workspace": workspaces[0],
-            "also": list(workspaces[1:]),
+    async def waiting(self) -> tuple[HeldCall, ...]:
+        """Return what waits, newest first; what is recorded but gone and what is not recorded too.
+
+        The engine is asked only through a cell that lives or that a held call needs anyway.
+        """
+        entries = self._record.store.held()
+        there = await self._there(entries)
+        now = time.time()
+        found = [_held_call(entry, there, now) for entry in entries]
+        known = {entry["id"] for entry in entries}
+        for name, row in sorted((there or {}).items()):
+            if name not in known:
+                found.append(_unrecorded(name, row, now))
+        return tuple(found)
+
+    async def _there(self, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+        """Return the layers that are there; None where no keeper can be asked."""
+        cell = self._keepers.any_living()
+        if cell is None:
+            if not entries:
+                return None
+            try:
+                cell, _ = await self._keepers.of(entries[0])
+            except SandboxError:
+                return None
+        answer = await cell.ask({}, op="waiting")
+        return {row["name"]: row for row in answer["waiting"]}
+
+    async def land(
+        self, call_id: str, names: Sequence[str] = (), *, force: bool = False
+    ) -> CallResult:
+        """Land a held transaction, or what `names` (paths, folders, globs) stand for.
+
+        With `force`, also over files that changed meanwhile: they are kept for an undo. Raises
+        BadInput where files changed meanwhile, or where names fit nothing or half of a move.
+        """
+        entry = self._held(call_id)
+        call, parts = entry["id"], list(entry["parts"] or ())
+        cell, workspaces = await self._keepers.of(entry)
+        tidy = [_tidy(name) for name in names]
+        look = await self._asked_about(
+            cell.ask({"tx": call, "names": tidy, "shown": False}, op="look_held")
+        )
+        if look.get("gone"):
+            raise BadInput(GONE.format(call=call))
+        shown = self._keepers.shown(look["changes"], workspaces)
+        in_parts = bool(names or parts)
+        name = f"{call}-{len(parts) + 1}" if in_parts else call
+        by = {"landed_by": {"call": call, "person": person(), "grant": None}}
+        about = {"workspace": workspaces[0], "also": list(workspaces[1:]), **by}
+        if in_parts:
+            about |= {"of": call, "agent": entry["agent"], "tool": "land"}
+        await self._keepers.aftermath.begin("landing", name, **about)
+        request = {
+            "tx": call,
+            "as": name,
+            "names": tidy,
+            "force": force,
+            "digests": shown.per_workspace(len(workspaces)),
         }
-        await self._aftermath.begin("undoing", new_id, **about)
-        request = {"call": entry["id"], "as": new_id}
-        answer = await self._asked(new_id, entry, cell, request, op="undo")
-        if answer["refused"]:
-            await self._aftermath.given_up(new_id, "a later change would be lost")
+        answer = await self._keepers.carry_out(name, entry, cell, request, op="land_held")
+        if conflicts := answer.get("conflicts"):
+            await self._keepers.aftermath.given_up(name, "files changed meanwhile")
             raise BadInput(
-                f"call `{entry['id']}` cannot be undone without losing later changes of "
-                + ", ".join(f"`{path}`" for path in answer["refused"][:10])
+                f"call `{call}` was not landed; changed meanwhile: {named(conflicts)}; `--force` "
+                "lands over them and keeps what is there for an undo"
             )
-        views = _views(answer["changes"], workspaces)
+        shown = self._keepers.shown(answer["changes"], workspaces)
+        shown = shown.with_digests(answer.get("digests", ()))
         await self._record.event(
             {
-                "event": "undone",
-                "call": new_id,
+                "event": "landed",
+                "call": name,
                 **about,
                 "landed": True,
-                "changes": [v.model_dump(mode="json", exclude_none=True) for v in views[:200]],
+                "judgement": "land",
+                "changes": recorded(shown.views),
+                "changes_total": shown.total,
             }
         )
-        return UndoResult(id=new_id, undone=entry["id"], changes=views)
+        self._record.forgotten(answer.get("evicted", ()))
+        if not in_parts:
+            return _result(entry, "landed by a person", shown, landed=True)
+        self._record.keep_diff(name, answer.get("diff", ""))
+        rest = self._keepers.shown(answer.get("rest", ()), workspaces)
+        await self._note_rest(call, [*parts, name], rest, answer.get("rest_diff", ""))
+        left = f"; {rest.total} changes stay held" if rest.total else ""
+        return _result(entry, f"landed by a person, as `{name}`{left}", shown, landed=True)
 
-    async def land(self, call_id: str, *, force: bool = False) -> CallResult:
-        """Land a held transaction. Raises BadInput where files changed meanwhile."""
-        entry = self._held(call_id)
-        cell, workspaces = await self._cell(entry)
-        about = {"workspace": workspaces[0], "also": list(workspaces[1:])}
-        await self._aftermath.begin("landing", entry["id"], **about)
-        request = {"tx": entry["id"], "force": force}
-        answer = await self._asked(entry["id"], entry, cell, request, op="land_held")
-        if answer["conflicts"]:
-            await self._aftermath.given_up(entry["id"], "files changed meanwhile")
-            raise BadInput(
-                f"call `{entry['id']}` was not landed; changed meanwhile: "
-                + ", ".join(f"`{path}`" for path in answer["conflicts"][:10])
-            )
-        views = _views(answer["changes"], workspaces)
+    async def _note_rest(self, call: str, parts: list[str], rest: Shown, diff: str) -> None:
+        """Record what of a call is still held after a part of it has landed."""
+        over = not rest.total
         await self._record.event(
-            {"event": "landed", "call": entry["id"], "landed": True, "judgement": "land"}
+            {
+                "event": "parted",
+                "call": call,
+                "parts": parts,
+                "judgement": "land" if over else "hold",
+                "landed": over,
+                "changes": recorded(rest.views),
+                "changes_total": rest.total,
+                "size": rest.size,
+            }
         )
-        return _result(entry, "landed by a person", views, landed=True)
+        if not over:
+            self._record.keep_diff(call, diff, rest=True)
 
     async def discard(self, call_id: str) -> CallResult:
-        """Throw a held transaction away."""
-        entry = self._held(call_id)
-        cell, _ = await self._cell(entry)
-        await cell.ask({"tx": entry["id"]}, op="drop")
-        await self._record.event(
-            {"event": "discarded", "call": entry["id"], "landed": False, "judgement": "discard"}
-        )
-        return _result(entry, "discarded by a person", (), landed=False)
-
-    async def _asked(
-        self, name: str, entry: dict[str, Any], cell: Cell, request: dict[str, Any], *, op: str
-    ) -> dict[str, Any]:
-        """Ask a keeper to land or undo `name`; where it dies over that, find out what became."""
+        """Throw a held transaction, or what is left of it, away."""
         try:
-            return await cell.ask(request, op=op)
-        except CellLost as lost:
-
-            async def again() -> Cell:
-                return (await self._cell(entry))[0]
-
-            state, changes = await self._aftermath.after_loss(name, lost, again)
-            if state != "landed":
-                await self._aftermath.given_up(name, str(lost))
-                raise
-            return {"changes": changes, "refused": [], "conflicts": []}
-        except SandboxError as error:
-            await self._aftermath.given_up(name, str(error))
+            entry = self._held(call_id)
+        except BadInput:
+            if await self._discard_unrecorded(call_id):
+                return _unknown(call_id)
             raise
+        cell, workspaces = await self._keepers.of(entry)
+        about = {"workspace": workspaces[0], "also": list(workspaces[1:])}
+        await self._keepers.aftermath.begin("discarding", entry["id"], **about)
+        answer = await cell.ask({"tx": entry["id"]}, op="drop")
+        parts = entry["parts"] or ()
+        await self._record.event(
+            {
+                "event": "discarded",
+                "call": entry["id"],
+                "landed": bool(parts),
+                "judgement": "discard",
+                "discarded_by": person(),
+            }
+        )
+        gone = "; its layer was gone already" if answer.get("gone") else ""
+        said = f"discarded by a person{gone}"
+        return _result(entry, said, None, landed=False)
+
+    async def _discard_unrecorded(self, call_id: str) -> bool:
+        """Remove a layer of which the record knows nothing; return whether there was one."""
+        cell = self._keepers.any_living()
+        if cell is None or any(
+            one["id"] == call_id for one in self._record.store.calls(limit=1000)
+        ):
+            return False
+        answer = await cell.ask({}, op="waiting")
+        if call_id not in {row["name"] for row in answer["waiting"]}:
+            return False
+        await cell.ask({"tx": call_id}, op="drop")
+        await self._record.event(
+            {"event": "discarded", "call": call_id, "landed": False, "discarded_by": person()}
+        )
+        return True
+
+    @staticmethod
+    async def _asked_about(work: Any) -> dict[str, Any]:
+        """Return a keeper's answer; what it refuses about names is the person's input."""
+        try:
+            answer: dict[str, Any] = await work
+        except SandboxError as error:
+            prefix = "the keeper could not look_held: "
+            if str(error).startswith(prefix):
+                raise BadInput(str(error).removeprefix(prefix)) from None
+            raise
+        return answer
 
     def _held(self, call_id: str) -> dict[str, Any]:
         entry = self._record.store.call(call_id)
-        if entry["judgement"] != "hold" or entry["landed"]:
+        if not is_held(entry):
             raise BadInput(f"call `{entry['id']}` is not held")
         return entry
 
-    async def _cell(self, entry: dict[str, Any]) -> tuple[Cell, tuple[str, ...]]:
-        plan = ActionPlan(
-            tool="undo",
-            agent=entry["agent"] or "main",
-            workspace=entry["workspace"],
-            also=tuple(entry["also"] or ()),
-        )
-        workspaces = self._workspaces(plan)
-        return await self._pool.get(plan.agent, workspaces), workspaces
+
+def _tidy(name: str) -> str:
+    """Return a name as the keeper takes it: without `.` and empty parts."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise BadInput(f"`{name}`: give a path inside of the workspace, without `..`")
+    return ("/" if name.startswith("/") else "") + "/".join(parts)
 
 
-def _views(
-    raw: Sequence[Sequence[dict[str, Any]]], workspaces: Sequence[str]
-) -> tuple[ChangeView, ...]:
-    out: list[ChangeView] = []
-    for index, (items, root) in enumerate(zip(raw, workspaces, strict=False)):
-        out += show(changes_of(items, root), (), "" if index == 0 else root + "/")
-    return tuple(out)
+def _held_call(entry: Mapping[str, Any], there: Mapping[str, Any] | None, now: float) -> HeldCall:
+    row = None if there is None else there.get(entry["id"])
+    since = datetime.fromisoformat(entry["ts"]).timestamp()
+    note = ""
+    if there is not None and row is None:
+        note = "its layer is gone"
+    elif there is None:
+        note = "no engine could be asked"
+    return HeldCall(
+        id=entry["id"],
+        agent=entry["agent"] or "",
+        tool=entry["tool"] or "",
+        workspace=entry["workspace"] or "",
+        because=entry["outcome"] or "",
+        proposal=entry["landing"] == "proposal",
+        changes=entry["changes_total"] or len(entry["changes"] or ()),
+        bytes=entry["size"] if entry["size"] is not None else row["bytes"] if row else 0,
+        age=max(0.0, now - (row["time"] if row else since)),
+        there=None if there is None else row is not None,
+        note=note,
+    )
+
+
+def _unrecorded(name: str, row: Mapping[str, Any], now: float) -> HeldCall:
+    return HeldCall(
+        id=name,
+        bytes=row["bytes"],
+        age=max(0.0, now - row["time"]),
+        there=True,
+        note=f"no record of it; `lockgate discard {name}` removes it",
+    )
 
 
 def _result(
-    entry: dict[str, Any], message: str, views: tuple[ChangeView, ...], *, landed: bool
+    entry: Mapping[str, Any], message: str, shown: Shown | None, *, landed: bool
 ) -> CallResult:
     return CallResult(
         id=entry["id"],
@@ -157,7 +260,23 @@ def _result(
         ending=Ending(entry["ending"]),
         judgement="land" if landed else "discard",
         landed=landed,
-        changes=views,
+        changes=shown.views if shown else (),
+        changes_total=shown.total if shown else 0,
+        changes_size=shown.size if shown else 0,
         exit_status=entry["exit_status"],
         ms=entry["ms"] or 0.0,
+    )
+
+
+def _unknown(call: str) -> CallResult:
+    """Return the result for a layer of which the record knows nothing."""
+    return CallResult(
+        id=call,
+        tool="unknown",
+        verdict=Verdict.ASK,
+        tier=Tier.DANGER,
+        rules=(),
+        message="discarded by a person; nothing was recorded of it",
+        ending=Ending.CANCELLED,
+        judgement="discard",
     )

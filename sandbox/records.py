@@ -9,20 +9,22 @@ written makes the next decision fail: no call runs unrecorded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from policy.model import ActionPlan, Decision
 from sandbox.config import Dirs
 from sandbox.desk import Permission
+from sandbox.effects import Effects
 from sandbox.errors import SandboxError
+from sandbox.masking import mask
 from sandbox.owners import owner_label
 from sandbox.results import CallResult, ChangeView, WatchEvent
 from sandbox.store import Store
 
 MOST_CHANGES = 200
-"""Changed paths in one line of the log; the rest stands in the call's folder."""
+"""Changed paths in one line of the log, unless more are protected."""
 MOST_TEXT = 20_000
 """Characters of one parameter in the log (contents of files); commands are kept whole."""
 
@@ -34,6 +36,8 @@ class Recorder:
         self.store = Store(dirs)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="record")
         self._broken: SandboxError | None = None
+        self._answers: dict[str, tuple[str | None, str | None]] = {}
+        """Of calls that a person approved and that have not ended: who, and by which grant."""
 
     def decided(self, call: str, plan: ActionPlan, decision: Decision) -> asyncio.Future[None]:
         """Record gate 1's answer; the future is done when it is on disk."""
@@ -56,6 +60,7 @@ class Recorder:
             "message": decision.message,
             "layers": [layer.model_dump(mode="json") for layer in decision.layers],
             "rights": decision.rights.model_dump(mode="json"),
+            "landing": decision.landing.value,
             "policy": decision.policy,
             "supervisor": owner_label(),
         }
@@ -63,6 +68,8 @@ class Recorder:
 
     async def answered(self, call: str, said: Permission) -> None:
         """Record a person's answer, on disk when this returns."""
+        if said.approved:
+            self._answers[call] = said.by or None, said.grant
         await self.event(
             {
                 "event": "answered",
@@ -83,8 +90,10 @@ class Recorder:
             "judgement": result.judgement,
             "landed": result.landed,
             "exit_status": result.exit_status,
-            "changes": [_plain(view) for view in result.changes[:MOST_CHANGES]],
-            "changes_total": len(result.changes),
+            **_landed_by(result, *self._answers.pop(result.id, (None, None))),
+            "changes": recorded(result.changes),
+            "changes_total": max(result.changes_total, len(result.changes)),
+            "size": result.changes_size,
             **({"events": [_plain(event) for event in result.events]} if result.events else {}),
             "outcome": result.message,
             "ms": round(result.ms, 2),
@@ -93,6 +102,7 @@ class Recorder:
 
     async def failed(self, call: str, error: BaseException, ms: float) -> None:
         """Record that a call was cancelled or that Lockgate failed under it."""
+        self._answers.pop(call, None)
         ending = "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
         self._later(
             {
@@ -105,14 +115,33 @@ class Recorder:
             }
         )
 
+    async def waiting(self, call: str, effects: Effects, seconds: float) -> None:
+        """Record that changes wait to land, so that a person can look at them and object."""
+        await self.event(
+            {
+                "event": "waiting",
+                "call": call,
+                "seconds": seconds,
+                "changes": recorded(effects.views),
+                "changes_total": effects.total,
+            }
+        )
+
+    def forgotten(self, calls: Sequence[str]) -> None:
+        """Record that calls can no longer be undone: the quota of before-images is reached."""
+        if calls:
+            self._later({"event": "forgotten", "calls": list(calls)})
+
     async def event(self, record: dict[str, Any]) -> None:
         """Record something else, on disk when this returns."""
         await self._soon(lambda: self.store.append(record, durable=True))
 
-    def keep_diff(self, call: str, diff: str) -> None:
-        """Keep a call's diff in its folder."""
-        if diff:
-            data = diff.encode("utf-8", "backslashreplace")
+    def keep_diff(self, call: str, diff: str, *, rest: bool = False) -> None:
+        """Keep a call's diff in its folder, secrets masked; `rest` is what of it is still held."""
+        data = mask(diff).encode("utf-8", "backslashreplace")
+        if rest:
+            self._soon(lambda: self._guarded(lambda: self.store.keep_rest(call, data)))
+        elif diff:
             write = lambda: self.store.keep_output(call, "diff.patch", data)  # noqa: E731
             self._soon(lambda: self._guarded(write))
 
@@ -136,6 +165,23 @@ class Recorder:
         if self._broken is not None:
             raise self._broken
         self.store.append(record, durable=True)
+
+
+def recorded(views: Sequence[ChangeView]) -> list[dict[str, Any]]:
+    """Return changes as they stand in the log: every protected one, others up to a limit.
+
+    INVARIANT (P3, recorded): what the guard and `verify` look at is never cut off.
+    """
+    first = [view for view in views if view.protected]
+    others = [view for view in views if not view.protected]
+    return [_plain(view) for view in first + others[: max(0, MOST_CHANGES - len(first))]]
+
+
+def _landed_by(result: CallResult, by: str | None, grant: str | None) -> dict[str, Any]:
+    """Say of a call that landed at once by whose word it did."""
+    if not result.landed:
+        return {}
+    return {"landed_by": {"call": result.id, "person": by, "grant": grant}}
 
 
 def _plain(view: ChangeView | WatchEvent) -> dict[str, Any]:

@@ -17,17 +17,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sandbox import chain
+from sandbox import chain, history
 from sandbox.config import Dirs
 from sandbox.errors import BadInput, Unavailable
 
 _BLOCK = 1 << 16
-_FIELDS = (
-    *("ts", "agent", "tool", "params", "workspace", "also", "cwd", "intent"),
-    *("verdict", "tier", "rules", "message", "layers", "approved_by"),
-    *("ending", "judgement", "landed", "changes", "events", "exit_status", "outcome", "ms"),
-)
-"""What readers get of a call; where several records give a field, the newest counts."""
 
 
 class Store:
@@ -128,6 +122,14 @@ class Store:
             file.write(data)
         return path
 
+    def keep_rest(self, call: str, data: bytes) -> None:
+        """Keep the diff of what of a call is still held, in place of an earlier one."""
+        folder = self._calls / call
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside = folder / ".rest.patch"
+        beside.write_bytes(data)
+        beside.replace(folder / "rest.patch")
+
     # -- reading
 
     def records(self) -> Iterator[dict[str, Any]]:
@@ -140,70 +142,37 @@ class Store:
             yield record
 
     def calls(self, *, limit: int = 50) -> list[dict[str, Any]]:
-        """Return the newest calls, newest first, each with all that is known of it."""
-        found: dict[str, dict[str, Any]] = {}
-        order: list[str] = []
-        undone: dict[str, str] = {}
-        for record in self.records():
-            call = record.get("call")
-            if record["event"] == "undone":
-                undone[record["undone"]] = record["call"]
-            if call is None:
-                continue
-            entry = found.setdefault(call, {})
-            for key, value in record.items():
-                entry.setdefault(key, value)
-            if record["event"] == "decided":
-                order.append(call)
-                if len(order) >= limit:
-                    break
-        return [_shape(found[call], undone.get(call)) for call in order]
+        """Return the newest calls and undos, newest first, each with all that is known of it."""
+        return history.calls(self.records(), limit=limit)
 
     def call(self, call: str) -> dict[str, Any]:
         """Return one call by its id, a unique beginning of it, or `last`. Raises BadInput."""
-        matches: dict[str, dict[str, Any]] = {}
-        undone: dict[str, str] = {}
-        wanted = self._last_call() if call == "last" else call
-        for record in self.records():
-            if record["event"] == "undone":
-                undone[record["undone"]] = record["call"]
-            identity = record.get("call") or ""
-            if wanted and identity.startswith(wanted):
-                entry = matches.setdefault(identity, {})
-                for key, value in record.items():
-                    entry.setdefault(key, value)
-                if record["event"] == "decided" and identity == wanted:
-                    break
-        if not matches:
-            raise BadInput(f"no call `{call}`; `lockgate log` lists them")
-        if len(matches) > 1 and wanted not in matches:
-            raise BadInput(f"`{call}` begins {len(matches)} call ids; give more of it")
-        identity = wanted if wanted in matches else next(iter(matches))
-        return _shape(matches[identity], undone.get(identity))
+        wanted = history.newest(self.records()) if call == "last" else call
+        return history.call(self.records(), call, wanted)
+
+    def landed(self, count: int) -> list[dict[str, Any]]:
+        """Return the newest calls, at most `count`, whose changes stand, newest first."""
+        return history.landed(self.records(), count)
 
     def last_landed(self) -> dict[str, Any]:
-        """Return the newest call that landed and is not undone. Raises BadInput."""
-        undone: set[str] = set()
-        for record in self.records():
-            if record["event"] == "undone":
-                undone.add(record["undone"])
-            elif record.get("landed") and record["call"] not in undone:
-                return self.call(record["call"])
+        """Return the newest call whose changes stand. Raises BadInput."""
+        if found := self.landed(1):
+            return found[0]
         raise BadInput("no call has landed anything that could be undone")
 
-    def _last_call(self) -> str:
-        for record in self.records():
-            if record["event"] == "decided":
-                return str(record["call"])
-        return ""
+    def held(self) -> list[dict[str, Any]]:
+        """Return the calls that wait for a person, newest first."""
+        return history.held(self.records())
 
     def output(self, call: str) -> tuple[bytes, bytes]:
         """Return all that a call wrote: (standard output, standard error)."""
         return self._file(call, "stdout"), self._file(call, "stderr")
 
     def diff(self, call: str) -> str:
-        """Return the diff of a call's changes, empty if there is none."""
-        return self._file(call, "diff.patch").decode("utf-8", "replace")
+        """Return the diff of a call's changes, of a held one that of the rest; empty for none."""
+        rest = self._calls / call / "rest.patch"
+        name = "rest.patch" if rest.exists() else "diff.patch"
+        return self._file(call, name).decode("utf-8", "replace")
 
     def _file(self, call: str, name: str) -> bytes:
         try:
@@ -229,15 +198,6 @@ class Store:
 
 def _hash(text: bytes) -> str:
     return hashlib.sha256(text).hexdigest()
-
-
-def _shape(entry: dict[str, Any], undone_by: str | None) -> dict[str, Any]:
-    """Return one call under the names that readers use; what is not known is None."""
-    return {
-        "id": entry["call"],
-        **{name: entry.get(name) for name in _FIELDS},
-        "undone_by": undone_by,
-    }
 
 
 def _backwards(path: Path) -> Iterator[bytes]:

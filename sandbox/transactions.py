@@ -40,6 +40,8 @@ class Transaction:
         """Once closed: whether there is nothing to land, not even a time of a file."""
         self.watched = Watched()
         """Once closed: what the observer saw."""
+        self.evicted: tuple[str, ...] = ()
+        """Once landed: calls that can no longer be undone, since the quota is reached."""
         self._settled = False
 
     async def __aenter__(self) -> Transaction:
@@ -101,10 +103,18 @@ class Transaction:
         self.watched = Watched.of(answer)
         return answer["changes"], answer["diff"]
 
+    async def digests(self, wanted: list[list[str]]) -> list[dict[str, str]]:
+        """Return, per workspace, the SHA-256 of what the changes leave at some paths."""
+        answer = await uninterrupted(
+            self.cell.ask({"tx": self.name, "digests": wanted}, op="digests")
+        )
+        return list(answer["digests"])
+
     async def land(self) -> list[str]:
         """Apply the changes; return the paths that conflict (then nothing was applied)."""
         answer = await uninterrupted(self.cell.ask({"tx": self.name}, op="land"))
         self._settled = not answer["conflicts"]
+        self.evicted = tuple(answer.get("evicted", ()))
         return list(answer["conflicts"])
 
     async def hold(self) -> None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
@@ -14,7 +14,15 @@ from typing import Any
 from policy.model import ActionPlan, Decision, LayerAnswer, Rights, Tier, Verdict
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, NotEnforced, Stopped, Unavailable
-from sandbox.results import CallResult, ChangeView, Ending, StopReport, UndoResult
+from sandbox.results import (
+    CallResult,
+    ChangeView,
+    Ending,
+    HeldCall,
+    StopReport,
+    UndoReport,
+    UndoResult,
+)
 from sandbox.server import Server, hold_lock
 
 WAIT_SECONDS = 20.0
@@ -151,15 +159,31 @@ class FakeSupervisor:
         self.background.clear()
         return self._did("end", call_id)
 
-    async def land(self, call_id: str) -> CallResult:
+    async def land(
+        self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
+    ) -> CallResult:
         """Land what is held."""
-        return self._did("land", call_id)
+        words = [call_id, *paths, *(["--force"] if force else [])]
+        return self._did("land", " ".join(words))
+
+    async def object(self, call_id: str, reason: str = "") -> CallResult:
+        """Object to what waits to land."""
+        return self._did("object", call_id)
+
+    async def held(self) -> tuple[HeldCall, ...]:
+        """Return what is held."""
+        return (HeldCall(id="c1", agent="main", tool="Bash", changes=2, bytes=10, age=5.0),)
+
+    async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
+        """Undo the newest calls."""
+        done = tuple(UndoResult(id=f"u{n}", undone=f"c{n}", changes=()) for n in range(count))
+        return UndoReport(done=done)
 
     async def discard(self, call_id: str) -> CallResult:
         """Discard what is held."""
         return self._did("discard", call_id)
 
-    async def undo(self, call_id: str) -> UndoResult:
+    async def undo(self, call_id: str, *, dry_run: bool = False) -> UndoResult:
         """Undo a call; slowly, so that a test can leave in the middle."""
         self._did("undo", call_id)
         self.started.set()

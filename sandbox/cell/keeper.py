@@ -17,11 +17,9 @@ import shutil
 import socket
 import sys
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from . import (
-    diffs,
     gitindex,
     landing,
     leftovers,
@@ -32,11 +30,13 @@ from . import (
     vault,
     walk,
 )
+from .afterwards import Afterwards
 from .fates import became
 from .faults import Faults
 from .placer import Placer
 from .spaces import LOWER, Prepared, Space
 from .views import Nowhere, Views
+from .waiting import Waiting
 from .watch import Watch
 
 DOOR = "/door/door"
@@ -80,6 +80,8 @@ class Keeper:
         self.direct_fd: int | None = None
         """The supervisor's own connection, once there is one."""
         self._undo_bytes = vault.UNDO_QUOTA
+        self._waiting = Waiting(HELD)
+        self._after = Afterwards([], self._waiting, self._walk, quota=0, fault=None)
         self._count = 0
         self._trash: list[str] = []
         """Layers of transactions that are over, removed while nothing is asked."""
@@ -138,6 +140,9 @@ class Keeper:
             recovered += landing.recover(f"{LOWER}/{index}", fault=self.fault)
             self._spaces.append(Space(index, path, request))
         together.settle({space.path: space.root for space in self._spaces})
+        self._after = Afterwards(
+            self._spaces, self._waiting, self._walk, quota=self._undo_bytes, fault=self.fault
+        )
         self._placer = self._make_placer(request["place"])
         roots = [os.stat(space.root) for space in self._spaces]
         return {
@@ -189,17 +194,22 @@ class Keeper:
         return {
             "changes": [walked.changes for walked in transaction.walks],
             "empty": all(walked.empty for walked in transaction.walks),
-            "diff": "".join(self._diff(s, w) for s, w in zip(self._spaces, transaction.walks)),
+            "diff": self._after.diff(transaction.walks),
             **self._seen(transaction),
         }
 
     def land(self, request: dict[str, Any]) -> dict[str, Any]:
         """Apply a closed transaction to the real workspaces."""
         transaction = self._open[request["tx"]]
-        conflicts = self._land_all(transaction.walks, request["tx"], force=False)
-        if not conflicts:
+        landed = self._after.land(transaction.walks, request["tx"], force=False)
+        if not landed.conflicts:
             self._forget(transaction)
-        return {"conflicts": conflicts}
+        return landed._asdict()
+
+    def digests(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the SHA-256 of what a closed transaction puts at some paths, per workspace."""
+        walks = self._open[request["tx"]].walks
+        return {"digests": self._after.digests(walks, request["digests"])}
 
     def hold(self, request: dict[str, Any]) -> dict[str, Any]:
         """Keep a closed transaction for a person to look at."""
@@ -221,15 +231,17 @@ class Keeper:
         os.rename(folder, f"{HELD}/{transaction.name}")  # whole, or after a crash not at all
         return {}
 
+    def waiting(self, _request: dict[str, Any]) -> dict[str, Any]:
+        """List the transactions that wait for a person."""
+        return {"waiting": self._waiting.list()}
+
+    def look_held(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Say what a held transaction, or the named part of it, would change now."""
+        return self._after.look(request["tx"], request["names"], shown=request["shown"])
+
     def land_held(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Apply a held transaction. With `force`, files changed meanwhile are overwritten."""
-        walks = self._held(request["tx"])
-        if all(walked is None or walked.empty for walked in walks):
-            raise Refused("nothing in it can land: device nodes, sockets and FIFOs never do")
-        conflicts = self._land_all(walks, request["tx"], force=request["force"])
-        if not conflicts:
-            shutil.rmtree(f"{HELD}/{request['tx']}", ignore_errors=True)
-        return {"conflicts": conflicts, "changes": [w.changes if w else [] for w in walks]}
+        """Apply a held transaction, or a part. With `force`, later changes are overwritten."""
+        return self._after.land_held(request)
 
     def drop(self, request: dict[str, Any]) -> dict[str, Any]:
         """Throw a transaction away, open, closed or held."""
@@ -239,35 +251,15 @@ class Keeper:
                 transaction.placed = False
                 self._detach(len(self._spaces))
             self._forget(transaction)
-        shutil.rmtree(f"{HELD}/{request['tx']}", ignore_errors=True)
-        return {}
+        return {"gone": not self._waiting.remove(request["tx"]) and transaction is None}
 
     def undo(self, request: dict[str, Any]) -> dict[str, Any]:
         """Undo a landed call in every workspace that it changed."""
-        changed: list[list[dict[str, Any]]] = []
-        known = [space for space in self._spaces if self._knows(space, request["call"])]
-        if not known:
-            raise Refused(f"before-images of `{request['call']}` are not kept any more")
-        with together.noted(request["as"], [space.path for space in known]):
-            for space in self._spaces:
-                changed.append([])
-                if space not in known:
-                    continue
-                result = landing.undo(
-                    space.root,
-                    request["call"],
-                    request["as"],
-                    quota=self._undo_bytes,
-                    fault=self.fault,
-                )
-                if result.state != "undone":
-                    together.take_back(request["as"], [one.root for one in known])
-                    if result.state != "conflict":
-                        raise Refused(result.message or result.state)
-                    return {"refused": list(result.refused), "changes": [[] for _ in self._spaces]}
-                changed[-1] = list(result.changes)
-                space.note([change["path"] for change in result.changes])
-        return {"refused": [], "changes": changed}
+        return self._after.undo(request["call"], request["as"], request["digests"])
+
+    def outlook(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Say what an undo would do."""
+        return self._after.outlook(request["call"], shown=request["shown"])
 
     def fate(self, request: dict[str, Any]) -> dict[str, Any]:
         """Say what became of calls and undos whose answers nobody heard: `landed`, `held` or not.
@@ -420,51 +412,6 @@ class Keeper:
         gitindex.note_dropped(walked.changes, space.root, upper, space.hidden)
         return walked
 
-    def _diff(self, space: Space, walked: walk.Walk) -> str:
-        return "" if walked.empty else diffs.diff(walked, space.root)
-
-    def _land_all(self, walks: Sequence[walk.Walk | None], call: str, *, force: bool) -> list[str]:
-        """Land in every workspace or in none; return the paths that conflict."""
-        busy = [(s, w) for s, w in zip(self._spaces, walks) if w is not None and not w.empty]
-        with together.noted(call, [space.path for space, _ in busy]):
-            for space, walked in busy:
-                result = landing.land(
-                    space.root,
-                    walked.upper,
-                    walked,
-                    call,
-                    force=force,
-                    quota=self._undo_bytes,
-                    fault=self.fault,
-                )
-                if result.state == "landed":
-                    space.note([change["path"] for change in walked.changes])
-                elif result.state != "nothing":
-                    together.take_back(call, [one.root for one, _ in busy])
-                    if result.state != "conflict":
-                        raise Refused(result.message or result.state)
-                    return list(result.conflicts)
-        return []
-
-    def _held(self, name: str) -> list[walk.Walk | None]:
-        """Return what a held transaction would change now, per workspace."""
-        folder = f"{HELD}/{name}"
-        if not os.path.isdir(folder):
-            raise Refused(f"no held transaction `{name}`")
-        out: list[walk.Walk | None] = []
-        for space in self._spaces:
-            layer = f"{folder}/{space.index}"
-            if not os.path.isdir(layer):
-                out.append(None)
-                continue
-            with open(f"{layer}.since") as file:
-                out.append(self._walk(space, f"{layer}/upper", int(file.read())))
-        return out
-
-    @staticmethod
-    def _knows(space: Space, call: str) -> bool:
-        return any(entry["call"] == call for entry in landing.list_undo(space.root))
-
     def _forget(self, transaction: Transaction) -> None:
         self._open.pop(transaction.name, None)
         for layer in transaction.layers:
@@ -485,9 +432,13 @@ _REQUESTS = (
     "close",
     "land",
     "hold",
+    "waiting",
+    "look_held",
     "land_held",
     "drop",
+    "digests",
     "undo",
+    "outlook",
     "fate",
     "count",
 )

@@ -13,7 +13,7 @@ import time
 from collections.abc import Mapping
 
 from sandbox.cell import fs
-from sandbox.guarding.entry import DIRECTORY, Entry
+from sandbox.guarding.entry import DIRECTORY, SYMLINK, Entry
 from sandbox.guarding.landed import Landed
 from sandbox.guarding.rules import RECORDS
 
@@ -21,6 +21,8 @@ SETTLE_SECONDS = 3.0
 """How long after a landing its record may come."""
 LANDING_SECONDS = 60.0
 """How long a landing that goes on is waited for."""
+LANDED_BITS = 0o1777
+"""Permission bits that land: a record never says more."""
 CLOCK_SECONDS = 0.02
 """How far the kernel's time stamps may lie from the record's."""
 
@@ -41,6 +43,9 @@ def explains(
     if after.type == DIRECTORY:
         return True
     in_time = after.ctime <= landed.end + CLOCK_SECONDS
+    if landed.exact and landed.mode is not None:
+        same = after.type == SYMLINK or landed.mode == after.mode & LANDED_BITS
+        return same and landed.sha256 == after.sha256 and (in_time or after.links == 1)
     if landed.exact and landed.kind != "meta":
         same_mode = before is not None and before.mode == after.mode and after.links == 1
         return landed.sha256 == after.sha256 and (in_time or same_mode)

@@ -36,6 +36,8 @@ class Landed:
     exact: bool
     """Whether the record says what the content is since then."""
     sha256: str | None
+    mode: int | None = None
+    """Permission bits since then, where the record says so."""
     approved_by: str | None = None
     """The person who approved it; None where no person did."""
     undo: bool = False
@@ -138,21 +140,23 @@ class Landings:
             return
         if record.get("landed"):
             start = now - float(record.get("ms") or 0) / 1000 - 1
-            self._landing(record, call, when, now, start, call.get("approved_by"))
+            by = _person(record) or call.get("approved_by")
+            self._landing(record, call, when, now, start, by)
         elif record.get("judgement") == "hold":
             call["changes"] = record.get("changes") or ()
             return
         del self._calls[record["call"]]
 
     def _landed_later(self, record: Mapping[str, Any], when: str, now: float) -> None:
-        """Take what a person landed from hold: that is an approval."""
-        call = self._calls.get(record["call"])
+        """Take what a person landed from hold, whole or in part: that is an approval."""
+        whole = record.get("of", record["call"])
+        call = self._calls.get(whole) or ({**record} if "workspace" in record else None)
         if call is None:
             return
-        by = record.get("landed_by") or record.get("approved_by") or record.get("by")
-        changes = record.get("changes") or call.get("changes") or ()
+        changes = record.get("changes") or (call.get("changes") if "of" not in record else ()) or ()
         held = {"call": record["call"], "changes": changes}
-        self._landing(held, call, when, now, now - LONGEST_LANDING, by or "a person")
+        by = _person(record) or "a person"
+        self._landing(held, call, when, now, now - LONGEST_LANDING, by)
 
     def _landing(
         self,
@@ -175,6 +179,7 @@ class Landings:
                 when=when,
                 exact="sha256" in change,
                 sha256=change.get("sha256"),
+                mode=change.get("mode"),
                 approved_by=approved_by,
                 undo=record.get("event") == "undone",
             )
@@ -190,6 +195,12 @@ class Landings:
             if inner is None:
                 return
             call, undone = inner, not undone
+
+
+def _person(record: Mapping[str, Any]) -> str | None:
+    """Return the person by whose word something landed."""
+    by = record.get("landed_by") or record.get("approved_by") or record.get("by")
+    return by.get("person") if isinstance(by, Mapping) else by
 
 
 def _ends(change: Mapping[str, Any], entry: Landed) -> Iterator[tuple[str, Landed]]:

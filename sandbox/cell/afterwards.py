@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a person does after a call, as the keeper carries it out: held layers, and undoing.
+
+Held layers are looked at anew each time, over the workspace as it is then. Runs in the keeper:
+standard library only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from . import choosing, diffs, fs, landing, pieces, together
+from .fates import became
+from .layer import LandingError
+from .planning import Fault
+from .spaces import Space
+from .steps import Walk
+from .waiting import Waiting
+
+WalkLayer = Callable[[Space, str, int], Walk]
+Walks = Sequence["Walk | None"]
+"""What is held per workspace; None where nothing is."""
+
+
+class Landed(NamedTuple):
+    """What a landing in every workspace came to."""
+
+    conflicts: list[str]
+    evicted: list[str]
+    """Calls that can no longer be undone."""
+
+
+class Afterwards:
+    """Acts on all workspaces of a cell, or on none of them."""
+
+    def __init__(
+        self,
+        spaces: list[Space],
+        waiting: Waiting,
+        walk: WalkLayer,
+        *,
+        quota: int,
+        fault: Fault | None,
+    ) -> None:
+        self._spaces = spaces
+        self._waiting = waiting
+        self._walk = walk
+        self._quota = quota
+        self._fault = fault
+
+    # Held layers
+
+    def look(self, call: str, names: Sequence[str], *, shown: bool) -> dict[str, Any]:
+        """Return what a held transaction would change now: `changes` per workspace, and `diff`."""
+        if not self._waiting.there(call):
+            return {"gone": True, "changes": [[] for _ in self._spaces], "diff": ""}
+        walks = self._chosen(self._held(call), names)
+        return {
+            "changes": [walked.changes if walked else [] for walked in walks],
+            "diff": self.diff(walks) if shown else "",
+        }
+
+    def land_held(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Land a held transaction, or the chosen part of it, as the id `as`.
+
+        With `force`, files that changed meanwhile are overwritten (and kept for an undo). The rest
+        stays held; `rest` are its changes per workspace.
+        """
+        call, name = request["tx"], request["as"]
+        if not self._waiting.there(call):
+            return {"gone": True}
+        held = self._held(call)
+        walks = self._chosen(held, request["names"])
+        if all(walked is None or walked.empty for walked in walks):
+            raise LandingError("nothing of it can land: device nodes, sockets and FIFOs never do")
+        digests, diff = self.digests(walks, request["digests"]), self.diff(walks)
+        for space, walked in self._busy(walks):
+            self._waiting.begin(call, space.index, name, walked.changes, _landed(space))
+        landed = self.land(walks, name, force=request["force"])
+        if landed.conflicts:
+            return {"conflicts": landed.conflicts}
+        for space, _ in self._busy(walks):
+            self._waiting.settle(call, space.index, _landed(space))
+        rest = self._rest(held, walks)
+        answer = {
+            **landed._asdict(),
+            "changes": [walked.changes if walked else [] for walked in walks],
+            "digests": digests,
+            "diff": diff,
+            "rest": [[] for _ in self._spaces],
+        }
+        if any(rest):
+            later = self._held(call)
+            answer["rest"] = [walked.changes if walked else [] for walked in later]
+            answer["rest_diff"] = self.diff(later)
+        else:
+            self._waiting.remove(call)
+        return answer
+
+    def _held(self, call: str) -> list[Walk | None]:
+        """Return what a held transaction would change now, per workspace."""
+        found: list[Walk | None] = []
+        for space in self._spaces:
+            layer = self._waiting.layer(call, space.index)
+            if layer is None:
+                found.append(None)
+                continue
+            walked = self._walk(space, *layer)
+            found.append(self._waiting.rest(call, space.index, walked, _landed(space)))
+        return found
+
+    def _chosen(self, walks: Walks, names: Sequence[str]) -> list[Walk | None]:
+        """Return the chosen parts; without names, all. Raises LandingError for an idle name."""
+        if not names:
+            return list(walks)
+        idle = set(names)
+        found: list[Walk | None] = []
+        for space, walked in zip(self._spaces, walks):
+            mine = {_inside(name, space): name for name in names}
+            wanted = choosing.Names(one for one in mine if one is not None)
+            chosen: set[int] = set()
+            if walked is not None and "" in mine:
+                chosen, idle = set(range(len(walked.changes))), idle - {mine[""]}
+            elif walked is not None:
+                chosen = choosing.choose(walked, wanted)
+            idle -= {mine[one] for one in wanted.used}
+            found.append(choosing.part(walked, chosen) if walked is not None and chosen else None)
+        if idle:
+            names = ", ".join(f"`{name}`" for name in sorted(idle))
+            raise LandingError(f"{names}: no held change is there")
+        return found
+
+    @staticmethod
+    def _rest(held: Walks, landed: Walks) -> list[int]:
+        """Return how many changes are left, for each workspace where some are."""
+        counts = [
+            len(one.changes) - (len(other.changes) if other else 0) if one else 0
+            for one, other in zip(held, landed)
+        ]
+        return [count for count in counts if count]
+
+    # Landing and undoing
+
+    def land(self, walks: Walks, name: str, *, force: bool) -> Landed:
+        """Land in every workspace or in none."""
+        evicted: list[str] = []
+        busy = self._busy(walks)
+        with together.noted(name, [space.path for space, _ in busy]):
+            for space, walked in busy:
+                result = landing.land(
+                    space.root,
+                    walked.upper,
+                    walked,
+                    name,
+                    force=force,
+                    quota=self._quota,
+                    fault=self._fault,
+                )
+                if result.state == "landed":
+                    space.note([change["path"] for change in walked.changes])
+                    evicted += result.evicted
+                elif result.state != "nothing":
+                    together.take_back(name, [one.root for one, _ in busy])
+                    if result.state != "conflict":
+                        raise LandingError(result.message or result.state)
+                    return Landed(list(result.conflicts), [])
+        return Landed([], evicted)
+
+    def undo(self, call: str, name: str, digests: Sequence[Sequence[str]]) -> dict[str, Any]:
+        """Undo a landed call in every workspace that it changed, as `name`."""
+        known = self._known(call)
+        found: list[landing.Landing | None] = []
+        with together.noted(name, [space.path for space in known]):
+            for space, wanted in zip(self._spaces, digests):
+                if space not in known:
+                    found.append(None)
+                    continue
+                result = landing.undo(
+                    space.root, call, name, digests=wanted, quota=self._quota, fault=self._fault
+                )
+                if result.state != "undone":
+                    together.take_back(name, [one.root for one in known])
+                    if result.state != "conflict":
+                        raise LandingError(result.message or result.state)
+                    return {"refused": list(result.refused)}
+                found.append(result)
+                space.note([change["path"] for change in result.changes])
+        return {
+            "refused": [],
+            "changes": [list(one.changes) if one else [] for one in found],
+            "digests": [dict(one.digests) if one else {} for one in found],
+            "evicted": [call for one in found if one for call in one.evicted],
+        }
+
+    def outlook(self, call: str, *, shown: bool) -> dict[str, Any]:
+        """Return what an undo would do: `refused`, and per workspace `changes`; `diff` as text."""
+        known = self._known(call)
+        looks = [
+            landing.outlook(space.root, call, space.patterns.hides, shown=shown)
+            if space in known
+            else None
+            for space in self._spaces
+        ]
+        return {
+            "refused": [path for look in looks if look for path in look.conflicts],
+            "changes": [list(look.changes) if look else [] for look in looks],
+            "diff": "".join(look.diff for look in looks if look),
+        }
+
+    def _known(self, call: str) -> list[Space]:
+        known = [
+            space
+            for space in self._spaces
+            if any(entry["call"] == call for entry in landing.list_undo(space.root))
+        ]
+        if not known:
+            raise LandingError(f"before-images of `{call}` are not kept any more")
+        return known
+
+    # Texts and digests
+
+    def diff(self, walks: Walks) -> str:
+        """Return the changes of all workspaces as text."""
+        return "".join(
+            diffs.diff(walked, space.root, space.patterns.hides)
+            for space, walked in self._busy(walks)
+        )
+
+    def digests(self, walks: Walks, wanted: Sequence[Sequence[str]]) -> list[dict[str, str]]:
+        """Return, per workspace, the SHA-256 of what will stand at some changed paths."""
+        found: list[dict[str, str]] = []
+        for space, walked, paths in zip(self._spaces, walks, wanted):
+            if walked is None or not paths:
+                found.append({})
+                continue
+            root = fs.open_directory(space.root)
+            try:
+                found.append(pieces.digests(pieces.of_walk(walked, root), paths))
+            finally:
+                os.close(root)
+        return found
+
+    def _busy(self, walks: Walks) -> list[tuple[Space, Walk]]:
+        return [
+            (space, walked)
+            for space, walked in zip(self._spaces, walks)
+            if walked is not None and not walked.empty
+        ]
+
+
+def _landed(space: Space) -> Callable[[str], bool]:
+    return lambda name: became(space.root, name) is not None
+
+
+def _inside(name: str, space: Space) -> str | None:
+    """Return a name relative to a workspace; of further workspaces the whole path is given."""
+    if name == space.path or name.startswith(space.path + "/"):
+        return name[len(space.path) :].strip("/")
+    return None if space.index or name.startswith("/") else name.strip("/")

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Choose some of the changes of a held transaction, so that they can land without the rest.
+
+    Names(names)                      paths, folders and globs, as a person writes them
+    choose(walk, names) -> set[int]   positions in `walk.changes` of what these names stand for
+    part(walk, chosen) -> Walk        a walk of these changes alone
+
+A new folder above something chosen is chosen with it. A move is chosen with both of its ends, a
+moved folder only as a whole; what would tear one apart is refused. Pure but for the walk's nodes.
+
+Runs in the keeper: standard library only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+
+from .layer import LandingError, Node, join
+from .steps import Change, Put, Take, Walk
+
+
+class Names:
+    """Paths, folders (with all they hold) and globs. Remembers which of them fitted something."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._plain = {name.strip("/"): name for name in names}
+        self._globs = [
+            (name, re.compile(_expression(plain), re.DOTALL))
+            for plain, name in self._plain.items()
+            if re.search(r"[*?\[]", plain)
+        ]
+        self.used: set[str] = set()
+
+    def fit(self, path: str) -> bool:
+        """Whether a path is named, lies in a folder that is named, or fits a glob."""
+        found = [self._plain[one] for one in (path, *_above(path)) if one in self._plain]
+        found += [name for name, glob in self._globs if glob.fullmatch(path)]
+        self.used.update(found)
+        return bool(found)
+
+
+def _expression(pattern: str) -> str:
+    """Return a regular expression in which `*` stays within one name and `**` does not."""
+    pieces = []
+    parts = pattern.split("/")
+    for position, part in enumerate(parts):
+        last = position == len(parts) - 1
+        if part == "**":
+            pieces.append(".+" if last else "(?:[^/]+/)*")
+        else:
+            pieces.append(_component(part) + ("" if last else "/"))
+    return "".join(pieces) + "(?:/.*)?"
+
+
+def _component(part: str) -> str:
+    out, at = "", 0
+    while at < len(part):
+        sign = part[at]
+        end = part.find("]", at + 2) if sign == "[" else -1
+        if sign == "*":
+            out += "[^/]*"
+        elif sign == "?":
+            out += "[^/]"
+        elif end > 0:
+            inner = part[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
+            out += "[" + ("^/" + inner[1:] if inner[0] in "!^" else inner) + "]"
+            at = end
+        else:
+            out += re.escape(sign)
+        at += 1
+    return out
+
+
+def _above(path: str) -> Iterator[str]:
+    """Give the folders above a path, the nearest first."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
+
+
+def _within(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder + "/")
+
+
+def choose(walked: Walk, names: Names) -> set[int]:
+    """Return the positions of the changes that are named, and of those that must go with them.
+
+    Raises LandingError where that would tear a move apart, or replace what was not named.
+    """
+    return _Choice(walked).close(
+        {
+            position
+            for position, change in enumerate(walked.changes)
+            if sum(names.fit(path) for path in _ends(change))  # both: each notes its names as used
+        }
+    )
+
+
+def _ends(change: Change) -> list[str]:
+    source = change.get("source")
+    return [change["path"]] if source is None else [change["path"], source]
+
+
+class _Choice:
+    def __init__(self, walked: Walk) -> None:
+        self._changes = walked.changes
+        self._moves = [(put.source, put.path) for put in walked.puts if put.source is not None]
+        self._new = {
+            change["path"]: position
+            for position, change in enumerate(walked.changes)
+            if change["kind"] != "deleted"
+        }
+        self._gone = {
+            (change["path"] if change["kind"] == "deleted" else change["source"]): position
+            for position, change in enumerate(walked.changes)
+            if change["kind"] in ("deleted", "renamed")
+        }
+
+    def close(self, chosen: set[int]) -> set[int]:
+        """Add what must go with what is chosen."""
+        while True:
+            before = len(chosen)
+            for source, path in self._moves:
+                chosen |= self._moved(source, path, chosen)
+            for position in list(chosen):
+                chosen |= self._folders(self._changes[position], chosen)
+            if len(chosen) == before:
+                return chosen
+
+    def _moved(self, source: str, path: str, chosen: set[int]) -> set[int]:
+        members = {
+            position
+            for position, change in enumerate(self._changes)
+            if (change["kind"] != "deleted" and _within(change["path"], path))
+            or (change["kind"] == "deleted" and _within(change["path"], source))
+            or _within(change.get("source", ""), source)
+        }
+        torn = members & chosen
+        if torn and self._new.get(path) not in chosen:
+            one = self._changes[min(torn)]["path"]
+            raise LandingError(
+                f"`{one}` goes with the move of `{source}` to `{path}`, which lands as a whole: "
+                f"name `{path}`"
+            )
+        return members if torn else set()
+
+    def _folders(self, change: Change, chosen: set[int]) -> set[int]:
+        """Return the new folders above a change that stays, and of what they replace its move."""
+        if change["kind"] == "deleted":
+            return set()
+        found = set()
+        for folder in _above(change["path"]):
+            position = self._new.get(folder)
+            if position is None or self._changes[position]["kind"] != "created":
+                continue
+            found.add(position)
+            replaced = self._gone.get(folder)
+            if replaced is not None and replaced not in chosen:
+                raise LandingError(
+                    f"`{change['path']}` lies in `{folder}`, which takes the place of something "
+                    f"else: name `{folder}`"
+                )
+        return found
+
+
+def part(walked: Walk, chosen: set[int], times: Callable[[str], bool] = lambda _: False) -> Walk:
+    """Return a walk of the chosen changes alone, which `choose` has closed.
+
+    `times` says at which paths a time that is no change by itself is set as well.
+    """
+    changes = [change for n, change in enumerate(walked.changes) if n in chosen]
+    stays = {change["path"] for change in changes if change["kind"] != "deleted"}
+    gone = {change["path"] for change in changes if change["kind"] == "deleted"}
+    gone |= {change["source"] for change in changes if "source" in change}
+    result = Walk(walked.upper, walked.owners)
+    result.changes = changes
+    moved = {put.source: put.path for put in walked.puts if put.source and put.path in stays}
+    for take in walked.takes:
+        if take.moved:
+            result.takes += [take] if take.path in moved else []
+        else:
+            result.takes += _taken(take, gone)
+    for put in walked.puts:
+        if put.path in stays:
+            node = put.node if put.source else _pruned(put.node, put.path, stays)
+            result.puts.append(Put(put.path, node, put.source))
+    result.swaps = [swap for swap in walked.swaps if swap.path in stays]
+    result.metas = [
+        meta
+        for meta in walked.metas
+        if (meta.path or ".") in stays
+        or times(meta.path or ".")
+        or any(_within(meta.path, path) for path in moved.values())
+    ]
+    result.left_out = [path for path in walked.left_out if path in stays]
+    return result
+
+
+def _taken(take: Take, gone: set[str]) -> list[Take]:
+    """Return what goes away of a deletion: all of it, or the chosen files and folders in it."""
+    if take.inner is None:
+        return [take] if take.path in gone else []
+    inner = {join(take.path, name): held for name, held in take.inner.items()}
+    if take.path in gone and inner.keys() <= gone:
+        return [take]
+    found: list[Take] = []
+    for path in sorted(inner, key=lambda one: one.split("/")):
+        if path not in gone or any(_within(path, one.path) for one in found):
+            continue
+        held = {
+            one[len(path) + 1 :]: what for one, what in inner.items() if one.startswith(path + "/")
+        }
+        is_folder = inner[path][1] < 0
+        if held and not {join(path, name) for name in held} <= gone:
+            continue  # something in it stays
+        found.append(Take(path, inner[path], held if is_folder else None, False))
+    return found
+
+
+def _pruned(node: Node, path: str, stays: set[str]) -> Node:
+    """Return an object of the layer with only those things in it that land."""
+    if not node.is_directory:
+        return node
+    copy = Node(node.real, node.status)
+    copy.opaque = node.opaque
+    for name, child in node.held.items():
+        inner = join(path, name)
+        if child.source is None and not child.is_whiteout and inner not in stays:
+            continue
+        copy.held[name] = child if child.source is not None else _pruned(child, inner, stays)
+    return copy

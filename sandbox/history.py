@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the records say of calls: each put together from its own, and which of them stand.
+
+All functions take records newest first, and read only as far back as they must. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sandbox.errors import BadInput
+
+FIELDS = (
+    *("ts", "agent", "tool", "params", "workspace", "also", "cwd", "intent"),
+    *("verdict", "tier", "rules", "message", "layers", "approved_by"),
+    *("ending", "judgement", "landed", "landed_by", "landing", "changes", "changes_total", "size"),
+    *("undone", "of", "parts", "events", "exit_status", "outcome", "ms"),
+)
+"""What readers get of a call; where several records give a field, the newest counts."""
+_BEGIN = ("decided", "undoing", "landing")
+
+Record = Mapping[str, Any]
+Entry = dict[str, Any]
+
+
+def calls(records: Iterable[Record], *, limit: int) -> list[Entry]:
+    """Return the newest calls, undos and landings of parts, each with all that is known of it."""
+    found: dict[str, Entry] = {}
+    order: list[str] = []
+    undone: dict[str, str] = {}
+    for record in records:
+        name = _gather(record, found, undone)
+        if name is not None and (record["event"] == "decided" or _by_itself(record)):
+            order.append(name)
+            if len(order) >= limit:
+                break
+    return [_shape(found[name], undone) for name in order]
+
+
+def call(records: Iterable[Record], asked: str, wanted: str) -> Entry:
+    """Return one call by its id or a unique beginning of it (`wanted`). Raises BadInput."""
+    found: dict[str, Entry] = {}
+    undone: dict[str, str] = {}
+    for record in records:
+        name = _gather(record, found, undone, wanted)
+        if name == wanted and record["event"] in _BEGIN:
+            break
+    families = [name for name in found if not _is_part(name, found)]
+    if not wanted or not families:
+        raise BadInput(f"no call `{asked}`; `lockgate log` lists them")
+    if wanted not in found and len(families) > 1:
+        raise BadInput(f"`{asked}` begins {len(families)} call ids; give more of it")
+    return _shape(found[wanted if wanted in found else families[0]], undone)
+
+
+def newest(records: Iterable[Record]) -> str:
+    """Return the id of the newest call; empty when there is none."""
+    return next((str(one["call"]) for one in records if one["event"] == "decided"), "")
+
+
+def landed(records: Iterable[Record], count: int) -> list[Entry]:
+    """Return the newest calls, or parts of calls, whose changes stand; no undos."""
+    found: dict[str, Entry] = {}
+    order: list[str] = []
+    undone: dict[str, str] = {}
+    for record in records:
+        name = _gather(record, found, undone)
+        if name is None or name in order or record["event"] == "undone" or not record.get("landed"):
+            continue
+        if not record.get("parts") and stands(name, undone)[0]:
+            order.append(name)
+        if len(order) >= count and all("agent" in found[one] for one in order):
+            break
+    return [_shape(found[name], undone) for name in order[:count]]
+
+
+def held(records: Iterable[Record]) -> list[Entry]:
+    """Return the calls that wait for a person to land or discard them."""
+    found: dict[str, Entry] = {}
+    undone: dict[str, str] = {}
+    order = [
+        name
+        for record in records
+        if (name := _gather(record, found, undone)) is not None and record["event"] == "decided"
+    ]
+    entries = [found[name] for name in order]
+    return [_shape(one, undone) for one in entries if is_held(one)]
+
+
+def is_held(entry: Record) -> bool:
+    """Whether a call waits for a person to land or discard it."""
+    return entry.get("judgement") == "hold" and not entry.get("landed")
+
+
+def stands(name: str, undone: Mapping[str, str]) -> tuple[bool, str]:
+    """Return whether what landed as `name` stands, and the last landing or undo of it.
+
+    An undo that was undone in turn counts as none.
+    """
+    standing = True
+    while name in undone:
+        name, standing = undone[name], not standing
+    return standing, name
+
+
+def _gather(
+    record: Record, found: dict[str, Entry], undone: dict[str, str], beginning: str = ""
+) -> str | None:
+    """Add what a record says of its call; return the call, None where it is none that is wanted."""
+    if record["event"] == "undone":
+        undone[record["undone"]] = record["call"]
+    name = record.get("call")
+    if not isinstance(name, str) or not name.startswith(beginning):
+        return None
+    entry = found.setdefault(name, {})
+    for key, value in record.items():
+        entry.setdefault(key, value)
+    return name
+
+
+def _by_itself(record: Record) -> bool:
+    """Whether a record tells of an undo, or of a landing of a part."""
+    return record["event"] == "undone" or (record["event"] == "landed" and "of" in record)
+
+
+def _is_part(name: str, found: Mapping[str, Any]) -> bool:
+    whole = name.rpartition("-")[0]
+    return bool(whole) and whole in found
+
+
+def _shape(entry: Record, undone: Mapping[str, str]) -> Entry:
+    """Return one call under the names that readers use; what is not known is None."""
+    standing, last = stands(entry["call"], undone)
+    return {
+        "id": entry["call"],
+        **{name: entry.get(name) for name in FIELDS},
+        "undone_by": None if standing else undone[entry["call"]],
+        "last": last,
+    }

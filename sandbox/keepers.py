@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reach the keeper that can act on a recorded call: that of the agent's own cell.
+
+Shared by what a person does afterwards (`held`, `undoing`).
+"""
+
+from __future__ import annotations
+
+import pwd
+from collections.abc import Callable, Mapping, Sequence
+from os import geteuid
+from typing import Any
+
+from policy.model import ActionPlan
+from policy.protected import PathPolicy
+from sandbox.aftermath import Aftermath
+from sandbox.cells import Cell, CellLost
+from sandbox.effects import Shown, shown_of
+from sandbox.errors import SandboxError
+from sandbox.pool import CellPool
+from sandbox.records import Recorder
+
+NAMED = 10
+"""Paths that one message names."""
+
+
+class Keepers:
+    """The keepers of one supervisor, its record, and what it knows of workspaces."""
+
+    def __init__(
+        self,
+        record: Recorder,
+        pool: CellPool,
+        workspaces: Callable[[ActionPlan], tuple[str, ...]],
+        paths: Callable[[tuple[str, ...]], PathPolicy],
+        aftermath: Aftermath,
+    ) -> None:
+        self.record = record
+        self.pool = pool
+        self.aftermath = aftermath
+        self._workspaces = workspaces
+        self._paths = paths
+
+    async def of(self, entry: Mapping[str, Any]) -> tuple[Cell, tuple[str, ...]]:
+        """Return a cell whose keeper has the workspaces of a call, and these workspaces."""
+        plan = ActionPlan(
+            tool="undo",
+            agent=entry["agent"] or "main",
+            workspace=entry["workspace"],
+            also=tuple(entry["also"] or ()),
+        )
+        workspaces = self._workspaces(plan)
+        return await self.pool.get(plan.agent, workspaces), workspaces
+
+    def any_living(self) -> Cell | None:
+        """Return some living cell, whose keeper sees all that is held; None for none."""
+        return next(iter(self.pool.living()), None)
+
+    def shown(
+        self, raw: Sequence[Sequence[Mapping[str, Any]]], workspaces: tuple[str, ...]
+    ) -> Shown:
+        """Return a keeper's raw changes for people."""
+        return shown_of(raw, workspaces, self._paths(workspaces))
+
+    async def carry_out(
+        self, name: str, entry: Mapping[str, Any], cell: Cell, request: dict[str, Any], *, op: str
+    ) -> dict[str, Any]:
+        """Have a keeper land or undo as `name`; where it dies over that, find out what became."""
+        try:
+            return await cell.ask(request, op=op)
+        except CellLost as lost:
+
+            async def again() -> Cell:
+                return (await self.of(entry))[0]
+
+            state, changes = await self.aftermath.after_loss(name, lost, again)
+            if state != "landed":
+                await self.aftermath.given_up(name, str(lost))
+                raise
+            return {"changes": changes}
+        except SandboxError as error:
+            await self.aftermath.given_up(name, str(error))
+            raise
+
+
+def person() -> str:
+    """Return the name of the user whose supervisor this is: nobody else can ask it anything."""
+    try:
+        return pwd.getpwuid(geteuid()).pw_name
+    except KeyError:
+        return str(geteuid())
+
+
+def named(paths: Sequence[str]) -> str:
+    """Return paths for a message."""
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return ", ".join(f"`{path}`" for path in paths[:NAMED]) + more
