@@ -12,6 +12,7 @@ import click
 
 from sandbox.client import BlockingClient
 from sandbox.commands import terminal
+from sandbox.commands.interrupts import Interrupts
 from sandbox.errors import SandboxError, Stopped
 from sandbox.text import SafeStream, safe_line
 
@@ -62,7 +63,7 @@ def run(
     The status is the command's own; 124: time limit (120 s unless --timeout says so), 125:
     Lockgate failed, 126: not permitted (denied, nobody to ask, or its changes were held or
     discarded), 127: not found, 128+n: ended by signal n. What a command had changed when its time
-    was over lands; Ctrl-C throws it away.
+    was over lands; Ctrl-C throws it away, and Ctrl-C twice within 2 s stops everything.
 
     \b
     Examples:
@@ -102,6 +103,7 @@ def run(
         terminal.say("if it needs a person, it waits: `lockgate approvals` lists what waits")
         fields["ask"] = "wait"
     output = _Output(raw=flags["raw"], silent=flags["as_json"])
+    interrupts = Interrupts().__enter__()  # until this process ends
     try:
         with BlockingClient(terminal.dirs()) as client:
             result = client.exchange(
@@ -119,6 +121,8 @@ def run(
         terminal.refuse(error, terminal.FAILED)
     except KeyboardInterrupt:
         output.close()
+        if interrupts.again():
+            return _stop_everything()
         terminal.say("cancelled: the command was ended, nothing of it landed")
         return terminal.INTERRUPTED
     except BrokenPipeError:
@@ -127,6 +131,15 @@ def run(
         terminal.show_json(result)
         return _status(result)
     return _conclude(result, quiet=flags["quiet"])
+
+
+def _stop_everything() -> int:
+    """Stop everything, since a person pressed Ctrl-C twice."""
+    from sandbox.commands.stop import show
+    from sandbox.stop import stop_all
+
+    show(stop_all(terminal.dirs(), "Ctrl-C twice in `lockgate run`"), to_stderr=True)
+    return terminal.INTERRUPTED
 
 
 class _Output:

@@ -76,12 +76,26 @@ def broken_pipe() -> int:
 
 
 def person_present() -> bool:
-    """Whether this process has a terminal of its own, at which a person may sit."""
+    """Whether this process has a terminal of its own, at which a person may sit.
+
+    An agent under watch may have one too, and is no person.
+    """
+    if _is_an_agents():
+        return False
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY))
     except OSError:
         return sys.stdin is not None and sys.stdin.isatty()
     return True
+
+
+def _is_an_agents() -> bool:
+    """Whether this process belongs to an agent under watch."""
+    if not (dirs().state / "agents").is_dir():
+        return False
+    from sandbox.agents import Registry
+
+    return Registry(dirs()).of_process(os.getpid()) is not None
 
 
 def can_ask() -> bool:
