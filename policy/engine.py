@@ -145,9 +145,16 @@ def heed(decision: Decision, seen: Iterable[str], policy: Policy) -> Decision:
     if not decision.allowed:
         return decision
     missed = glance.overlooked(seen, decision.programs, policy.catalog)
-    if missed is None:
-        return decision
-    layers = (glance.answer(missed), *decision.layers)
+    return decision if missed is None else _doubted(decision, glance.answer(missed))
+
+
+def unheard(decision: Decision) -> Decision:
+    """Return the decision on a text that wants a second reading where nobody could be asked."""
+    return _doubted(decision, glance.unheard()) if decision.allowed else decision
+
+
+def _doubted(decision: Decision, answer: LayerAnswer) -> Decision:
+    layers = (answer, *decision.layers)
     return decision.model_copy(
         update={
             "verdict": Verdict.ASK,

@@ -98,3 +98,13 @@ def answer(name: str) -> LayerAnswer:
         reason=f"a second reading of the text finds the program `{clean(name)}` in it",
         rule=RULE,
     )
+
+
+def unheard() -> LayerAnswer:
+    """Return what gate 1 says where a text wants a second reading and nobody can be asked."""
+    return LayerAnswer(
+        layer="tier",
+        verdict=Verdict.ASK,
+        reason="the second reading of the text could not be asked",
+        rule=RULE,
+    )

@@ -14,9 +14,13 @@ from functools import lru_cache
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser, Tree
 
+from policy.shell_operators import operators
+
 MOST_BYTES = 64 * 1024
 MOST_NESTING = 64
-MOST_SEPARATORS = 4000
+MOST_OPERATORS = 600
+"""Operators outside of quotes and documents: what the grammar needs to recover from an error grows
+with their square."""
 
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _HIDDEN = re.compile(
@@ -85,7 +89,7 @@ def before(text: str) -> str | None:
         return "it is not valid Unicode"
     if _nesting(text) > MOST_NESTING:
         return f"it nests deeper than {MOST_NESTING}"
-    if sum(map(text.count, ";|&`")) > MOST_SEPARATORS:
+    if operators(text, MOST_OPERATORS) > MOST_OPERATORS:
         return "it has too many parts"
     return None
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from policy import layers
-from policy.engine import Policy, decide, heed, wants_second_opinion
+from policy.engine import Policy, decide, heed, unheard, wants_second_opinion
 from policy.layers import Effective
 from policy.load import PolicyError
 from policy.model import ActionPlan, Context, Decision, Limits
 from policy.protected import PathPolicy
-from sandbox.opinion import Question, SecondOpinion
+from sandbox.opinion import MOST_TEXT, SecondOpinion
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +63,18 @@ class Gate:
             effective = self.policies.of(workspaces)
         except PolicyError as problem:
             return Answer(layers.refused(problem), None)
-        question = self._asked(plan, effective.policy)  # reads while this process decides
-        decision = decide(plan, context, effective.policy)
-        seen = None
-        if question is not None and decision.allowed:
-            seen = await self.opinion.answer(question)
-            decision = heed(decision, seen or (), effective.policy)
-        return Answer(decision, effective, seen)
+        policy = effective.policy
+        text = _wanted(plan, policy)
+        question = None if text is None else self.opinion.ask(text)  # it reads while we decide
+        decision = decide(plan, context, policy)
+        if text is None or not decision.allowed:
+            return Answer(decision, effective)
+        if question is None and await self.opinion.until_ready():
+            question = self.opinion.ask(text)
+        if question is None:
+            return Answer(unheard(decision), effective)
+        seen = await self.opinion.answer(question)
+        return Answer(heed(decision, seen or (), policy), effective, seen)
 
     def decide_now(self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]) -> Answer:
         """Return the answer without an event loop, for a person who asks about a plan.
@@ -80,16 +85,22 @@ class Gate:
             effective = self.policies.of(workspaces)
         except PolicyError as problem:
             return Answer(layers.refused(problem), None)
-        decision = decide(plan, context, effective.policy)
-        seen = None
-        if decision.allowed and wants_second_opinion(plan, effective.policy):
-            if self.opinion.wait_ready():
-                seen = self.opinion.wait(self.opinion.ask(plan.params.command or ""))
-            decision = heed(decision, seen or (), effective.policy)
-        return Answer(decision, effective, seen)
+        policy = effective.policy
+        decision = decide(plan, context, policy)
+        text = _wanted(plan, policy) if decision.allowed else None
+        if text is None:
+            return Answer(decision, effective)
+        question = self.opinion.ask(text) if self.opinion.wait_ready() else None
+        if question is None:
+            return Answer(unheard(decision), effective)
+        seen = self.opinion.wait(question)
+        return Answer(heed(decision, seen or (), policy), effective, seen)
 
-    def _asked(self, plan: ActionPlan, policy: Policy) -> Question | None:
-        text = plan.params.command
-        if text is None or not wants_second_opinion(plan, policy):
-            return None
-        return self.opinion.ask(text)
+
+def _wanted(plan: ActionPlan, policy: Policy) -> str | None:
+    """Return the text that wants a second reading, or None. A longer one than the second reading
+    takes gets none, like one that it cannot read."""
+    text = plan.params.command
+    if text is None or len(text) > MOST_TEXT or not wants_second_opinion(plan, policy):
+        return None
+    return text

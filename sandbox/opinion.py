@@ -3,11 +3,13 @@
 
 The program (`policy/second_opinion.py`) can loop for ever on some texts. Whoever asks waits no
 longer than the deadline; a program that stays busy with one text is killed and started anew. No
-answer is no opinion: gate 1's own guards stand, since an opinion can only tighten.
+answer is no opinion: gate 1's own guards stand, since an opinion can only tighten. That nobody can
+be asked is another thing: then a person must look.
 
     opinion = SecondOpinion()
     question = opinion.ask(text)            returns at once; None: nobody can be asked now
-    seen = await opinion.answer(question)   or opinion.wait(question) without an event loop
+    ready = await opinion.until_ready()     or opinion.wait_ready() without an event loop
+    seen = await opinion.answer(question)   or opinion.wait(question)
 
 The program starts with the first question or with `start`; it has an empty environment, no file
 but its two pipes, and ends with this process: its input ends then, and a limit on the time of one
@@ -26,6 +28,7 @@ import subprocess
 import sys
 import time
 from collections import deque
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -43,6 +46,10 @@ MOST_WAITING = 32
 """Questions that wait at once; further ones get no opinion."""
 MOST_TEXT = 16 * 1024
 """Characters; the program refuses longer texts."""
+_PAUSE_SECONDS = 0.05
+"""Between two looks at whether a program may be started."""
+_MOST_ENDS = 2
+"""Programs that end before they are ready, until nobody waits for another."""
 _PIPE_BYTES = 256 * 1024
 _PROGRAM = Path(policy.__file__).with_name("second_opinion.py")
 _TRUE = b'{"text": "true"}\n'
@@ -75,6 +82,8 @@ class _Program:
     into: int
     out: int
     busy_since: float
+    first: Question
+    """The question that every program is asked before it is ready."""
     ready: bool = False
     asked: deque[Question] = field(default_factory=deque)
     unread: int = 0
@@ -128,16 +137,35 @@ class SecondOpinion:
             os.set_blocking(pipe, False)
         with contextlib.suppress(OSError):  # the kernel may allow less; then fewer wait
             fcntl.fcntl(into, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
-        self._program = _Program(process, into, out, now)
-        self._send(Question(now + START_SECONDS), _TRUE)  # loads its grammar
+        self._program = _Program(process, into, out, now, Question(now + START_SECONDS))
+        self._send(self._program.first, _TRUE)  # loads its grammar
 
     def wait_ready(self) -> bool:
         """Start the program and wait until it can answer; False: not in time. Blocks."""
-        self.start()
-        deadline = time.monotonic() + START_SECONDS
-        while not self.ready and self._wait_for_output(deadline):
-            self._take()
+        for left in self._until_ready():
+            if self._program is None:
+                time.sleep(min(left, _PAUSE_SECONDS))
+            elif self._wait_for_output(time.monotonic() + left):
+                self._take()
         return self.ready
+
+    async def until_ready(self) -> bool:
+        """Start the program and wait until it can answer; False: not in time."""
+        for left in self._until_ready():
+            if self._program is None:
+                await asyncio.sleep(min(left, _PAUSE_SECONDS))
+            else:
+                await self.answer(self._program.first)
+        return self.ready
+
+    def _until_ready(self) -> Iterator[float]:
+        """Yield the seconds that are left as long as it is worth to wait for the program."""
+        deadline, ended = time.monotonic() + START_SECONDS, 0
+        while not self.ready and ended < _MOST_ENDS and (left := deadline - time.monotonic()) > 0:
+            self.start()
+            program = self._program
+            yield left
+            ended += program is not None and self._program is not program
 
     def ask(self, text: str) -> Question | None:
         """Ask about a text; None when nobody can be asked now. Waits for nothing.
@@ -172,10 +200,11 @@ class SecondOpinion:
         if not question.done and self._program is not None:
             loop = asyncio.get_running_loop()
             self._watch(loop)
-            question.future = loop.create_future()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(max(0.0, question.deadline - time.monotonic())):
-                    await question.future
+            if question.future is None:
+                question.future = loop.create_future()
+            await asyncio.wait(  # several may wait for the first answer
+                (question.future,), timeout=max(0.0, question.deadline - time.monotonic())
+            )
         return self._given_up(question)
 
     def __enter__(self) -> SecondOpinion:

@@ -13,8 +13,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from policy.model import ActionPlan, Context, Params, Verdict, Workspace
 from sandbox import opinion as module
+from sandbox.gate import Answer, Gate
 from sandbox.opinion import MOST_TEXT, SecondOpinion
+from sandbox.policies import BuiltIn
 
 HANG = "$(ls #${ c\n)"
 """The smallest text on which bashlex loops for ever."""
@@ -174,6 +177,42 @@ def test_with_an_event_loop() -> None:
         return found
 
     assert asyncio.run(several()) == [("ls", "a"), ("pwd", "b"), None, ("id", "c")]
+
+
+def ask_gate(opinion: SecondOpinion, command: str) -> Answer:
+    workspace = "/workspace"
+    asked = ActionPlan(tool="Bash", params=Params(command=command), workspace=workspace)
+    context = Context(workspaces=(Workspace(workspace),), home="/home/me")
+    gate = Gate(BuiltIn(), opinion)
+
+    async def both() -> Answer:
+        first, second = await asyncio.gather(
+            gate.decide(asked, context, (workspace,)), gate.decide(asked, context, (workspace,))
+        )
+        assert first.decision == second.decision
+        return first
+
+    return asyncio.run(both())
+
+
+def test_the_first_calls_wait_until_the_program_is_ready() -> None:
+    with SecondOpinion(deadline=GENEROUS) as opinion:
+        assert ask_gate(opinion, "ls $(pwd)").second == ("ls", "pwd")
+
+
+def test_a_plain_call_does_not_start_the_program() -> None:
+    with SecondOpinion(deadline=GENEROUS) as opinion:
+        assert ask_gate(opinion, "ls -la").decision.verdict is Verdict.ALLOW
+        assert opinion.pid is None
+
+
+def test_a_call_that_nobody_reads_a_second_time_is_asked_about(tmp_path: Path) -> None:
+    with SecondOpinion(program=tmp_path / "nothing.py") as opinion:
+        answer = ask_gate(opinion, "ls $(pwd)")
+        assert answer.decision.verdict is Verdict.ASK
+        assert answer.decision.layers[0].rule == "second-opinion"
+        plain = ask_gate(opinion, "ls -la")
+        assert plain.decision.verdict is Verdict.ALLOW
 
 
 def test_with_an_event_loop_a_hang_costs_the_deadline() -> None:
