@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The governance tools of orchestration.md, for every front door: inputs and answers as there.
+
+They tell, and note what an agent says of itself; none of them lets anything run. INVARIANT (P8):
+`request_approval` puts a question and grants nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from policy.actions import ActionContext
+from policy.engine import Policy
+from policy.grants import wanted
+from policy.load import PolicyError
+from policy.model import ActionPlan, Context, Params, Verdict
+from policy.reports import GATES, GateQuery
+from policy.reputation import Domain, TrustLevel, autonomy_status
+from policy.trust import TrustFile, can_execute, check_permission, classify_action
+from sandbox.config import Dirs, load_settings
+from sandbox.errors import BadInput
+from sandbox.gate import Gate, within
+from sandbox.grants import Grants, Request
+from sandbox.known import KnownWorkspaces
+from sandbox.opinion import SecondOpinion
+from sandbox.policies import Policies
+from sandbox.reputation import Event, Reputations, Source
+from sandbox.store import Store
+from sandbox.workspaces import NeedsApproval, Registry
+
+_MOST_QUERY = 1000
+_NO_CONTEXT = ActionContext()
+_POLL_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Who:
+    """The agent that asks, and where it stands."""
+
+    agent: str = "main"
+    role: str | None = None
+    user: str = "default"
+    workspace: str | None = None
+
+
+class Governance:
+    """Answers for the agents of one state folder."""
+
+    def __init__(self, dirs: Dirs) -> None:
+        """Reach for nothing yet."""
+        self._dirs = dirs.create()
+        self._policies = Policies(dirs)
+        self._registry = Registry(dirs)
+        self._known = KnownWorkspaces(dirs, None)
+        self._kept = Reputations(dirs)
+        self._grants = Grants(dirs)
+        self._store = Store(dirs)
+        self._gate = Gate(self._policies, SecondOpinion())
+
+    # -- permissions
+
+    def check_permission(
+        self, who: Who, action: str, context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return whether an action is allowed at the agent's level ("Permission Checking")."""
+        trust = self._trust(who)
+        domain = classify_action(action, context, trust).domain
+        level = self._level(who, domain)
+        return check_permission(action, context, level, policy=trust).model_dump(mode="json")
+
+    def can_execute(self, who: Who, tool_name: str, args_hint: str = "") -> dict[str, Any]:
+        """Return what a tool call needs before it may run ("Quick Pre-Check")."""
+        trust = self._trust(who)
+        level = self._level(who, trust.classify(tool_name, _NO_CONTEXT, args_hint).domain)
+        return can_execute(tool_name, args_hint, level, policy=trust).model_dump(mode="json")
+
+    def classify_action(
+        self, who: Who, action: str, context: Mapping[str, Any] | None = None
+    ) -> dict[str, Any]:
+        """Return domain, risk and required level of an action ("Classifying Actions")."""
+        return classify_action(action, context, self._trust(who)).model_dump(mode="json")
+
+    # -- reputation
+
+    def get_reputation(self, who: Who, domain: str) -> dict[str, Any]:
+        """Return the agent's reputation in a domain ("Check Reputation"). Raises BadInput."""
+        wanted_ = _domain(domain)
+        state = self._kept.states(who.agent, self._trust(who))[wanted_]
+        level = self._level(who, wanted_)
+        return {"agent": who.agent, **state.model_dump(mode="json"), "current_level": level.value}
+
+    def record_outcome(
+        self, who: Who, action: str, *, success: bool, confidence: float = 1.0
+    ) -> dict[str, Any]:
+        """Note what an agent says of its own action ("Build Reputation")."""
+        trust = self._trust(who)
+        event = Event(
+            trust.domain(action),
+            success=success,
+            confidence=confidence,
+            source=Source.AGENT,
+            what=f"it says that {action} {'went well' if success else 'failed'}",
+        )
+        state = self._kept.record(who.agent, event, trust)
+        return {
+            "agent": who.agent,
+            "action": action,
+            "recorded": True,
+            "domain": state.domain.value,
+            "score": state.score,
+            "current_level": self._level(who, state.domain).value,
+        }
+
+    def autonomy_status(self, who: Who) -> dict[str, Any]:
+        """Return overall and per-domain reputation, open approvals, constraints."""
+        now = time.time()
+        active = [
+            {
+                "id": one.id,
+                "action_id": one.wanted.action_id,
+                "scope": one.scope.value,
+                "uses_left": one.uses - one.used,
+                "expires_in_seconds": round(one.until - now),
+            }
+            for one in self._grants.all()
+            if one.open(now) and one.wanted.agent == who.agent
+        ]
+        states = self._kept.states(who.agent, self._trust(who)).values()
+        return autonomy_status(states, active, self._constraints(who)).model_dump(mode="json")
+
+    def _constraints(self, who: Who) -> list[str]:
+        levels = {domain: self._level(who, domain) for domain in Domain}
+        said = [f"{domain.value}: {level.value}" for domain, level in levels.items()]
+        if who.role:
+            said.append(f"role: {who.role}")
+        said.append("network: none")
+        said += [f"workspace: {one.path}" for one in self._known.all()]
+        return said
+
+    # -- the record
+
+    def gate_audit(
+        self,
+        *,
+        decision: str | None = None,
+        tool: str | None = None,
+        since: str | None = None,
+        limit: int = 20,
+    ) -> list[dict[str, Any]]:
+        """Return decisions, the newest first ("Audit Trail"). Raises BadInput."""
+        try:
+            query = GateQuery.model_validate(
+                {"decision": decision, "tool": tool, "since": since, "limit": limit}
+            )
+        except ValueError as error:
+            raise BadInput(f"the query: {_first(error)}") from None
+        found = []
+        for record in self._store.records():
+            if record.get("event") != "decided":
+                continue
+            verdict = Verdict(record["verdict"])
+            if query.matches(verdict, record["tool"], record["ts"]):
+                found.append(
+                    {
+                        "timestamp": record["ts"],
+                        "decision": GATES[verdict].value,
+                        "tool": record["tool"],
+                        "agent": record["agent"],
+                        "action": record["params"].get("command")
+                        or record["params"].get("file_path", ""),
+                        "rules": record["rules"],
+                        "reason": record["message"],
+                        "call": record["call"],
+                    }
+                )
+            if len(found) >= min(query.limit, _MOST_QUERY):
+                break
+        return found
+
+    # -- workspaces
+
+    def workspace_status(self, who: Who) -> dict[str, Any]:
+        """Return the registered workspaces and how they stand ("Workspace Constraints")."""
+        found = self._registry.status()
+        return {
+            "current": who.workspace,
+            "workspaces": [
+                {"path": one.path, "state": one.state.value, "reason": one.reason} for one in found
+            ],
+        }
+
+    def workspace_validate(self, path: str) -> dict[str, Any]:
+        """Return whether a call may use a path, and why."""
+        found = self._registry.validate(path)
+        return {
+            "path": found.path,
+            "valid": found.valid,
+            "workspace": found.workspace,
+            "reason": found.reason,
+        }
+
+    async def workspace_add(self, who: Who, path: str, *, seconds: float) -> dict[str, Any]:
+        """Ask a person to register a folder, and register it once they said yes.
+
+        An agent widens nothing itself, wherever the folder lies; waits at most `seconds`.
+        """
+        found = self._registry.check(path)
+        if any(one.path == found.path for one in self._known.all()):
+            return {"path": found.path, "added": True, "reason": "it is registered already"}
+        request = await self._put(who, "workspace_add", {"path": found.path}, "")
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            used = await asyncio.to_thread(
+                self._grants.use, request.call, request.wanted, time.time()
+            )
+            if used is not None:
+                self._register(found.path, used.by)
+                return {"path": found.path, "added": True, "reason": f"approved by {used.by}"}
+            state, by, reason = await asyncio.to_thread(self._grants.state, request.call)
+            if state not in ("open", "approved"):
+                return {"path": found.path, "added": False, "reason": reason or f"{state} {by}"}
+            await asyncio.sleep(_POLL_SECONDS)
+        return {"path": found.path, "added": False, **_pending(request)}
+
+    def _register(self, path: str, by: str) -> None:
+        try:
+            self._registry.add(path)
+        except NeedsApproval:
+            self._registry.add(path, approved=True)
+        self._store.append({"event": "workspace", "path": path, "by": by}, durable=True)
+
+    # -- approvals
+
+    async def request_approval(
+        self, who: Who, tool: str, params: Mapping[str, Any], reason: str
+    ) -> dict[str, Any]:
+        """Put the question about a call to people, without making it; never grants anything."""
+        request = await self._put(who, tool, params, reason)
+        if request.decision.verdict is not Verdict.ASK:
+            said = "denied" if request.decision.verdict is Verdict.DENY else "not needed"
+            return {"status": said, "reason": request.decision.message}
+        return _pending(request)
+
+    async def _put(self, who: Who, tool: str, params: Mapping[str, Any], intent: str) -> Request:
+        """Decide about a call and, where a person must say, leave the question for them."""
+        root = who.workspace or next((one.path for one in self._known.all()), "/")
+        plan = ActionPlan(
+            tool=tool,
+            params=Params.model_validate(params),
+            intent=intent,
+            agent=who.agent,
+            role=who.role,
+            user=who.user,
+            workspace=root,
+        )
+        earned = self._kept.earned(who.agent, self._trust(who))
+        context = Context(
+            self._known.all(), home=self._known.home, own=self._dirs.folders, trust=earned
+        )
+        settings = load_settings(self._dirs)
+        answer = await self._gate.decide(plan, context, (root,))
+        answer = within(answer, settings.limits)
+        if answer.effective is None:
+            raise BadInput(answer.decision.message)
+        now = time.time()
+        request = Request(
+            call="q" + secrets.token_hex(5),
+            wanted=wanted(plan, answer.decision, context, answer.effective.policy),
+            plan=plan,
+            decision=answer.decision,
+            asked=now,
+            until=now + settings.approval_seconds,
+        )
+        if answer.decision.verdict is Verdict.ASK:
+            await asyncio.to_thread(self._grants.ask, request)
+            event = {"event": "asked", "call": request.call, "agent": who.agent, "tool": tool}
+            await asyncio.to_thread(self._store.append, event, durable=True)
+        return request
+
+    # -- parts
+
+    def _policy(self, who: Who) -> Policy:
+        workspaces = (who.workspace,) if who.workspace else ()
+        try:
+            return self._policies.of(workspaces).policy
+        except PolicyError as error:
+            raise BadInput(str(error)) from None
+
+    def _trust(self, who: Who) -> TrustFile:
+        return self._policy(who).standing.trust
+
+    def _level(self, who: Who, domain: Domain) -> TrustLevel:
+        standing = self._policy(who).standing
+        earned = self._kept.earned(who.agent, standing.trust)
+        return standing.trusted(who.agent, domain, Context((), trust=earned))
+
+
+def _pending(request: Request) -> dict[str, Any]:
+    return {
+        "status": "pending",
+        "call": request.call,
+        "action_id": request.wanted.action_id,
+        "reason": f"a person answers with `lockgate approve {request.call}`; then make the call",
+    }
+
+
+def _domain(name: str) -> Domain:
+    try:
+        return Domain(name)
+    except ValueError:
+        known: Sequence[str] = [one.value for one in Domain]
+        raise BadInput(f"`{name}` is no domain; use one of {', '.join(known)}") from None
+
+
+def _first(error: Exception) -> str:
+    errors = getattr(error, "errors", None)
+    if callable(errors):
+        first = errors()[0]
+        return f"`{'.'.join(str(one) for one in first['loc'])}`: {first['msg'].lower()}"
+    return str(error)
