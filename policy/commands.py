@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from importlib import resources
 
-from policy import carried, load
+from policy import carried, load, outputs
 from policy.builtins import BUILTINS, QUIET
 from policy.catalog_model import (
     Carrier,
@@ -139,6 +139,7 @@ class Catalog:
                 f"`{call.name}` is not a program that the policy knows",
             )
             carried.guess(self, shell, call)
+            outputs.record(self, shell, call, in_place=True)
             return NET if call.stdin is not None and NET in call.stdin else HOLE
         name = call.name.removesuffix(".exe")
         if name not in self.entries:

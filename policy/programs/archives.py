@@ -115,6 +115,8 @@ def _zip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             shell.touch(How.WRITE, target, program=call.name)
             for path in operands[:1]:
                 shell.touch(How.READ, path)
+            for path in operands[1:]:
+                shell.touch(How.WRITE, f"{target}/{path}", program=call.name)
             return HOLE
     for path in (*operands[:1], *parsed.values("-O", "--out")):
         catalog.use(shell, Use.WRITE, path, call)

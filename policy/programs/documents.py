@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import re
 
+from policy import outputs
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
 from policy.marks import HOLE
 from policy.model import Tier
+from policy.options import parse
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -127,6 +129,10 @@ def _image(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         return shell.call(Call(tuple(words), call.stdin, call.env, plain=False))
     if call.name == "conjure" or "-script" in words:
         shell.find(Tier.DANGER, "script", f"`{call.name}` runs a script")
+    if call.name in ("inkscape", "exiftool", "rsvg-convert", "cwebp", "dwebp", "optipng"):
+        outputs.record(catalog, shell, call)
+        for path in parse(words, ("-o", "-out", "--export-filename")).values("-o", "-out"):
+            catalog.use(shell, Use.WRITE, path, call)
     operands: list[str] = []
     at = 0
     while at < len(words):
@@ -167,4 +173,36 @@ def _plain(word: str) -> str:
     return found[2] if found else word
 
 
-READERS = {"media": _media, "image": _image}
+_LAST = frozenset(
+    (
+        "qpdf",
+        "wkhtmltopdf",
+        "ps2pdf",
+        "wkhtmltoimage",
+        "ebook-convert",
+        "pdfunite",
+        "pdfseparate",
+        "sass",
+        "lessc",
+    )
+)
+
+
+def _converter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    """Converters that write their last operand, or what an option names, or edit in place."""
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    shell.facts.writes = True
+    outputs.record(catalog, shell, call, in_place=True)
+    parsed = parse(call.args, ("-o", "-O", "-f", "--set"))
+    for path in parsed.values("-o", "-O"):
+        catalog.use(shell, Use.WRITE, path, call)
+    edits = parsed.has("-i", "-I", "--set", "--in-place") or "put" in parsed.operands[:1]
+    for path in (*parsed.operands, *parsed.values("-f"), *parsed.values("--set")):
+        if "/" in path or "." in path:
+            catalog.use(shell, Use.WRITE if edits else Use.READ, path, call)
+    if call.name in _LAST and len(parsed.operands) > 1:
+        catalog.use(shell, Use.WRITE, parsed.operands[-1], call)
+    return HOLE
+
+
+READERS = {"converter": _converter, "media": _media, "image": _image}

@@ -76,7 +76,17 @@ def _arrive(shell: Shell, source: str, target: str, name: str, *, folder: bool) 
     shell.touch(How.WRITE, target, program=name)
     base = source.rstrip("/").rsplit("/", 1)[-1]
     into = f"{target.rstrip('/')}/{base}"
-    if base not in ("", ".", "..") and not _FILE_NAME.search(target):
+    full = shell.resolve(target)
+    folder = folder or target.endswith(("/", "/.", "/..")) or target in (".", "..")
+    folder = (
+        folder
+        or unknown(target)
+        or any(
+            place == full or place.startswith(full.rstrip("/") + "/")
+            for place in shell.state.places
+        )
+    )
+    if folder and base not in ("", ".", ".."):
         shell.touch(How.WRITE, into, program=name)
     full = shell.resolve(source)
     content = shell.files.content.get(full)
@@ -108,7 +118,7 @@ def _copy(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         if target:
             if source == "/dev/null":
                 shell.touch(How.EMPTY, target, program=call.name)
-            _arrive(shell, source, target, call.name, folder=False)
+            _arrive(shell, source, target, call.name, folder=parsed.has(*_TARGET))
     return ""
 
 
@@ -129,7 +139,7 @@ def _move(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         if target in ("/dev/null",):
             shell.touch(How.DELETE, source, program=call.name)
         elif target:
-            _arrive(shell, source, target, call.name, folder=False)
+            _arrive(shell, source, target, call.name, folder=parsed.has(*_TARGET))
     return ""
 
 

@@ -205,8 +205,10 @@ def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     elif name in ("worktree", "sparse-checkout", "subtree"):
         for path in [one for one in words[1:] if not one.startswith("-")]:
             shell.touch(How.WRITE, path, program="git")
-    elif name == "mv":
-        return HOLE
+    elif name in ("merge-file", "unpack-file"):
+        for path in [one for one in words if not one.startswith("-")][:1]:
+            if "-p" not in words and "--stdout" not in words:
+                shell.touch(How.WRITE, path, program="git")
     return HOLE
 
 
@@ -327,6 +329,7 @@ SPECIAL = {
             "difftool",
             "mergetool",
             "format-patch",
+            "merge-file",
             "archive",
             "send-email",
             "instaweb",

@@ -216,6 +216,9 @@ def _remote(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             shell.touch(How.READ, path, program=name)
     if name in ("torsocks", "torify", "proxychains"):
         return shell.call(call.only(call.args)) if call.args else HOLE
+    if name in ("youtube-dl", "yt-dlp", "gdown", "mail"):
+        for path in parsed.values("-o", "-O"):
+            catalog.use(shell, Use.WRITE, path, call)
     if name in ("youtube-dl", "yt-dlp") and parsed.has("--exec"):
         shell.run_text(parsed.value("--exec"))
     return NET

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from policy import outputs
 from policy.catalog_model import Programs
 from policy.commands import Catalog
 from policy.facts import How
@@ -70,6 +71,7 @@ def _codehost(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
         for name in parse(call.args, ("-p", "--pattern", "-O", "--output")).values(
             "-p", "--pattern", "-O", "--output"
         ):
+            shell.touch(How.WRITE, name, program=call.name)
             store(shell, name, NET)
     if words[:2] in (["gist", "create"], ["release", "upload"]):
         for path in words[2:]:
@@ -83,6 +85,7 @@ def _codehost(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
 
 def _cloud(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     talks(shell, call, entry)
+    outputs.record(catalog, shell, call)
     text = " ".join(call.args)
     if _SECRET.search(text) or "--with-decryption" in call.args:
         shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret or a token")
@@ -106,6 +109,7 @@ def _fetched(shell: Shell, call: Call) -> None:
     words = [one for one in call.args if not one.startswith("-")]
     if len(words) >= 3 and "://" in words[-2] and "://" not in words[-1] and words[-1] != "-":
         base = words[-2].rsplit("/", 1)[-1]
+        shell.touch(How.WRITE, words[-1], program=call.name)
         store(shell, words[-1], NET)
         store(shell, f"{words[-1].rstrip('/')}/{base}", NET)
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
-from policy import disclosure
+from policy import disclosure, outputs
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
@@ -144,6 +144,9 @@ def _keys(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             "-storepass",
         ),
     )
+    if name == "ssh-keygen" and not parsed.has("-l", "-y", "-F", "-B", "-e", "-R"):
+        for path in parsed.values("-f"):
+            catalog.use(shell, Use.WRITE, path, call)
     for path in (
         *parsed.values("-f", "-i", "-keystore"),
         *(parsed.operands if name in ("gpg", "gpg2", "age", "sops") else ()),
@@ -180,6 +183,10 @@ def _openssl(catalog: Catalog, shell: Shell, call: Call, entry: Programs, words:
 
 def _debugger(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    outputs.record(catalog, shell, call)
+    for path in parse(call.args, ("-o", "-p", "-e"), in_order=call.name != "perf").values("-o"):
+        if call.name in ("perf", "rr", "bpftrace", "py-spy"):
+            catalog.use(shell, Use.WRITE, path, call)
     parsed = parse(
         call.args,
         ("-p", "--pid", "-x", "--command", "-ex", "--eval-command", "-c", "--core", "-o", "-O"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+from policy import outputs
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
@@ -50,6 +51,7 @@ _WRITERS = frozenset(
 def _linter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
     catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    outputs.record(catalog, shell, call)
     checks = parsed.has("--check", "--diff", "--noEmit", "-l", "--list-different", "--dry-run")
     writes = not checks and (call.name in _WRITERS or any(one in _WRITES for one in call.args))
     for path in parsed.operands:
@@ -63,6 +65,7 @@ def _runner(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         return _playwright(catalog, shell, call, entry)
     parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
     catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    outputs.record(catalog, shell, call)
     if call.name in ("coverage", "nyc", "c8") and parsed.operands:
         words = parsed.operands
         if words[0] in ("run", "html", "xml", "json", "lcov", "report"):
@@ -192,6 +195,8 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             for found in re.finditer(r"(?m)^[ \t]+[@-]*(.+)$", (name and shell.held(name)) or ""):
                 shell.run_text(found[1])
     interpreters.evaluated(catalog, shell, call)
+    outputs.record(catalog, shell, call)
+    _positional(catalog, shell, call, words)
     if call.name in ("django-admin", "flask"):
         managed(catalog, shell, call, list(call.args))
     _started(catalog, shell, call, parsed)
@@ -250,6 +255,39 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         if not word.startswith("//"):  # a label, not a path
             governed(shell, word)
     return HOLE
+
+
+_CMAKE_TOOLS = {
+    "copy": ("cp",),
+    "copy_if_different": ("cp",),
+    "copy_directory": ("cp", "-r"),
+    "copy_directory_if_different": ("cp", "-r"),
+    "rename": ("mv",),
+    "remove": ("rm",),
+    "rm": ("rm",),
+    "remove_directory": ("rm", "-r"),
+    "touch": ("touch",),
+    "touch_nocreate": ("touch",),
+    "make_directory": ("mkdir",),
+    "create_symlink": ("ln", "-s"),
+    "create_hardlink": ("ln",),
+    "cat": ("cat",),
+    "tar": ("tar",),
+}
+
+
+def _positional(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> None:
+    """Record what tools do with operands by their place."""
+    args = call.args
+    if call.name == "cmake" and args[:1] == ("-E",) and len(args) > 1 and args[1] in _CMAKE_TOOLS:
+        shell.call(Call((*_CMAKE_TOOLS[args[1]], *args[2:]), call.stdin, call.env, plain=False))
+    elif (call.name in ("ar", "sphinx-build") and len(words) > 1) or (
+        call.name == "objcopy" and words
+    ):
+        catalog.use(shell, Use.WRITE, words[-1] if call.name != "ar" else words[1], call)
+    elif call.name in ("hugo", "mvn"):
+        for path in parse(args, ("-d", "-l")).values("-d", "-l"):
+            catalog.use(shell, Use.WRITE, path, call)
 
 
 _PLUGINS = re.compile(r"-f?plugin(?:=|$)|--plugin(?:=|$)|-wrapper$|-specs=|-B\.|-B/tmp|--ld-path=")
