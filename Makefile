@@ -16,6 +16,7 @@ run: images ## Set up, then send the example session through the lock
 
 test: images ## Set up, then run every test, with real containers; nothing is skipped
 	@$(BIN)/python -m sandbox.bootstrap program ps procps  # the engine's `top` calls it on this host
+	@$(BIN)/python -m sandbox.bootstrap runtimes || true  # the tests that need gVisor say what is missing
 	@LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m pytest
 
 check: setup ## Lint, types, and the tests that need no Docker

@@ -4,7 +4,7 @@
 Only root on Debian gets an engine installed and started, and only when none was chosen. What this
 module started it can stop again, and nothing else.
 
-    python -m sandbox.bootstrap engine|images|clean|stop
+    python -m sandbox.bootstrap engine|images|runtimes|clean|stop
     python -m sandbox.bootstrap program NAME PACKAGE
 """
 
@@ -28,7 +28,7 @@ from pathlib import Path
 import docker
 import psutil
 
-from sandbox import apt, cgroups
+from sandbox import apt, cgroups, gvisor
 from sandbox.dirs import Dirs
 from sandbox.endpoints import Answer, Endpoint, chosen, client_of, connect, how_to_get, knock
 from sandbox.errors import SandboxError, Unavailable
@@ -45,7 +45,9 @@ OPEN_FILES = 1_048_576
 BRIDGE_PACKET = 1500
 """Bytes of a packet on a bridge, if nobody says otherwise."""
 
-USAGE = "usage: python -m sandbox.bootstrap engine|images|clean|stop | program NAME PACKAGE"
+USAGE = (
+    "usage: python -m sandbox.bootstrap engine|images|runtimes|clean|stop | program NAME PACKAGE"
+)
 
 PACKAGES = ("docker.io", "iptables")
 
@@ -72,6 +74,11 @@ class Place:
         """Return the file that names the process that was started."""
         return self.state / "engine.json"
 
+    @property
+    def installed(self) -> Path:
+        """Return the file that says that the engine's packages were installed from here."""
+        return self.state / "engine-installed"
+
 
 def ensure_engine(progress: Progress) -> docker.DockerClient:
     """Return a client of an engine, installed and started first where that is ours to do.
@@ -87,6 +94,9 @@ def ensure_engine(progress: Progress) -> docker.DockerClient:
         if not apt.can_install():
             raise Unavailable(how_to_get(sys.platform))
         apt.install(list(PACKAGES), progress)
+        place = Place()
+        place.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place.installed.touch()
     return start(Place(), progress)
 
 
@@ -123,6 +133,15 @@ def _begin(place: Place, progress: Progress) -> None:
         progress.note(f"starting the engine without networks, since {error}")
     clear_stale(place, progress)
     return _spawn(place, (*place.command, "--bridge=none", "--iptables=false"))
+
+
+def own_engine(place: Place) -> int | None:
+    """Return the process id of an engine that was started or installed from here, or None."""
+    if (process := _started(place)) is not None:
+        return process.pid
+    if place.installed.exists() and _runs(place.pid_file, "dockerd"):
+        return int(place.pid_file.read_text(encoding="ascii"))
+    return None
 
 
 def stop(place: Place) -> int | None:
@@ -285,12 +304,14 @@ def _have_program(name: str, package: str) -> None:
 def main(arguments: list[str]) -> int:
     """Set up the engine and the images from a Makefile. Returns an exit status."""
     match arguments:
-        case ["engine" | "images" | "clean" as what]:
+        case ["engine" | "images" | "runtimes" | "clean" as what]:
             try:
                 with on_stderr() as progress:
                     client = ensure_engine(progress) if what != "clean" else connect()
                     if what == "images":
                         ensure_images(client, progress)
+                    if what == "runtimes":
+                        gvisor.ensure(client, own_engine(Place()), progress)
                     if what == "clean":
                         remove_images(client, old_only=True)
             except SandboxError as error:
