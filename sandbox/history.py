@@ -18,7 +18,6 @@ FIELDS = (
     *("undone", "of", "parts", "events", "exit_status", "outcome", "ms"),
 )
 """What readers get of a call; where several records give a field, the newest counts."""
-_BEGIN = ("decided", "undoing", "landing")
 
 Record = Mapping[str, Any]
 Entry = dict[str, Any]
@@ -44,7 +43,7 @@ def call(records: Iterable[Record], asked: str, wanted: str) -> Entry:
     undone: dict[str, str] = {}
     for record in records:
         name = _gather(record, found, undone, wanted)
-        if name == wanted and record["event"] in _BEGIN:
+        if name == wanted and (record["event"] == "decided" or _by_itself(record)):
             break
     families = [name for name in found if not _is_part(name, found)]
     if not wanted or not families:
