@@ -60,12 +60,17 @@ class Client:
         env: Mapping[str, str] | None = None,
         on_output: Callable[[str, bytes], None] | None = None,
         call_id: str | None = None,
+        wait: float = 0,
     ) -> CallResult:
-        """Make a tool call and return its result. Cancelling the task cancels the call."""
+        """Make a tool call and return its result. Cancelling the task cancels the call.
+
+        `approver` answers gate 1's question here; without one, `wait` is for how many seconds an
+        answer from elsewhere (`lockgate approve`) is waited for. The question stays open then.
+        """
         fields: dict[str, Any] = {
             "plan": plan.model_dump(mode="json", by_alias=True),
             "call": call_id,
-            "ask": approver is not None,
+            "ask": approver is not None or wait,
             "output": on_output is not None,
             "stdin": stdin is not None,
         }
@@ -73,6 +78,15 @@ class Client:
             fields["env"] = dict(env)
         value = await self._exchange("call", fields, approver, _pieces(stdin), on_output)
         return CallResult.model_validate(value)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is connected, as far as is known."""
+        return self._reading is not None and not self._reading.done()
+
+    async def peek(self, call_id: str) -> dict[str, Any]:
+        """Return what a background call has written so far: running, stdout, stderr."""
+        return dict(await self._exchange("peek", {"call": call_id}))
 
     async def warm(self, workspace: str) -> None:
         """Start the workspace's cell ahead of the first call."""

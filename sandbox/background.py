@@ -9,6 +9,7 @@ from typing import Any
 
 from sandbox.cells import Cell
 from sandbox.errors import BadInput
+from sandbox.output import Output
 from sandbox.results import CallResult
 
 
@@ -18,11 +19,27 @@ class Background:
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[CallResult]] = {}
         self._cells: dict[str, Cell] = {}
+        self._outputs: dict[str, Output] = {}
 
-    def start(self, call_id: str, cell: Cell, work: Coroutine[Any, Any, CallResult]) -> None:
+    def start(
+        self, call_id: str, cell: Cell, output: Output, work: Coroutine[Any, Any, CallResult]
+    ) -> None:
         """Let a call go on; its end is waited for by `end` or `close`."""
         self._tasks[call_id] = asyncio.create_task(work)
         self._cells[call_id] = cell
+        self._outputs[call_id] = output
+
+    def peek(self, call_id: str) -> dict[str, Any]:
+        """Return what a call has written so far. Raises BadInput for an unknown one."""
+        if call_id not in self._tasks:
+            raise BadInput(f"no background call `{call_id}`; `lockgate ps` lists them")
+        output = self._outputs[call_id]
+        return {
+            "call": call_id,
+            "running": not self._tasks[call_id].done(),
+            "stdout": output.text(1),
+            "stderr": output.text(2),
+        }
 
     async def end(self, call_id: str) -> CallResult:
         """End a call's processes and return its result. Raises BadInput for an unknown one."""
@@ -33,7 +50,7 @@ class Background:
         try:
             return await asyncio.shield(task)
         finally:
-            del self._tasks[call_id], self._cells[call_id]
+            del self._tasks[call_id], self._cells[call_id], self._outputs[call_id]
 
     async def close(self) -> None:
         """Cancel every call; nothing of it lands."""

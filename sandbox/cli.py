@@ -45,6 +45,7 @@ COMMANDS = {
     "resume": "stop:resume",
     "replay": "replay:command",
     "audit": "system:audit",
+    "mcp": "mcp:mcp",
     "version": "system:version",
     "completion": "system:completion",
 }

@@ -161,6 +161,8 @@ class Connection:
                 )
             case "discard":
                 return (await supervisor.discard(_text(message, "call"))).model_dump(mode="json")
+            case "peek":
+                return dict(supervisor.peek(_text(message, "call")))
             case "end":
                 return (await supervisor.end(_text(message, "call"))).model_dump(mode="json")
             case "stop":

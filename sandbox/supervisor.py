@@ -35,7 +35,7 @@ from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate, within
 from sandbox.grants import Grants
 from sandbox.held import Held, result_of
-from sandbox.keepers import Keepers, person
+from sandbox.keepers import Keepers
 from sandbox.known import KnownWorkspaces
 from sandbox.latch import LatchInfo, mending
 from sandbox.learning import Learning
@@ -373,8 +373,12 @@ class Supervisor:
             finally:
                 await pool.end(cell)
 
-        self._background.start(call.id, cell, run())
+        self._background.start(call.id, cell, call.output, run())
         return call.in_background()
+
+    def peek(self, call_id: str) -> dict[str, Any]:
+        """Return what a background call has written so far."""
+        return self._background.peek(call_id)
 
     async def end(self, call_id: str) -> CallResult:
         """End a background call; its changes are judged and land as any call's."""
@@ -430,7 +434,7 @@ class Supervisor:
     async def object(self, call_id: str, reason: str = "") -> CallResult:
         """Object to a call whose changes wait to land: they are thrown away."""
         waits = self._objections.only(call_id)
-        over = self._objections.object(waits, person(), reason) if waits else None
+        over = self._objections.object(waits, login(), reason) if waits else None
         if waits is None or over is None:
             raise BadInput(f"no call `{call_id}` waits to land; `lockgate ps` lists those that do")
         await over.wait()

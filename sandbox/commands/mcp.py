@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`mcp`: serve the Model Context Protocol, on standard input and output or on loopback."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import click
+
+from sandbox.commands import terminal
+
+
+@click.command(short_help="Serve an agent's tools over MCP.")
+@click.option("-w", "--workspace", metavar="PATH", help="Workspace; default: the one you are in.")
+@click.option("--agent", default="main", metavar="ID", help="Agent that the calls belong to.")
+@click.option("--role", metavar="ROLE", help="Role of the agent; it can only narrow.")
+@click.option(
+    "--ask-seconds",
+    type=click.FloatRange(0, 1800),
+    default=50.0,
+    metavar="SECONDS",
+    help="How long a call waits for a person before it says how to go on; default: 50.",
+)
+@click.option("--http", is_flag=True, help="Serve streamable HTTP on loopback instead of stdio.")
+@click.option("--port", type=click.IntRange(0, 65535), default=8642, help="Port for --http.")
+def mcp(
+    workspace: str | None, agent: str, role: str | None, ask_seconds: float, **rest: Any
+) -> int:
+    """Serve the tools bash, read, write, edit, glob, grep, ls, background jobs and the governance
+    tools. Over HTTP a token is needed; it is printed once, as a file's name.
+
+    \b
+    Examples:
+      lockgate mcp
+      lockgate mcp --http --port 8642
+    """
+    import asyncio
+
+    from sandbox.governance import Who
+    from sandbox.mcp.door import Door
+    from sandbox.workspaces import Registry
+
+    registry = Registry(terminal.dirs())
+    here = os.path.abspath(workspace or _here())  # noqa: PTH100
+    found = registry.find(here) if workspace else registry.around(here)
+    door = Door(
+        terminal.dirs(),
+        Who(agent=agent, role=role, workspace=found.path),
+        ask_seconds=ask_seconds,
+    )
+
+    async def serve() -> None:
+        async with door:
+            if rest["http"]:
+                from sandbox.mcp.http import serve_http
+
+                await serve_http(door, port=rest["port"], say=terminal.say)
+                return
+            from sandbox.mcp.server import build
+
+            await build(door).run_stdio_async()
+
+    asyncio.run(serve())
+    return 0
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        return "/"
