@@ -32,6 +32,7 @@ from policy.places import Places
 from policy.rules import Bounds, CommandRule, PolicyFile, Rule, RuleIndex, Tools
 from policy.standing import LAYERS, Standing
 
+_ORDER = tuple(Verdict)
 _LAYERS = (*LAYERS, "tier", "workspace", "rules")
 _UNNAMED = frozenset(("git-worktree", "patch"))
 _SAYS = {
@@ -175,12 +176,11 @@ def _quiet(layer: str, reason: str) -> LayerAnswer:
 
 
 def _ordered(said: list[LayerAnswer], verdict: Verdict) -> tuple[LayerAnswer, ...]:
-    order = list(Verdict)
     unique = dict.fromkeys(said)
     strict = sorted(
         unique,
         key=lambda one: (
-            -order.index(one.verdict),
+            -_ORDER.index(one.verdict),
             not one.rule,
             -_LAYERS.index(one.layer),
             one.reason,

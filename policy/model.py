@@ -68,14 +68,12 @@ _ACCESSES = list(Access)
 
 def strictest(verdicts: Iterable[Verdict]) -> Verdict:
     """Return the strictest verdict; no verdict at all means ASK (never ALLOW)."""
-    ranked = sorted(verdicts, key=_VERDICTS.index)
-    return ranked[-1] if ranked else Verdict.ASK
+    return max(verdicts, key=_VERDICTS.index, default=Verdict.ASK)
 
 
 def worst(tiers: Iterable[Tier]) -> Tier:
     """Return the most dangerous tier; no tier at all means DANGER."""
-    ranked = sorted(tiers, key=_TIERS.index)
-    return ranked[-1] if ranked else Tier.DANGER
+    return max(tiers, key=_TIERS.index, default=Tier.DANGER)
 
 
 class Frozen(BaseModel):

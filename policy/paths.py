@@ -44,6 +44,7 @@ class Where(str, Enum):
     OUTSIDE = "outside"
 
 
+@lru_cache(maxsize=8192)
 def absolute(path: str, place: str) -> str:
     """Return `path` from `place`, without `.`, `..`, doubled slashes and detours through /proc."""
     if not path:

@@ -6,7 +6,8 @@ Rules of safety-guardrails.md, "Workspace Sandboxing" and tiers 3 and 4.
 
 from __future__ import annotations
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, lru_cache
 
 from policy.facts import DELETES, READS, WRITES, How, Touch
 from policy.marks import globbed, shown, unknown, weight
@@ -47,8 +48,15 @@ class Places(Frozen):
     def _named(self) -> frozenset[str]:
         return frozenset(part for wanted in self._asked for part in wanted)
 
+    @cached_property
+    def _remembered(self) -> Callable[[Touch, Context], LayerAnswer | None]:
+        return lru_cache(maxsize=4096)(self._judged)  # the same few paths are named all day
+
     def judge(self, touch: Touch, context: Context) -> LayerAnswer | None:
         """Return what a touched path demands, or None if the place is fine."""
+        return self._remembered(touch, context)
+
+    def _judged(self, touch: Touch, context: Context) -> LayerAnswer | None:
         path = touch.path
         if touch.how in WRITES and self._lockgates(touch, context):
             why = "settings and state of Lockgate itself are for people alone"

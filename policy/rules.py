@@ -52,6 +52,8 @@ __all__ = [
     "check",
 ]
 
+_ORDER = tuple(Verdict)
+
 
 class RuleIndex:
     """Rules, looked up by what they name; built once per policy."""
@@ -188,8 +190,7 @@ class _Found:
         if not said:
             message = "Policy passed" if matched else "No policy constraints"
             return PolicyCheck(allowed=True, matched_rules=matched, message=message)
-        order = list(Verdict)
-        said.sort(key=lambda one: (-order.index(one[0].verdict), one[2]))
+        said.sort(key=lambda one: (-_ORDER.index(one[0].verdict), one[2]))
         worst, enforcement, message = said[0]
         return PolicyCheck(
             allowed=worst.verdict is not Verdict.DENY,

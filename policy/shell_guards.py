@@ -28,6 +28,7 @@ _HIDDEN = re.compile(
 )
 JOINED = re.compile(rb"[^\s\\](?:\\\\)*\\\n[^\s#]")
 """A line that goes on inside a word."""
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _STARTS = re.compile(rb"\$\(|`|[<>]\(|\$\{[ \n\t|]|\$\[")
 _TRICKY = re.compile(rb"`|\$[({\[\\]|[<>]\(|<<|\\\n|\bcoproc\b|\bselect\b")
 _SUBSTITUTIONS = ("command_substitution", "process_substitution", "arithmetic_expansion")
@@ -81,11 +82,11 @@ def parse(source: bytes) -> Tree:
 
 def before(text: str) -> str | None:
     """Return why the text must not be parsed at all, or None."""
-    if len(text) > MOST_BYTES or len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
+    if 4 * len(text) > MOST_BYTES and len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         return f"it is longer than {MOST_BYTES} bytes"
     if found := _CONTROLS.search(text):
         return f"it holds the control character U+{ord(found[0]):04X}"
-    if any("\ud800" <= char <= "\udfff" for char in text):
+    if not text.isascii() and _SURROGATE.search(text):
         return "it is not valid Unicode"
     if _nesting(text) > MOST_NESTING:
         return f"it nests deeper than {MOST_NESTING}"

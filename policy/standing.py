@@ -177,9 +177,7 @@ class Standing:
 
     def trusted(self, agent: str, domain: Domain, context: Context) -> TrustLevel:
         """Return an agent's current level in a domain: what it earned, or where it starts."""
-        earned = dict(context.trust)
-        own = self.trust.level(agent, domain, earned)
-        return lower([own, *(one.most(agent, domain) for one in self.limits)])
+        return _current(self, agent, domain, context.trust)
 
     @property
     def objection_seconds(self) -> float:
@@ -211,6 +209,14 @@ def _level(
     name = next(iter(worst.categories), "unknown")
     rule = ESCALATION if worst.escalate else f"level-{name}" if decides else ""
     return LayerAnswer(layer="level", verdict=worst.verdict, reason=worst.why, rule=rule)
+
+
+@lru_cache(maxsize=4096)
+def _current(
+    standing: Standing, agent: str, domain: Domain, earned: tuple[tuple[str, str], ...]
+) -> TrustLevel:
+    own = standing.trust.level(agent, domain, dict(earned))
+    return lower([own, *(one.most(agent, domain) for one in standing.limits)])
 
 
 @lru_cache(maxsize=1024)
