@@ -196,7 +196,7 @@ def tool(catalog: Catalog, shell: Shell, call: Call, words: list[str], *, fetche
         catalog.lookup(base) if name.startswith("@") and base in ("cli", "jest") else None
     )
     known = entry is not None and (
-        entry.handler in ("linter", "runner", "build", "deleter", "npm", "node")
+        entry.handler in ("linter", "runner", "build", "deleter", "npm", "node", "converter")
         or (entry.rule == "launcher" and entry.tier is Tier.CAUTION)
     )
     if fetches or not known or _ADDRESS.search(words[0]):

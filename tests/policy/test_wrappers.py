@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import shlex
+from pathlib import Path
 
 import pytest
 
@@ -52,6 +53,23 @@ def test_what_a_program_carries_is_not_denied_where_it_is_harmless(template: str
 @pytest.mark.parametrize("carrier", CARRIERS, ids=lambda one: one.carries[0])
 def test_every_program_of_a_carrier_is_known(carrier: Carrier) -> None:
     assert [one for one in carrier.programs if default().lookup(one) is None] == []
+
+
+SPELLINGS = [
+    line for line in (Path(__file__).parent / "carried.txt").read_text("utf-8").split("\n") if line
+]
+"""Calls that carry a command; `!` before those that are denied whatever they carry."""
+
+
+@pytest.mark.parametrize("line", SPELLINGS)
+def test_every_way_to_carry_a_command_is_seen_through(line: str) -> None:
+    template = line.removeprefix("!")
+    for payload in ("rm -rf src", "chmod 777 run.sh"):
+        command = filled(template, payload)
+        assert bash(command).verdict is Verdict.DENY, command
+    if not line.startswith("!"):
+        decision = bash(filled(template, "ls -la"))
+        assert decision.verdict is not Verdict.DENY, decision.message
 
 
 CARRIED_UNASKED = (
