@@ -148,20 +148,22 @@ class Registry:
         return {pid: one for pid, one in found.items() if not one.process.ended}
 
     def of_process(self, pid: int) -> Agent | None:
-        """Return the agent that a process belongs to, the nearest one, or None."""
+        """Return the agent that a process belongs to, the innermost one, or None."""
         if self.empty:
             return None
         agents = self.all()
         line = [one for one in self.host.line(pid) if one.pid > 1]
-        marks = {one.mark: one for one in agents}
-        roots = {one.root: one for one in agents}
-        seen = {known: one for one in agents for known in self.seen(one).read()}
-        for one in line:
-            mark = self.host.marker(one.pid) or ""
-            found = roots.get(one.known) or marks.get(mark) or seen.get(one.known)
-            if found is not None:
-                return found
-        return None
+        starts = {one.known for one in line}
+        marks = {self.host.marker(one.pid) for one in line}
+        found = [
+            one
+            for one in agents
+            if one.root in starts
+            or one.mark in marks
+            or not starts.isdisjoint(self.seen(one).read())
+        ]
+        # A child's processes are its parent's too, and may carry the parent's mark alone.
+        return max(found, key=lambda one: one.path.count(BETWEEN), default=None)
 
     # -- writing
 
@@ -298,8 +300,12 @@ def describe(
     parent: str | None,
     source: str,
     roles: Roles | None = None,
+    program: str = "",
 ) -> Agent:
-    """Return the entry of a running process, not registered yet. Raises BadInput."""
+    """Return the entry of a running process, not registered yet. Raises BadInput.
+
+    `program`: its command line, where the process does not show it yet.
+    """
     host = registry.host
     process = host.process(pid) if pid > 0 else None
     if process is None or process.ended:
@@ -311,9 +317,9 @@ def describe(
     if host.owner(pid) != os.geteuid():
         raise BadInput(f"process {pid} belongs to another user")
     above = parent_of(registry, pid, parent)
-    program = safe_line(host.command(pid)) or process.name
+    words = program or host.command(pid) or process.name
     return Agent(
-        id=checked_name(name) if name else _new_name(process.name),
+        id=checked_name(name) if name else _new_name(Path(words.split(" ")[0]).name),
         parent=above.id if above else None,
         path="",
         role=child_role(above, role, roles),
@@ -324,7 +330,7 @@ def describe(
         foreign=0 if process.session == pid else process.session,
         starter=None,
         group=None,
-        program=program[:200],
+        program=safe_line(words)[:200],
         source=source,
         started=time.time(),
     ).placed(above)

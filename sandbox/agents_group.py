@@ -46,6 +46,13 @@ class ControlGroup:
             return False
         return True
 
+    def leave(self, pid: int) -> None:
+        """Put a process that is no part of the agent where groups begin."""
+        parent = next((one for one in self.path.parents if one.parent == ROOT), None)
+        with contextlib.suppress(OSError):
+            if parent is not None and pid in self.members():
+                (parent / "cgroup.procs").write_text(str(pid))
+
     def members(self) -> set[int]:
         """Return the numbers of its processes, those of groups that were made below it too."""
         found: set[int] = set()

@@ -25,7 +25,6 @@ from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.latch import Latch
 from sandbox.sweeping_table import MARKER
-from sandbox.text import safe_line
 
 SAMPLE_SECONDS = 1.0
 FIRST_SAMPLE_SECONDS = 0.05
@@ -205,6 +204,7 @@ def _registered(
         parent=parent,
         source="run",
         roles=user_roles(dirs),
+        program=shlex.join(child.command),
     )
     Latch(dirs).check(agent.path)
     own = registry.host.process(os.getpid())
@@ -215,7 +215,6 @@ def _registered(
     agent = replace(
         agent,
         starter=(own.pid, own.created) if own else None,
-        program=safe_line(shlex.join(child.command))[:200],
         group=str(group.path) if group else None,
     )
     try:

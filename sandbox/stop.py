@@ -195,6 +195,7 @@ class Stop:
             f"process {one.process.pid} ({one.process.name}) of agent {one.agent} asked for this "
             f"stop, and {then}"
             for one in asking
+            if one.process.pid != os.getpid() or not self._last
         ]
 
     # -- the answer

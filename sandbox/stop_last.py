@@ -39,9 +39,12 @@ def end_when_gone(dirs: Dirs, agent: str | None) -> None:
 def main() -> None:
     """Wait until standard input ends, then sweep: `python -m sandbox.stop_last S C R AGENT`."""
     dirs = Dirs(*(Path(argument) for argument in sys.argv[1:4]))
+    registry = Registry(dirs)
+    for one in registry.all():
+        if group := registry.group(one):
+            group.leave(os.getpid())
     while os.read(0, 1):
         pass
-    registry = Registry(dirs)
     agents = registry.all()
     if name := sys.argv[4]:
         found = registry.find(name)
@@ -49,7 +52,7 @@ def main() -> None:
     own = registry.host.process(os.getpid())
     spared = [own.known] if own else [Known(os.getpid(), 0)]
     groups = [group for one in agents if (group := registry.group(one))]
-    inside = any(os.getpid() in group.members() for group in groups)
+    inside = any(os.getpid() in group.members() for group in groups)  # it would freeze itself
     trees = [registry.tree(one) for one in agents]
     sweep(registry.host, trees, () if inside else groups, spared=spared)
     registry.drop_ended()
