@@ -9,11 +9,15 @@ from __future__ import annotations
 import ipaddress
 import re
 from enum import Enum
-from urllib.parse import urlsplit
 
 _PRIVATE_NAMES = ("localhost", "local", "internal", "intranet", "lan", "home", "corp", "test")
 _METADATA = frozenset(("169.254.169.254", "fd00:ec2::254", "metadata.google.internal",
                        "metadata.goog", "100.100.100.200", "169.254.170.2"))  # fmt: skip
+_ADDRESS = re.compile(
+    r"https?://(?:\[(?P<six>[^\[\]/?#@\s\\]+)\]|(?P<host>[^\[\]/?#@:\s\\]+))(?::[0-9]*)?"
+    r"(?:[/?#][^\s\\]*)?",
+    re.IGNORECASE,
+)
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE)
 
 
@@ -29,16 +33,13 @@ class Web(str, Enum):
 
 def web(address: str) -> Web:
     """Return what an address is."""
-    try:
-        found = urlsplit(address.strip())
-        host = (found.hostname or "").rstrip(".").casefold()
-        user = found.username or found.password
-    except ValueError:
-        return Web.UNKNOWN
-    if found.scheme == "file":
+    plain = address.strip()
+    if plain[:5].casefold() == "file:":
         return Web.FILE
-    if found.scheme not in ("http", "https") or not host or "\\" in address or user:
+    found = _ADDRESS.fullmatch(plain)
+    if found is None:  # a password, a backslash, a blank: programs differ in what they take it for
         return Web.UNKNOWN
+    host = (found["six"] or found["host"]).rstrip(".").casefold()
     number = _number(host)
     if host in _METADATA or (number is not None and str(number) in _METADATA):
         return Web.METADATA
@@ -47,7 +48,7 @@ def web(address: str) -> Web:
         if mapped is not None and str(mapped) in _METADATA:
             return Web.METADATA
         return Web.PUBLIC if (mapped or number).is_global else Web.PRIVATE
-    if "." not in host or host.rsplit(".", 1)[-1] in _PRIVATE_NAMES:
+    if found["six"] or "." not in host or host.rsplit(".", 1)[-1] in _PRIVATE_NAMES:
         return Web.PRIVATE
     return Web.PUBLIC
 

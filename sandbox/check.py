@@ -12,30 +12,40 @@ from typing import Any
 from pydantic import ValidationError
 
 from policy.model import ActionPlan, Context, Params, Workspace
+from sandbox import person
 from sandbox.dirs import Dirs
 from sandbox.gate import Gate
 from sandbox.opinion import SecondOpinion
 from sandbox.policies import BuiltIn, Policies
+from sandbox.workspaces import Registry
 
 DEFAULT_WORKSPACE = "/workspace"
+"""Where a call stands that names no workspace, and nobody is in one."""
 
 
 def check_batch(
-    lines: Iterable[str], *, dirs: Dirs | None = None, home: str | None = None
+    lines: Iterable[str],
+    *,
+    dirs: Dirs | None = None,
+    home: str | None = None,
+    here: str | None = None,
 ) -> Iterator[str]:
     """Yield one JSON line per line of input: id, verdict, tier, rules, message.
 
-    `dirs` says whose policy files count; without it the built-in rules stand alone.
+    `dirs` says whose policy files count; without it the built-in rules stand alone. A line without
+    a workspace is about the registered one that holds the folder `here`.
     """
     place = home or str(Path.home())
+    around = Registry(dirs).holding(here) if dirs is not None and here is not None else None
+    default = around.path if around is not None else DEFAULT_WORKSPACE
     with SecondOpinion() as second:
         gate = Gate(Policies(dirs) if dirs is not None else BuiltIn(), second)
         for line in lines:
             if line.strip():
-                yield json.dumps(answer(line, gate, place), ensure_ascii=False)
+                yield json.dumps(answer(line, gate, place, default), ensure_ascii=False)
 
 
-def answer(line: str, gate: Gate, home: str) -> dict[str, Any]:
+def answer(line: str, gate: Gate, home: str, workspace: str = DEFAULT_WORKSPACE) -> dict[str, Any]:
     """Return the answer for one line; a line that cannot be read is denied."""
     name: Any = None
     try:
@@ -43,7 +53,7 @@ def answer(line: str, gate: Gate, home: str) -> dict[str, Any]:
         if not isinstance(asked, dict):
             return _bad(None, "the line is not an object")
         name = asked.get("id")
-        plan = _plan(asked)
+        plan = _plan(asked, workspace)
     except (ValueError, RecursionError, ValidationError, TypeError) as error:
         return _bad(name, _first_line(error))
     context = Context(workspaces=(Workspace(plan.workspace),), home=home)
@@ -60,8 +70,8 @@ def answer(line: str, gate: Gate, home: str) -> dict[str, Any]:
     }
 
 
-def _plan(asked: dict[str, Any]) -> ActionPlan:
-    workspace = asked.get("workspace") or DEFAULT_WORKSPACE
+def _plan(asked: dict[str, Any], default: str) -> ActionPlan:
+    workspace = asked.get("workspace") or default
     if "command" in asked and not isinstance(asked["command"], str):
         raise ValueError("`command` is not text")
     if "command" not in asked and "tool" not in asked:
@@ -70,7 +80,10 @@ def _plan(asked: dict[str, Any]) -> ActionPlan:
     return ActionPlan(
         tool=asked.get("tool") or "Bash",
         params=Params.model_validate(params),
+        intent=asked.get("intent") or "",
         agent=asked.get("agent") or "main",
+        role=asked.get("role"),
+        user=asked.get("user") or person.login(),
         workspace=workspace,
         cwd=asked.get("cwd") or workspace,
     )
@@ -104,7 +117,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if "--batch" not in words:
         sys.stderr.write("check: only `--batch` is offered here\n")
         return 2
-    for line in check_batch(_lines(sys.stdin.buffer), dirs=Dirs.default()):
+    lines = _lines(sys.stdin.buffer)
+    for line in check_batch(lines, dirs=Dirs.default(), here=str(Path.cwd())):
         sys.stdout.buffer.write(line.encode("utf-8", "surrogateescape") + b"\n")
     return 0
 

@@ -14,11 +14,13 @@ from typing import Any
 from policy.engine import wants_second_opinion
 from policy.layers import Effective
 from policy.milder import milder
-from policy.model import ActionPlan, LayerAnswer, Verdict
+from policy.model import ActionPlan, LayerAnswer, MatchedRule, Verdict
 from sandbox.card import fields
 from sandbox.gate import Answer
 from sandbox.rule_places import built_in_place
 
+BY_NAME = "tools"
+"""The rule of what a policy file says of tools by their names; the section has that name too."""
 MOST_WORDS = 4
 """Pieces of the command that are shown for one answer."""
 _TICKED = re.compile(r"`([^`]+)`")
@@ -36,7 +38,7 @@ def explanation(plan: ActionPlan, answer: Answer) -> dict[str, Any]:
         "layers": [
             {
                 **one.model_dump(mode="json"),
-                "words": words(plan, one),
+                "words": words(plan, one, decision.matched_rules),
                 "places": list(places(one, effective)),
             }
             for one in decision.layers
@@ -64,14 +66,15 @@ def places(answer: LayerAnswer, effective: Effective | None) -> tuple[str, ...]:
     if not answer.rule or effective is None:  # a file that is wrong is named in the reason
         return ()
     found = effective.places(answer.rule)
-    if found and answer.layer == "rules":
+    if found and (answer.layer == "rules" or answer.rule == BY_NAME):
         return found
     place = built_in_place(answer.layer, answer.rule, answer.reason)
     return (place,) if place else ()
 
 
-def words(plan: ActionPlan, answer: LayerAnswer) -> list[str]:
-    """Return the pieces of the plan that an answer is about, as they are written there."""
+def words(plan: ActionPlan, answer: LayerAnswer, matched: Sequence[MatchedRule] = ()) -> list[str]:
+    """Return the pieces of the plan that an answer is about, as they are written there; `matched`
+    says what triggered rules."""
     if answer.verdict is Verdict.ALLOW:
         return []
     params = plan.params
@@ -81,7 +84,18 @@ def words(plan: ActionPlan, answer: LayerAnswer) -> list[str]:
         piece = _piece(text, named)
         if piece:
             found[piece] = None
+    for one in matched:
+        piece = _holding(text, one.trigger_match) if one.rule_id == answer.rule else ""
+        if piece:
+            found[piece] = None
     return list(found)[:MOST_WORDS]
+
+
+def _holding(text: str, pattern: str) -> str:
+    """Return the word of a text that holds what a rule's pattern ends with; "" if none does."""
+    name = pattern.strip("/*").rsplit("/", 1)[-1].casefold()
+    words = _TEXT_WORD.findall(text)
+    return next((word for word in words if name and name in word.casefold()), "")
 
 
 def _piece(text: str, named: str) -> str:
@@ -111,7 +125,7 @@ def _second(plan: ActionPlan, answer: Answer) -> dict[str, Any]:
     policy = answer.effective.policy if answer.effective else None
     if policy is None or not wants_second_opinion(plan, policy):
         said = "not needed: the text is plain, and was read exactly"
-        if plan.params.command is None:
+        if policy is not None and not policy.tools.is_shell(plan.tool):
             said = "not needed: it is no command line"
     elif answer.second is not None:
         said = "heard"

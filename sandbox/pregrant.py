@@ -15,6 +15,7 @@ from pathlib import Path
 
 from policy.grants import wanted
 from policy.model import ActionPlan, Context, Params, Verdict
+from sandbox import person
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.grants import Grants, Request
@@ -68,6 +69,7 @@ def of_command(
         params=Params(command=words[0] if len(words) == 1 else shlex.join(words)),
         agent=agent,
         role=role,
+        user=person.login(),
         workspace=root,
         cwd=cwd if cwd and Path(cwd).is_relative_to(root) else None,
     )

@@ -3,60 +3,79 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import click
-from pydantic import ValidationError
 
-from policy.model import ActionPlan, Context, Decision, Params, Verdict, Workspace
+from policy.agent_tools import AGENTS
+from policy.model import ActionPlan, Decision, Verdict
+from sandbox import asking, person
 from sandbox.check import check_batch
 from sandbox.commands import terminal
 from sandbox.errors import BadInput
 from sandbox.explain import explanation, show_text
-from sandbox.gate import Answer, Gate
-from sandbox.opinion import SecondOpinion
-from sandbox.policies import Policies
+from sandbox.gate import Answer
 from sandbox.text import safe_line
 from sandbox.workspaces import Registry
 
 STATUS = {Verdict.ALLOW: 0, Verdict.REPORT: 0, Verdict.DENY: 1, Verdict.ASK: 3}
 SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
-JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-WORKSPACE = click.option(
-    "-w", "--workspace", metavar="PATH", help="Workspace; default: the one you are in."
-)
-TEXT = click.argument("text", nargs=-1, type=click.UNPROCESSED)
+STDIN = "-"
+_OPTIONS = (
+    click.option("-w", "--workspace", metavar="PATH",
+                 help="Workspace; default: the one you are in."),
+    click.option("--agent", metavar="ID", help="Agent that asks; default: main."),
+    click.option("--role", metavar="ROLE", help="Role of the agent; it can only narrow."),
+    click.option("--user", metavar="NAME", help="User whose levels count; default: you."),
+    click.option("--intent", metavar="TEXT", help="Why it is wanted."),
+    click.option("--tool", metavar="NAME", help="Ask about this tool, not a command."),
+    click.option("--params", metavar="JSON",
+                 help="The tool's parameters, an object; `-` reads them from stdin."),
+    click.option("--from", "dialect", type=click.Choice(AGENTS),
+                 help="Tool and parameters are called as this coding agent calls them."),
+    click.option("--json", "as_json", is_flag=True, help="Print JSON."),
+    click.argument("text", nargs=-1, type=click.UNPROCESSED),
+)  # fmt: skip
+
+
+def _options(command: Callable[..., int]) -> Callable[..., int]:
+    for one in reversed(_OPTIONS):
+        command = one(command)
+    return command
 
 
 @click.command(context_settings=SETTINGS, short_help="Ask gate 1 about a command; run nothing.")
-@WORKSPACE
-@JSON
 @click.option("--batch", is_flag=True, help="Answer JSON lines of stdin with JSON lines.")
-@TEXT
-def check(text: tuple[str, ...], workspace: str | None, **flags: bool) -> int:
-    """Say what gate 1 answers to the shell text TEXT. Nothing runs.
+@_options
+def check(text: tuple[str, ...], batch: bool, as_json: bool, **asked: str | None) -> int:
+    """Say what gate 1 answers to the shell text TEXT, or to a call of another tool. Nothing runs.
 
-    The status is 0 for allow and report, 1 for deny, 3 for ask. With --batch each line of stdin is
-    {"id", "command"} or {"id", "tool", "params"}, and the status is 0.
+    TEXT `-` reads one call from stdin: {"command"} or {"tool", "params"}, with "agent", "role",
+    "user", "intent", "cwd" as wanted. The status is 0 for allow and report, 1 for deny, 3 for ask.
+    With --batch each line of stdin is such a call with an "id", and the status is 0.
 
     \b
     Examples:
       lockgate check 'git push origin main'
       lockgate check --json 'rm -rf build'
+      lockgate check --role Researcher -- pytest -q
+      lockgate check --tool Write --params '{"file_path": "a.py", "content": ""}'
       lockgate check --batch < commands.jsonl > answers.jsonl
     """
-    if flags["batch"]:
+    if batch:
         if text:
             raise click.UsageError("`--batch` reads stdin and takes no TEXT")
         lines = (line.decode("utf-8", "surrogateescape") for line in sys.stdin.buffer)
-        for answer in check_batch(lines, dirs=terminal.dirs()):
+        for answer in check_batch(lines, dirs=terminal.dirs(), here=_here()):
             terminal.show_bytes(answer.encode("utf-8", "surrogateescape") + b"\n")
         return 0
-    decision = _decide(text, workspace)[1].decision
-    if flags["as_json"]:
+    decision = _decide(text, asked)[1].decision
+    if as_json:
         terminal.show_json(_as_json(decision))
     else:
         words = f"{decision.verdict.value} ({decision.tier.value}): {decision.message}"
@@ -65,51 +84,66 @@ def check(text: tuple[str, ...], workspace: str | None, **flags: bool) -> int:
 
 
 @click.command(context_settings=SETTINGS, short_help="Show every layer of gate 1's answer.")
-@WORKSPACE
-@JSON
-@TEXT
-def explain(text: tuple[str, ...], workspace: str | None, **flags: bool) -> int:
-    """Show how gate 1 comes to its answer to the shell text TEXT: every layer with the words that
-    caused it and its rule's place, the rights, the second reading, and what a milder verdict needs.
+@_options
+def explain(text: tuple[str, ...], as_json: bool, **asked: str | None) -> int:
+    """Show how gate 1 comes to its answer to the shell text TEXT, or to a call of another tool:
+    every layer with the words that caused it and its rule's place, the rights, the second reading,
+    and what a milder verdict needs. TEXT `-` reads one call from stdin, as in `check`.
 
     \b
     Examples:
       lockgate explain 'echo x >> .devkit-waiver.yml'
       lockgate explain --json 'make test'
+      lockgate explain --agent sub:1 --role Coder 'git push'
+      lockgate explain --from codex --tool apply_patch --params - < call.json
     """
-    plan, answer = _decide(text, workspace)
+    plan, answer = _decide(text, asked)
     said = explanation(plan, answer)
-    if flags["as_json"]:
+    if as_json:
         terminal.show_json(said)
     else:
         terminal.show(show_text(said))
     return STATUS[answer.decision.verdict]
 
 
-def _decide(text: tuple[str, ...], workspace: str | None) -> tuple[ActionPlan, Answer]:
+def _decide(text: tuple[str, ...], asked: dict[str, str | None]) -> tuple[ActionPlan, Answer]:
+    dirs = terminal.dirs()
+    registry = Registry(dirs)
+    call = _call(text, asked["tool"], asked["params"])
+    call |= {key: asked[key] for key in ("agent", "role", "user", "intent") if asked[key]}
+    where = asking.place(registry, asked["workspace"] or call.pop("workspace", None), _here())
+    plan = asking.plan_of(call, where, dialect=asked["dialect"], user=person.login())
+    return plan, asking.answer(dirs, registry, plan)
+
+
+def _call(text: tuple[str, ...], tool: str | None, params: str | None) -> dict[str, Any]:
+    """Return the call that TEXT or `--tool` and `--params` say."""
+    if tool is not None:
+        if text:
+            raise click.UsageError("`--tool` takes no TEXT; give `--params`")
+        given = sys.stdin.read() if params == STDIN else params or "{}"
+        return {"tool": tool, "params": _object(given, "`--params`")}
+    if params is not None:
+        raise click.UsageError("`--params` belongs to a tool; give `--tool NAME`")
     if not text:
         raise click.UsageError("say which command, such as `git status`")
-    registry = Registry(terminal.dirs())
-    here = os.getcwd()  # noqa: PTH109
-    if workspace is not None:
-        found = registry.check(workspace)
-    else:  # nothing runs, so any folder can be asked about
-        found = registry.holding(here) or Workspace(here)
-    command = text[0] if len(text) == 1 else shlex.join(text)
+    if text == (STDIN,):
+        return _object(sys.stdin.read(), "stdin")
+    return {"command": text[0] if len(text) == 1 else shlex.join(text)}
+
+
+def _object(text: str, what: str) -> dict[str, Any]:
     try:
-        plan = ActionPlan(
-            tool="Bash",
-            params=Params(command=command),
-            workspace=found.path,
-            cwd=here if registry.holding(here) == found else found.path,
-        )
-        command.encode("utf-8")
-    except (ValidationError, UnicodeEncodeError):
-        raise BadInput("the command is not UTF-8 text, so it cannot be judged") from None
-    context = Context((found, *(one for one in registry.list() if one != found)), registry.home)
-    with SecondOpinion() as second:
-        gate = Gate(Policies(terminal.dirs()), second)
-        return plan, gate.decide_now(plan, context, (found.path,))
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        raise BadInput(f"{what} is not JSON; write an object in double quotes") from None
+    if not isinstance(found, dict):
+        raise BadInput(f"{what} is no JSON object")
+    return found
+
+
+def _here() -> str:
+    return os.getcwd()  # noqa: PTH109
 
 
 def _as_json(decision: Decision) -> dict[str, Any]:

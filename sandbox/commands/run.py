@@ -24,6 +24,7 @@ from sandbox.text import SafeStream, safe_line
 @click.option("-w", "--workspace", metavar="PATH", help="Workspace; default: the one you are in.")
 @click.option("--agent", default="main", metavar="ID", help="Agent that the call belongs to.")
 @click.option("--role", metavar="ROLE", help="Role of the agent; it can only narrow.")
+@click.option("--user", metavar="NAME", help="User whose levels count; default: you.")
 @click.option(
     "--timeout",
     type=click.FloatRange(min=0, min_open=True),
@@ -49,6 +50,7 @@ def run(
     workspace: str | None,
     agent: str,
     role: str | None,
+    user: str | None,
     timeout: float | None,
     env: tuple[str, ...],
     cwd: str | None,
@@ -94,6 +96,7 @@ def run(
         "intent": intent,
         "agent": agent,
         "role": role,
+        **({"user": user} if user else {}),
         "workspace": os.path.abspath(workspace) if workspace else None,  # noqa: PTH100
         "cwd": os.path.abspath(cwd) if cwd else None,  # noqa: PTH100
     }
