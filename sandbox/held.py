@@ -16,7 +16,8 @@ from policy.model import Tier, Verdict
 from sandbox.effects import Shown
 from sandbox.errors import BadInput, SandboxError
 from sandbox.history import is_held
-from sandbox.keepers import Keepers, named, person
+from sandbox.keepers import Keepers, named
+from sandbox.person import login
 from sandbox.records import recorded
 from sandbox.results import CallResult, Ending, HeldCall
 
@@ -86,7 +87,7 @@ class Held:
         shown = self._keepers.shown(look["changes"], workspaces)
         in_parts = bool(names or parts)
         name = f"{call}-{len(parts) + 1}" if in_parts else call
-        by = {"landed_by": {"call": call, "person": person(), "grant": None}}
+        by = {"landed_by": {"call": call, "person": login(), "grant": None}}
         about = {"workspace": workspaces[0], "also": list(workspaces[1:]), **by}
         if in_parts:
             about |= {"of": call, "agent": entry["agent"], "tool": "land"}
@@ -164,7 +165,7 @@ class Held:
                 "call": entry["id"],
                 "landed": bool(parts),
                 "judgement": "discard",
-                "discarded_by": person(),
+                "discarded_by": login(),
             }
         )
         gone = "; its layer was gone already" if answer.get("gone") else ""
@@ -183,7 +184,7 @@ class Held:
             return False
         await cell.ask({"tx": call_id}, op="drop")
         await self._record.event(
-            {"event": "discarded", "call": call_id, "landed": False, "discarded_by": person()}
+            {"event": "discarded", "call": call_id, "landed": False, "discarded_by": login()}
         )
         return True
 

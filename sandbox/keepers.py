@@ -6,9 +6,7 @@ Shared by what a person does afterwards (`held`, `undoing`).
 
 from __future__ import annotations
 
-import pwd
 from collections.abc import Callable, Mapping, Sequence
-from os import geteuid
 from typing import Any
 
 from policy.model import ActionPlan
@@ -81,14 +79,6 @@ class Keepers:
         except SandboxError as error:
             await self.aftermath.given_up(name, str(error))
             raise
-
-
-def person() -> str:
-    """Return the name of the user whose supervisor this is: nobody else can ask it anything."""
-    try:
-        return pwd.getpwuid(geteuid()).pw_name
-    except KeyError:
-        return str(geteuid())
 
 
 def named(paths: Sequence[str]) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 
 from sandbox.effects import Shown
 from sandbox.errors import BadInput, SandboxError, Stopped
-from sandbox.keepers import Keepers, named, person
+from sandbox.keepers import Keepers, named
 from sandbox.masking import mask
+from sandbox.person import login
 from sandbox.records import recorded
 from sandbox.results import UndoReport, UndoResult
 
@@ -95,7 +96,7 @@ class Undoing:
             "tool": "undo",
             "workspace": workspaces[0],
             "also": list(workspaces[1:]),
-            "landed_by": {"call": name, "person": person(), "grant": None},
+            "landed_by": {"call": name, "person": login(), "grant": None},
         }
         await self._keepers.aftermath.begin("undoing", name, **about)
         wanted = shown.per_workspace(len(workspaces))

@@ -77,7 +77,8 @@ class Afterwards:
             raise LandingError("nothing of it can land: device nodes, sockets and FIFOs never do")
         digests, diff = self.digests(walks, request["digests"]), self.diff(walks)
         for space, walked in self._busy(walks):
-            self._waiting.begin(call, space.index, name, walked.changes, _landed(space))
+            whole = held[space.index] or walked
+            self._waiting.begin(call, space.index, name, whole, walked, _landed(space))
         landed = self.land(walks, name, force=request["force"])
         if landed.conflicts:
             return {"conflicts": landed.conflicts}
@@ -108,7 +109,7 @@ class Afterwards:
                 found.append(None)
                 continue
             walked = self._walk(space, *layer)
-            found.append(self._waiting.rest(call, space.index, walked, _landed(space)))
+            found.append(self._waiting.rest(call, space.index, walked, layer[1], _landed(space)))
         return found
 
     def _chosen(self, walks: Walks, names: Sequence[str]) -> list[Walk | None]:

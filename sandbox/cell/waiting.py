@@ -3,7 +3,8 @@
 
     HELD/CALL/N         the layer over workspace N
     HELD/CALL/N.since   when its transaction opened, in ns
-    HELD/CALL/N.done    what of it has landed: `+path` for what stays, `-path` for what goes
+    HELD/CALL/N.done    what of it has landed, and what was no conflict then, as JSON:
+                        `+path` for what stays, `-path` for what goes
 
 What is about to land is put down before, with the id under which it lands, so that after a crash
 the workspace's own record tells whether it did.
@@ -16,11 +17,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from .choosing import part
-from .steps import Walk
+from .steps import Change, Walk
 
 Landed = Callable[[str], bool]
 MOST_ENTRIES = 100_000
@@ -56,21 +57,41 @@ class Waiting:
         with open(f"{layer}.since") as file:
             return f"{layer}/upper", int(file.read())
 
-    def rest(self, call: str, index: int, walked: Walk, landed: Landed) -> Walk:
-        """Return what of a held layer has not landed yet; `landed` says whether an id has."""
-        done = self._done(call, index, landed)
+    def rest(self, call: str, index: int, walked: Walk, since: int, landed: Landed) -> Walk:
+        """Return what of a held layer has not landed yet; `landed` says whether an id has.
+
+        `since` is when its transaction opened. A folder in which a part has landed has changed
+        since then, but what it held and lost before is no conflict for that.
+        """
+        done, clean = self._done(call, index, landed)
         if not done:
             return walked
-        left = {n for n, change in enumerate(walked.changes) if _marks(change)[0] not in done}
-        return part(walked, left, lambda path: f"+{path}" not in done)
+        left = {n for n, change in enumerate(walked.changes) if _mark(change) not in done}
+        rest = part(walked, left, lambda path: f"+{path}" not in done)
+        times = {take.path: take.identity for take in rest.takes}
+        for take in rest.takes:
+            for name, identity in (take.inner or {}).items():
+                times[f"{take.path}/{name}"] = identity
+        for change in rest.changes:
+            identity = times.get(change["path"]) if _mark(change) in clean else None
+            if change["kind"] == "deleted" and identity is not None and _old(identity, since):
+                change["conflict"] = False
+        return rest
 
     def begin(
-        self, call: str, index: int, name: str, changes: Iterable[dict[str, Any]], landed: Landed
+        self, call: str, index: int, name: str, held: Walk, chosen: Walk, landed: Landed
     ) -> None:
-        """Put down what is about to land as `name`, on disk when this returns."""
-        marks = sorted({mark for change in changes for mark in _marks(change)})
-        done = sorted(self._done(call, index, landed))
-        self._write(call, index, {"done": done, "next": {"name": name, "marks": marks}})
+        """Put down what is about to land of what is held as `name`; on disk when this returns."""
+        done, _ = self._done(call, index, landed)
+        self._write(
+            call,
+            index,
+            {
+                "done": sorted(done),
+                "clean": [_mark(change) for change in held.changes if not change["conflict"]],
+                "next": {"name": name, "marks": sorted(_marks(chosen))},
+            },
+        )
 
     def _write(self, call: str, index: int, what: dict[str, Any]) -> None:
         path = f"{self._folder}/{call}/{index}.done"
@@ -88,26 +109,42 @@ class Waiting:
 
     def settle(self, call: str, index: int, landed: Landed) -> None:
         """Put down for good whether what was about to land has: its record may go one day."""
-        done = self._done(call, index, landed)
+        done, clean = self._done(call, index, landed)
         if done:
-            self._write(call, index, {"done": sorted(done)})
+            self._write(call, index, {"done": sorted(done), "clean": sorted(clean)})
 
-    def _done(self, call: str, index: int, landed: Landed) -> set[str]:
+    def _done(self, call: str, index: int, landed: Landed) -> tuple[set[str], set[str]]:
+        """Return what has landed, and what was no conflict when the last part landed."""
         try:
             with open(f"{self._folder}/{call}/{index}.done") as file:
                 what = json.load(file)
         except FileNotFoundError:
-            return set()
+            return set(), set()
         done = set(what["done"])
         going = what.get("next")
         if going is not None and landed(going["name"]):
             done.update(going["marks"])
-        return done
+        return done, set(what["clean"])
 
 
-def _marks(change: dict[str, Any]) -> list[str]:
-    marks = [("-" if change["kind"] == "deleted" else "+") + change["path"]]
-    return [*marks, "-" + change["source"]] if "source" in change else marks
+def _old(identity: list[int], since: int) -> bool:
+    """Whether an object is a folder, or a file whose ctime is known to be no later than `since`."""
+    return identity[1] < 0 or 0 < identity[3] <= since
+
+
+def _mark(change: Change) -> str:
+    return ("-" if change["kind"] == "deleted" else "+") + str(change["path"])
+
+
+def _marks(walked: Walk) -> set[str]:
+    """Return the marks of all that a walk lands, times that are no change among it.
+
+    What stands at a path since then is never a deletion of this layer's.
+    """
+    marks = {_mark(change) for change in walked.changes}
+    marks |= {"-" + change["path"] for change in walked.changes}
+    marks |= {"-" + change["source"] for change in walked.changes if "source" in change}
+    return marks | {"+" + (meta.path or ".") for meta in walked.metas}
 
 
 def _size(folder: str) -> int:

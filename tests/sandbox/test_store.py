@@ -87,7 +87,7 @@ def test_a_call_is_put_together_from_its_records(dirs: Dirs) -> None:
     }
     assert (one["ending"], one["judgement"], one["landed"]) == ("ran", "land", True)
     assert store.call("c2")["ending"] is None
-    assert [call["id"] for call in store.calls()] == ["c2", "c1"]
+    assert [call["id"] for call in store.calls()] == ["u1", "c2", "c1"]
     assert store.call("last")["id"] == "c2"
 
 
