@@ -43,6 +43,7 @@ from sandbox.objections import Objection, Objections
 from sandbox.opinion import SecondOpinion
 from sandbox.output import Output
 from sandbox.people import People
+from sandbox.person import login
 from sandbox.policies import Policies
 from sandbox.pool import CellPool
 from sandbox.records import Recorder
