@@ -343,6 +343,7 @@ class Keeper:
                 self._place(space, transaction)
         except OSError:
             self._detach(len(transaction.layers))
+            self._forget(transaction)
             raise
 
     def _place(self, space: Space, transaction: Transaction) -> None:
@@ -360,6 +361,10 @@ class Keeper:
             if ready.layer:
                 self._watch.ensure(ready.layer)
             self._placer.place(space.index, ready.mount, space.pinned if transaction.writes else [])
+        except OSError:
+            if ready.layer:
+                self._discard(ready.layer)
+            raise
         finally:
             os.close(ready.mount)
         transaction.layers.append(ready.layer)
@@ -395,6 +400,7 @@ class Keeper:
     def _renew_watch(self) -> None:
         """Start a new observer where the last one is lost. What is prepared was watched by it."""
         used = self._staged is not None or any(t.writes for t in self._open.values())
+        self._watch.poll()
         if not self._watch.lost or used:
             return
         self._watch.close()

@@ -117,10 +117,14 @@ class Watch:
         """Whether a layer is, or may be, under watch."""
         return not self.lost and layer in self._layers
 
-    def take(self) -> list[tuple[str, Watched]]:
-        """Handle what the observer says; return the layers with a new alarm."""
+    def poll(self) -> None:
+        """Handle what the observer has said until now, its end among it."""
         while not self.lost and select.select([self._sock], [], [], 0)[0]:
             self._receive()
+
+    def take(self) -> list[tuple[str, Watched]]:
+        """Handle what the observer says; return the layers with a new alarm."""
+        self.poll()
         alarmed, self._alarmed = self._alarmed, []
         return [(layer, self._layers[layer]) for layer in alarmed if layer in self._layers]
 
