@@ -305,7 +305,12 @@ def whole(text: str) -> bool:
     """Whether a text is whole by itself, so that it may stand in the middle of other syntax."""
     if "<<" in text or "\r" in text or text.endswith("\\") or shell_guards.before(text):
         return False
-    if "#" in text or text.rstrip().endswith(("&", ";")) or "alias" in text:
+    if (
+        _INPUT.fullmatch(text)
+        or "#" in text
+        or text.rstrip().endswith(("&", ";"))
+        or "alias" in text
+    ):
         return False
     return shell_guards.after(raw := shell_guards.encode(text), shell_guards.parse(raw)) is None
 
@@ -313,6 +318,8 @@ def whole(text: str) -> bool:
 def words(text: str) -> list[str] | None:
     """Return the words of a plain command, or None: a program's name, then words without quotes."""
     if not _SAFE.fullmatch(text):
+        return None
+    if _INPUT.fullmatch(text):
         return None
     found = text.split()
     name = found[0] if found else ""
@@ -463,7 +470,29 @@ SPELLINGS: dict[str, Spelling] = {
 
 OPAQUE = frozenset(
     ("carriage returns", "an invisible character", "a direction override", "a byte order mark",
-     "a forged mark", "a control character", "select", "a coprocess", "a named coprocess",
-     "a relative path")
+     "a forged mark", "a control character", "select", "a relative path", "a default",
+     "a pattern", "a slice")
 )  # fmt: skip
 """Rewritings after which a text may be read with less certainty."""
+SHOWN = frozenset(
+    ("carriage returns", "a control character", "a default", "a pattern", "a slice",
+     "a redirection's target")
+)  # fmt: skip
+"""Rewritings after which even a mention of something forbidden may be refused."""
+PRIVILEGED = frozenset(("sudo", "su", "doas"))
+"""Rewritings that take another user's rights, which nothing may."""
+_POSITIONAL = frozenset(
+    ("positional parameters", "a parameter of bash -c", "a parameter of a function",
+     "xargs with items", "find -exec", "find -execdir")
+)  # fmt: skip
+_GIVEN = re.compile(r"\$\{?[@*#0-9]")
+_ARRAY = re.compile(r"\$\{?[!#]?[an]\b|\$\{?[!#]?lg\b|\b[an]=")
+_INPUT = re.compile(r"(?:\S*/)?(?:sh|bash|zsh|dash|node|python3?|perl|ruby)(?: -[iqs])?")
+"""Programs that run what they read; another input makes another command of them."""
+
+
+def fits(name: str, text: str) -> bool:
+    """Whether a wrapping leaves the meaning of a text as it is."""
+    if name in _POSITIONAL and (_GIVEN.search(text) or "{}" in text):
+        return False
+    return not (_INPUT.fullmatch(text) or "go" in text.split() or _ARRAY.search(text))
