@@ -123,6 +123,7 @@ def _read(shell: Shell, call: Call) -> str:
     marks = dict(call.env).get("IFS", as_text(shell.state.get("IFS")))
     parts = text.split() if marks == " \t\n" else split(text, marks).split(BREAK)
     if array:
+        subscript(shell, array)
         shell.state.set(array, parts)
         return ""
     for at, name in enumerate(names or ["REPLY"]):

@@ -43,6 +43,11 @@ _TOOLS = re.compile(r".*/(?:node_modules/\.bin|\.?venv/bin|env/bin|\.tox/[^/]+/b
 _VERSION = re.compile(r"(?<=[a-z])-?\d+(?:\.\d+)*$")
 _ASKED_ABOUT = (("--version",), ("--help",))
 """Arguments with which every program only says something about itself."""
+_GNU = re.compile(
+    r"g(rm|rmdir|unlink|chmod|chown|chgrp|dd|shred|ls|cat|head|tail|tee|mkdir|truncate|sort|touch|ln"
+    r"|wc|cut|date|readlink|realpath|stat|split|base64|env|nice|nohup|stdbuf|kill|xargs|uniq|tr|id)"
+)
+"""GNU's tools where the system has others of the same name."""
 _MOST_SCANNED = 32 * 1024
 """Characters of a text's beginning, and of its end, that are looked at when it cannot be read."""
 _MOST_BYTES = 1 << 20
@@ -141,9 +146,7 @@ class Catalog:
             carried.guess(self, shell, call)
             outputs.record(self, shell, call, in_place=True)
             return NET if call.stdin is not None and NET in call.stdin else HOLE
-        name = call.name.removesuffix(".exe")
-        if name not in self.entries:
-            name = _VERSION.sub("", name)
+        name = self._known_as(call.name)
         if name != call.name:
             call = replace(call, words=(name, *call.args))
         shell.facts.programs[name] = None
@@ -162,8 +165,16 @@ class Catalog:
 
     def lookup(self, name: str) -> Programs | None:
         """Return the entry of a program, whatever version its name carries."""
+        return self.entries.get(self._known_as(name))
+
+    def _known_as(self, name: str) -> str:
+        """Return the name under which the catalog may hold a program."""
         plain = name.removesuffix(".exe")
-        return self.entries.get(plain) or self.entries.get(_VERSION.sub("", plain))
+        if plain in self.entries:
+            return plain
+        if (found := _GNU.fullmatch(plain)) is not None:
+            return found[1]
+        return _VERSION.sub("", plain)
 
     def _unclear(self, shell: Shell, call: Call) -> str:
         name = call.name

@@ -9,6 +9,7 @@ from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
 from policy.marks import HOLE
+from policy.model import Tier
 from policy.options import parse
 from policy.programs import literal_code, literal_commands
 from policy.shell import Shell
@@ -38,6 +39,7 @@ _BANG = re.compile(r"(?:^|\|)[\s:]*(?:silent!?\s*)?(?:\d*,?[\d$]*|%)?(?:r(?:ead)
 _SYSTEM = re.compile(
     r"(?:system|systemlist|shell-command|call-process|termopen|jobstart)\s*\(?\s*['\"]([^'\"]*)['\"]"
 )
+_DELETES = re.compile(r"\bdelete\s*\([^)]*,\s*['\"]d?rf?['\"]\s*\)")
 _TERMINAL = re.compile(r"(?:^|\|)[\s:]*(?:term(?:inal)?|make|grep|cexpr)!?\s+(\S.*)")
 _FILE = re.compile(
     r"(?:^|\|)[\s:]*(?:silent!?\s*)?[%\d,$]*(?:w|wq|x|sav|saveas|write|up|update)!?\s+(?:>>\s*)?([^|!\s]\S*)"
@@ -72,6 +74,8 @@ def _editor(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             literal_code.read(catalog, shell, "other", text, call)
         else:
             literal_commands.read(catalog, shell, text, call)
+        if _DELETES.search(text):
+            shell.find(Tier.FORBIDDEN, "recursive-delete", "it deletes a whole tree")
         for found in _TERMINAL.finditer(text):
             shell.run_text(found[1])
         for found in _BANG.finditer(text):

@@ -11,6 +11,7 @@ from policy.facts import How
 from policy.marks import HOLE
 from policy.model import Tier
 from policy.options import Parsed, parse
+from policy.programs import scripts
 from policy.programs.data import drops
 from policy.programs.python import governed
 from policy.shell import Shell
@@ -102,6 +103,7 @@ def _npm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     ):
         shell.touch(How.WRITE, path, program=call.name)
     words = parsed.operands
+    scripts.npm(shell, call, words)
     verb = words[0] if words else "install"
     if (
         verb in ("exec", "x", "dlx")

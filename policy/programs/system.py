@@ -13,6 +13,7 @@ from policy.facts import How
 from policy.marks import HOLE, NET, unknown
 from policy.model import Tier
 from policy.options import parse
+from policy.programs.python import run_code
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -193,8 +194,12 @@ def _debugger(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
         ("-nx", "-nh", "-batch", "-quiet", "-q", "-n"),
     )
     for text in (*parsed.values("-ex", "--eval-command"), *([call.stdin] if call.stdin else [])):
-        for found in re.finditer(r"(?m)^\s*(?:shell|!)\s*(.+)", text):
+        for found in re.finditer(r"(?m)^\s*(?:shell|!|platform shell|pipe)\s*(.+)", text):
             shell.run_text(found[1])
+        for found in re.finditer(
+            r"(?m)^\s*(?:python|py|python-interactive|pi|script)\s+(.+)", text
+        ):
+            run_code(catalog, shell, found[1], [], None)
     if "--args" in call.args or call.name in ("perf", "valgrind", "rr", "nsjail"):
         words = parsed.operands
         start = next(

@@ -12,7 +12,7 @@ from policy.facts import How
 from policy.marks import HOLE
 from policy.model import Tier
 from policy.options import Parsed, parse
-from policy.programs import interpreters
+from policy.programs import interpreters, literal_commands, scripts
 from policy.programs.data import drops
 from policy.programs.python import governed, managed
 from policy.shell import Shell
@@ -189,11 +189,11 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             )
             catalog.scan(shell, found[1])
     if call.name in ("make", "gmake"):
-        _recipes(shell, call, parsed.value("-f", "--file", "--makefile"))
+        scripts.make(shell, call, parsed.value("-f", "--file", "--makefile"))
     elif call.name == "just":
-        for name in (parsed.value("-f", "--justfile"), "justfile", "Justfile", ".justfile"):
-            for found in re.finditer(r"(?m)^[ \t]+[@-]*(.+)$", (name and shell.held(name)) or ""):
-                shell.run_text(found[1])
+        scripts.just(shell, parsed.value("-f", "--justfile"))
+    elif call.name == "ant" and scripts.ant(shell, parsed.value("-f", "--file")):
+        shell.find(Tier.FORBIDDEN, "recursive-delete", "its build file deletes a whole tree")
     interpreters.evaluated(catalog, shell, call)
     outputs.record(catalog, shell, call)
     _positional(catalog, shell, call, words)
@@ -207,6 +207,8 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         for path in parsed.values("-jar", "-cp", "-classpath", "--class-path"):
             for one in path.split(":"):
                 shell.touch(How.RUN, one, program="java")
+    if call.name in ("mvn", "mvnw") and any(one.startswith("exec:") for one in words):
+        shell.find(Tier.DANGER, "runs-text", "`mvn exec` runs a program that its settings name")
     if call.name in ("http-server", "serve"):
         shell.find(Tier.DANGER, "network", f"`{call.name}` offers files to other machines")
     if verb in _PUBLISHES:
@@ -335,21 +337,11 @@ def _started(catalog: Catalog, shell: Shell, call: Call, parsed: Parsed) -> None
     if call.name in ("gradle", "gradlew"):
         for path in parsed.values("-I", "--init-script"):
             catalog.script(shell, path)
+            literal_commands.read(catalog, shell, shell.held(path) or "", call)
 
 
 def _note_started(shell: Shell, call: Call) -> None:
     shell.find(Tier.DANGER, "runs-text", f"`{call.name}` runs a program that an option names")
-
-
-def _recipes(shell: Shell, call: Call, named: str) -> None:
-    """Run the recipes of a makefile that the text itself wrote."""
-    texts = [call.stdin] if named == "-" and call.stdin is not None else []
-    for name in (named,) if named else ("GNUmakefile", "makefile", "Makefile"):
-        if (content := shell.held(name)) is not None:
-            texts.append(content)
-    for text in texts:
-        for found in re.finditer(r"(?m)^(?:\t|[^\s#=]+:[^=;\n]*;)[ \t]*[@+-]*(.+)$", text):
-            shell.run_text(found[1].replace("$$", "$"))
 
 
 READERS = {"linter": _linter, "runner": _runner, "build": _build}
