@@ -29,11 +29,19 @@ class StopWatch:
     """Looks at the latches while its supervisor lives."""
 
     def __init__(
-        self, latch: Latch, registry: Registry, on_stop: OnStop, *, host: Host | None = None
+        self,
+        latch: Latch,
+        registry: Registry,
+        on_stop: OnStop,
+        *,
+        also: Callable[[], Awaitable[None]] | None = None,
+        host: Host | None = None,
     ) -> None:
+        """`also` is done at every look."""
         self._latch = latch
         self._registry = registry
         self._on_stop = on_stop
+        self._also = also
         self._host = host or Host()
         self._handled: set[LatchInfo] = set()
         self._task: asyncio.Task[None] | None = None
@@ -73,6 +81,8 @@ class StopWatch:
             count += 1
             try:
                 await self.look()
+                if self._also is not None:
+                    await self._also()
                 if count % SAMPLE_EVERY == 0 and not self._registry.empty:
                     await asyncio.to_thread(self._registry.note_seen)
                 if count % FORGET_EVERY == 0 and not self._registry.empty:
