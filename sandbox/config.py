@@ -16,6 +16,7 @@ from pydantic import AfterValidator, Field
 from policy.load import PolicyError, read
 from policy.model import Frozen, Limits
 from sandbox.channels import Channel
+from sandbox.budgets import BudgetSettings
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.guarding.settings import GuardSettings
@@ -90,6 +91,8 @@ class Settings(Frozen):
     """When what nobody uses goes away."""
     undo_mib: Annotated[int, Field(ge=0)] = 2048
     """Before-images kept per workspace, in MiB; the oldest go first."""
+    budgets: BudgetSettings = BudgetSettings()
+    """What an agent may use before it is paused or stopped (docs/stop.md)."""
     guard: GuardSettings = GuardSettings()
     """What the guard does when a protected file changes around Lockgate (docs/guard.md)."""
     channels: dict[str, Channel] = Field(default_factory=dict)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import re
 import secrets
 import time
@@ -24,6 +25,7 @@ from sandbox.aftermath import Aftermath, Unsure
 from sandbox.agents import Registry
 from sandbox.approvals import Answer, Approver, nobody, yes
 from sandbox.background import Background
+from sandbox.budgets_kept import BudgetKeeper
 from sandbox.call import Call
 from sandbox.cells import Cell, CellLost, Exit
 from sandbox.config import Dirs, Settings, load_settings
@@ -37,7 +39,7 @@ from sandbox.grants import Grants
 from sandbox.held import Held, result_of
 from sandbox.keepers import Keepers
 from sandbox.known import KnownWorkspaces
-from sandbox.latch import LatchInfo, mending
+from sandbox.latch import LatchInfo, below, mending
 from sandbox.learning import Learning
 from sandbox.objections import Objection, Objections
 from sandbox.opinion import SecondOpinion
@@ -108,7 +110,19 @@ class Supervisor:
         self._connecting = asyncio.Lock()
         self._running: dict[str, dict[str, Any]] = {}
         self._background = Background()
-        self._watch = StopWatch(self._latch, Registry(self._dirs), self._carry_out)
+        self._budgets = BudgetKeeper(
+            self._settings.budgets,
+            self._latch,
+            record=self._record.event,
+            stop=self.stop,
+            end_running=self._end_running,
+        )
+        self._watch = StopWatch(
+            self._latch,
+            Registry(self._dirs),
+            self._carry_out,
+            also=lambda: self._budgets.look(self._running.values()),
+        )
         self._mending = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
         self._reaper: asyncio.Task[None] | None = None
@@ -158,6 +172,27 @@ class Supervisor:
         Cancelling ends the call's processes and throws its changes away.
         """
         self._latch.check(plan.agent)
+        made = functools.partial(
+            self._call,
+            plan,
+            approver=approver,
+            stdin=stdin,
+            env=env,
+            on_output=on_output,
+            call_id=call_id,
+        )
+        return await self._budgets.counted(plan.agent, made)
+
+    async def _call(
+        self,
+        plan: ActionPlan,
+        *,
+        approver: Approver,
+        stdin: Stdin,
+        env: Mapping[str, str] | None,
+        on_output: OnOutput | None,
+        call_id: str | None,
+    ) -> CallResult:
         call = await self._prepare(plan, stdin, env, on_output, call_id)
         decided = self._record.decided(call.id, plan, call.decision)  # P1: awaited before it runs
         if call.decision.verdict is Verdict.DENY or not launch.runnable(plan.tool):
@@ -485,6 +520,12 @@ class Supervisor:
             await asyncio.wait([ending], timeout=_END_SECONDS)
         return report
 
+    def _end_running(self, agent: str) -> None:
+        """End what the calls of an agent, and of those below it, run; they are judged."""
+        for cell in self._pool.living() if self._pool else ():
+            if below(agent, cell.spec.agent):
+                cell.end_running()
+
     async def _carry_out(self, info: LatchInfo) -> None:
         """Carry out a stop that somebody set and nobody sweeps for."""
         await self.stop(info.reason, info.agent)
@@ -532,7 +573,8 @@ class Supervisor:
             "background": background,
         }
         try:
-            yield
+            with self._budgets.running(call.plan.agent):
+                yield
         finally:
             self._running.pop(call.id, None)
             self._objections.ended(call.id)
