@@ -21,6 +21,7 @@ _FORM = re.compile(
 )
 Change = Callable[[str], str]
 _CASES: dict[str, Change] = {"^": str.upper, ",": str.lower, "~": str.swapcase}
+_NAME = re.compile(r"[A-Za-z_]\w*(?:\[[^\]]*\])?|\d+|[@*#?$!-]")
 _ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 
 
@@ -76,7 +77,8 @@ def _indirect(words: Words, name: str, key: str | None, rest: str, *, quoted: bo
             return BREAK.join(value)
         return BREAK.join(str(at) for at in range(len(words.items(name) or [])))
     target = _look(words, name, key, quoted=quoted)
-    if target is None or unknown(target):
+    if target is None or not _NAME.fullmatch(target):
+        _apply(words, name, None, rest, quoted=quoted)  # for what the operand runs
         return HOLE
     return expand(words, target + rest, quoted=quoted)
 

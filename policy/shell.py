@@ -33,6 +33,7 @@ MOST_TEXT = 1024 * 1024
 MOST_NODES = 15_000
 
 _BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _GAP = re.compile(rf"(?<=\w){HOLE}+(?=\w)")
 """Unknown text in the middle of a name: most likely nothing at all, put there to hide it."""
 _STREAM = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
@@ -151,7 +152,8 @@ class Shell:
         reason = shell_guards.before(readable)
         if reason is not None:
             self.opaque(readable, reason)
-            return HOLE
+            plain = shell_guards.CONTROLS.sub("", readable)
+            return HOLE if plain == readable else self._parsed(plain, stdin)
         encoded = shell_guards.encode(readable)
         encoded, tree = mended(encoded, shell_guards.parse(encoded))
         if tree.root_node.descendant_count > MOST_NODES:
@@ -228,13 +230,26 @@ class Shell:
         plan = redirects.read(self, stage.redirects) if stage.redirects else None
         flowing = plan.stdin if plan is not None and plan.stdin is not None else stdin
         extra = [*stage.arguments, *(plan.words if plan else ())]
-        out = self._run(stage.node, flowing, extra) if stage.node is not None else ""
+        if stage.node is not None:
+            out = self._run(stage.node, flowing, extra)
+        else:
+            out = self._bare(extra, flowing) if extra else ""
         if plan is not None:
-            if stage.node is None and plan.stdin is not None:
+            alone = stage.node is None and not extra
+            if alone and plan.stdin is not None:
                 out = plan.stdin  # `$(<file)`
-            out = redirects.write(self, plan, out, empty=stage.node is None)
+            out = redirects.write(self, plan, out, empty=alone)
         self._settle()
         return out
+
+    def _bare(self, words: list[Node], stdin: str | None) -> str:
+        """Run a command whose words the grammar takes for targets of redirections."""
+        fields = [field for glued in _glued(words) for field in self.words.glued(glued)]
+        at = next((at for at, one in enumerate(fields) if not _ASSIGNED.match(one)), len(fields))
+        env = tuple((name, value) for name, _, value in (one.partition("=") for one in fields[:at]))
+        for name, value in env:
+            self.catalog.environment(self, name, value)
+        return self.call(Call(tuple(fields[at:]), stdin, env))
 
     def _run(self, node: Node, stdin: str | None, extra: list[Node]) -> str:
         kind = node.type

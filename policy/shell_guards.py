@@ -22,7 +22,8 @@ MOST_OPERATORS = 600
 """Operators outside of quotes and documents: what the grammar needs to recover from an error grows
 with their square."""
 
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+"""Characters that no plain text holds."""
 _HIDDEN = re.compile(
     "[\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u2064\u2066-\u206f\u3000\u3164\ufeff]"
 )
@@ -84,7 +85,7 @@ def before(text: str) -> str | None:
     """Return why the text must not be parsed at all, or None."""
     if 4 * len(text) > MOST_BYTES and len(text.encode("utf-8", "surrogatepass")) > MOST_BYTES:
         return f"it is longer than {MOST_BYTES} bytes"
-    if found := _CONTROLS.search(text):
+    if found := CONTROLS.search(text):
         return f"it holds the control character U+{ord(found[0]):04X}"
     if not text.isascii() and _SURROGATE.search(text):
         return "it is not valid Unicode"

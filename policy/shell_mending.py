@@ -4,7 +4,7 @@
 Only for reading: what runs is the text as it was given. These are mended: `time`, `!` and
 `coproc` before a compound command (the grammar takes them for the command), a here-string behind
 another redirection or with a descriptor, a here-document that begins with a backslash, a word that
-goes on in the next line, and a command that is one brace.
+goes on in the next line, a `#` inside a word, and a command that is one brace.
 """
 
 from __future__ import annotations
@@ -68,6 +68,15 @@ def _continued(source: bytes, tree: Tree) -> bytes | None:
     return JOINED.sub(join, source)
 
 
+def _hash(source: bytes, tree: Tree) -> bytes | None:
+    """Return the text with a backslash before the first `#` that begins no comment."""
+    for node in nodes(tree.root_node):
+        at = node.start_byte
+        if node.type == "comment" and at and source[at - 1] not in b" \t\n;&|()`":
+            return source[:at] + b"\\" + source[at:]
+    return None
+
+
 def _unprefixed(source: bytes, tree: Tree) -> bytes | None:
     """Return the text without keywords before compound commands."""
     return _PREFIX.sub(lambda found: b" " * len(found[0]), source)
@@ -114,6 +123,7 @@ def _here_string(source: bytes, tree: Tree) -> bytes | None:
 
 _MENDERS = (
     (JOINED, _continued),
+    (re.compile(rb"[^\s;&|()`]#"), _hash),
     (_KEYWORDS, _unprefixed),
     (re.compile(rb"<<<"), _here_string),
     (_BACKSLASH, _document),

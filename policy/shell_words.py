@@ -228,8 +228,8 @@ class Words:
     def document(self, node: Node) -> str:
         """Return the text of an unquoted here-document."""
         whole = node.text or b""
-        if b"`" in whole:
-            return self.evaluated(source(node))  # the grammar overlooks backticks here
+        if b"`" in whole or (b"$" in whole and not node.named_children):
+            return self.evaluated(source(node))  # the grammar overlooks expansions here
         return literal(self.double(node, whole, 0, len(whole)))
 
     def evaluated(self, text: str) -> str:
