@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from policy import commands, glance, load, tiers, tools
+from policy.advice import advice
 from policy.commands import Catalog
 from policy.facts import DELETES, WRITES, Facts, How
 from policy.marks import NAME, shown, unknown
@@ -204,30 +205,12 @@ def _message(verdict: Verdict, layers: tuple[LayerAnswer, ...]) -> str:
     text = first.reason
     if not text.startswith("Blocked"):
         text = f"{_SAYS[verdict]}: {text} (rule `{first.rule}`)"
-        advice = ADVICE.get(first.rule, "") if verdict in (Verdict.ASK, Verdict.DENY) else ""
-        text += f"; instead: {advice}" if advice else ""
+        instead = advice(first) if verdict in (Verdict.ASK, Verdict.DENY) else ""
+        text += f"; instead: {instead}" if instead else ""
     else:
         text += f" (rule `{first.rule}`)"
     line = " ".join(text.split())
     return line if len(line) <= _MOST_TEXT else line[: _MOST_TEXT - 1] + "…"
-
-
-ADVICE = {
-    "recursive-delete": "name the single files that should go, and a person is asked",
-    "remote-script": "download the file, let a person look at it, then run it as a call of its own",
-    "untrusted-code": "read the value as data, such as with `json.loads` or `int`",
-    "privilege": "do it without another user's rights",
-    "secrets": "ask a person for the one value that is needed",
-    "world-writable": "give the narrowest mode, such as `chmod u+x`",
-    "git-push": "commit locally if that is enough",
-    "opaque": "write the command out plainly",
-    "unknown-program": "use a program of the catalog, or let a person approve this one",
-    "outside": "work inside the workspace",
-    "self-approval": "wait for the person",
-    "drop": "let a person run it",
-    "delete-all": "name the rows with WHERE",
-}
-"""What to do instead, by rule."""
 
 
 def named_deletions(facts: Facts, context: Context, plan: ActionPlan) -> tuple[str, ...]:

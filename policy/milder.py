@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policy.engine import ADVICE
+from policy.advice import ADVICE
 from policy.glance import RULE as SECOND
 from policy.model import Decision, LayerAnswer, Verdict, strictest
 

@@ -55,6 +55,9 @@ __all__ = [
 _ORDER = tuple(Verdict)
 
 
+_SPELL = "; instead: write the path out"
+
+
 class RuleIndex:
     """Rules, looked up by what they name; built once per policy."""
 
@@ -165,7 +168,7 @@ class _Found:
         elif touch is not None and touch.how.value.startswith("changes"):
             verdict, message = Verdict.ASK, f"{rule.name}: it changes the mode or owner of {what}"
         elif fit is Fit.MAYBE:
-            verdict, message = Verdict.ASK, f"{rule.name}: {what} can be a governance file"
+            verdict, message = Verdict.ASK, f"{rule.name}: {what} can be a governance file{_SPELL}"
         elif self._shell and touch is not None and touch.redirect:
             verdict = Verdict.DENY
             message = f"Blocked: Bash redirect to governance file {what} ({rule.name})"
@@ -181,7 +184,9 @@ class _Found:
         self._constraints.append(one.constraints)
         missing = [name for name in one.required_fields if not _names(self._plan, name)]
         if missing:
-            return Verdict.ASK, f"{rule.name}: it does not name {', '.join(missing)}"
+            named = ", ".join(missing)
+            instead = f"; instead: name {named} in the call, as `{missing[0]}: ...`"
+            return Verdict.ASK, f"{rule.name}: it does not name {named}{instead}"
         return Verdict.REPORT, f"{rule.name}: allowed with constraints ({one.id})"
 
     def combined(self) -> PolicyCheck:

@@ -175,7 +175,8 @@ def test_a_level_that_decides_names_its_rule() -> None:
     decision = ask("git commit -m x", levels("users: {default: {overrides: {git: red}}}"))
     assert decision.verdict is Verdict.ASK
     assert ask("ls", levels("agent_overrides: {main: {code_exec: red}}")).message == (
-        "a person must approve: Code Execution: red for `default` (rule `level-code_exec`)"
+        "a person must approve: Code Execution: red for `default` (rule `level-code_exec`); "
+        "instead: work on, and let a person approve this call"
     )
 
 

@@ -231,5 +231,5 @@ def test_the_text_for_an_agent_is_one_line_that_says_what_to_do(shell: Shell) ->
         message = said(shell, command)["message"]
         assert "\n" not in message
         assert len(message) <= 400
-        assert "; instead: " in message
+        assert "; instead: " in message or "; commit locally if that is enough" in message
         assert "rule `" in message
