@@ -76,13 +76,20 @@ _NOUNS = {
 }
 
 
+def _with_above(agent: str) -> tuple[str, ...]:
+    """Return an agent's name and those of the agents above it (`a:b:c`, `a:b`, `a`)."""
+    parts = agent.split(":")
+    return tuple(":".join(parts[:count]) for count in range(len(parts), 0, -1))
+
+
 class TrustFile(Frozen):
     """The file `trust.yaml`."""
 
     start: TrustLevel = TrustLevel.PROPOSE
     """Where a new agent starts ("Start Restricted")."""
     agents: dict[str, TrustLevel] = Field(default_factory=dict)
-    """Where named agents start; globs; the lowest that fits counts."""
+    """Where named agents start; globs; the lowest that fits counts. What fits an agent fits its
+    sub-agents (`agent:...`) too, so that a child is trusted no more than its parent (P7)."""
     pins: dict[str, TrustLevel] = Field(default_factory=dict)
     """Levels that a person sets for agents, whatever they earn; globs; the lowest that fits."""
     bounds: dict[Domain, Bounds] = Field(default_factory=dict)
@@ -110,7 +117,12 @@ class TrustFile(Frozen):
             known = earned[domain.value] in TRUST_LEVELS
             found = TrustLevel(earned[domain.value]) if known else TrustLevel.PROPOSE
         else:
-            fits = [one for name, one in self.agents.items() if fnmatchcase(agent, name)]
+            names = _with_above(agent)
+            fits = [
+                one
+                for glob, one in self.agents.items()
+                if any(fnmatchcase(name, glob) for name in names)
+            ]
             found = lower(fits) if fits else self.start
         bounds = self.bounds.get(domain)
         return found if bounds is None else lower((found, bounds.highest))
