@@ -111,6 +111,9 @@ class Cell:
         """The writing transaction that is open, by name."""
         self._alarmed: str | None = None
         """Why its commands are ended at once; None while nothing speaks against them."""
+        self.once = False
+        """Whether it is for one call alone: what ends that call may come before its command."""
+        self._over = False
         self._kept: list[Any] = []
         self._runner = Link(self._on_runner, lambda why: self._fail(f"the runner ended: {why}"))
         self._keeper = Link(self._on_keeper, lambda why: self._fail(f"the keeper ended: {why}"))
@@ -200,8 +203,8 @@ class Cell:
         number = next(self._numbers)
         running = self._running[number] = _Running(on_output, most_bytes)
         self._runner.send({**request, "op": "run", "call": number, "stdin": stdin is not None})
-        if self._alarmed is not None:
-            self._end_call(number, self._alarmed)
+        if self._alarmed is not None or self._over:
+            self._end_call(number, self._alarmed or "cancelled")
         timer = loop.call_later(seconds, self._end_call, number, "timed-out")
         feeder = loop.create_task(self._feed(number, running, stdin)) if stdin else None
         try:
@@ -225,6 +228,7 @@ class Cell:
 
     def end_running(self) -> None:
         """End every command that runs in the cell; their calls go on to be judged."""
+        self._over = self.once
         for number in list(self._running):
             self._end_call(number, "cancelled")
 

@@ -30,6 +30,8 @@ from sandbox.sweeping_notes import ContainerNotes, Note
 
 REMOVE_SECONDS = 10
 """How long a container that was killed may take to go."""
+HALT_SECONDS = 60
+"""How long a container that was killed may take to end, before its call fails."""
 
 
 class Engine:
@@ -126,17 +128,18 @@ class Engine:
         if self._notes is not None:
             self._notes.remove(identity)
 
-    def end(self, identity: str) -> None:
-        """Remove a container. Raises Unavailable unless nothing of it runs any more."""
-        self.remove(identity)
+    def halt(self, identity: str) -> None:
+        """Kill a container and wait until nothing of it runs; its removal is not waited for.
+
+        Raises Unavailable unless that is certain.
+        """
+        self.kill(identity)
         try:
-            state = self._api.inspect_container(identity)["State"]
+            self._api.wait(identity, timeout=HALT_SECONDS, condition="not-running")
         except docker.errors.NotFound:
             return
         except (docker.errors.APIError, requests.RequestException) as error:
             raise _unavailable(error) from None
-        if state.get("Running"):
-            raise Unavailable(f"container `{identity[:12]}` does not end; restart the engine")
 
     def make_views(self, name: str, labels: dict[str, str]) -> str:
         """Make the volume for a keeper's views; return where it is for the engine."""

@@ -154,6 +154,7 @@ class CellPool:
         else:
             own = await self.get(agent, workspaces)
             cell = await self._start(agent, workspaces, network=f"container:{own.identity}")
+            cell.once = True
             self._extra.add(cell)
         return cell
 
@@ -211,8 +212,11 @@ class CellPool:
         place = "cell" if kind.writes is None else "views"
         spec = await asyncio.to_thread(self._specs.make, kind.agent, kind.workspaces, place=place)
         if kind.writes is None:
-            return await self._started(Cell(self._engine, spec))
-        return await self._started(ViewCell(self._engine, spec, writes=kind.writes))
+            cell = Cell(self._engine, spec)
+        else:
+            cell = ViewCell(self._engine, spec, writes=kind.writes)
+        cell.once = True
+        return await self._started(cell)
 
     async def _started(self, cell: Cell) -> Cell:
         await cell.start()

@@ -40,6 +40,7 @@ class ViewCell(LoneKeeper):
     def __init__(self, engine: Engine, spec: CellSpec, *, writes: bool) -> None:
         super().__init__(engine, spec)
         self._writes = writes
+        self._halted = False
         self._volume = f"{spec.name}-views"
 
     async def start(self) -> None:
@@ -66,10 +67,10 @@ class ViewCell(LoneKeeper):
         return await super().ask(request, op=op)
 
     async def _end_cell(self) -> None:
-        if self.identity:
+        if self.identity and not self._halted:
             self._runner.close()  # on purpose: the keeper goes on
-            await asyncio.to_thread(self._engine.end, self.identity)
-            self.identity = ""
+            await asyncio.to_thread(self._engine.halt, self.identity)
+            self._halted = True
 
     async def _remove(self) -> None:
         await super()._remove()
