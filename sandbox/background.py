@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from sandbox.cells import Cell
@@ -41,6 +41,26 @@ class Background:
             "stderr": output.text(2),
         }
 
+    async def attach(self, call_id: str, on_output: Callable[[str, bytes], None]) -> CallResult:
+        """Pass on what a call writes until it ends; when nobody listens any more, it is ended."""
+        task = self._tasks.get(call_id)
+        if task is None:
+            raise BadInput(f"no background call `{call_id}`; `lockgate ps` lists them")
+        self._outputs[call_id].listen(on_output)
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            self._cells[call_id].end_running()
+            raise
+        finally:
+            if task.done():
+                self._forget(call_id)
+
+    def _forget(self, call_id: str) -> None:
+        self._tasks.pop(call_id, None)
+        self._cells.pop(call_id, None)
+        self._outputs.pop(call_id, None)
+
     async def end(self, call_id: str) -> CallResult:
         """End a call's processes and return its result. Raises BadInput for an unknown one."""
         task = self._tasks.get(call_id)
@@ -50,7 +70,7 @@ class Background:
         try:
             return await asyncio.shield(task)
         finally:
-            del self._tasks[call_id], self._cells[call_id], self._outputs[call_id]
+            self._forget(call_id)
 
     async def close(self) -> None:
         """Cancel every call; nothing of it lands."""

@@ -33,6 +33,8 @@ class Call:
     request: dict[str, Any]
     """What the runner is asked to do; empty for a plan that does not run."""
     workspaces: tuple[str, ...]
+    on_host: bool = False
+    """The agent runs it itself, on the host."""
     started: float = field(default_factory=time.perf_counter)
 
     @property

@@ -15,8 +15,8 @@ from pydantic import AfterValidator, Field
 
 from policy.load import PolicyError, read
 from policy.model import Frozen, Limits
-from sandbox.channels import Channel
 from sandbox.budgets import BudgetSettings
+from sandbox.channels import Channel
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.guarding.settings import GuardSettings
@@ -70,6 +70,17 @@ class IdleSettings(Frozen):
     """A supervisor without a client, a call or a background call for this long ends."""
 
 
+class HookSettings(Frozen):
+    """How hooks of coding agents behave (docs/agents.md)."""
+
+    wait_seconds: Annotated[float, Field(gt=0, le=1740)] = 1700.0
+    """How long a hook waits for a person; the agents' own limit is set a little higher."""
+    unattended_seconds: Annotated[float, Field(gt=0, le=1740)] = 30.0
+    """How long it waits where the agent says that nobody sits there."""
+    redact: bool = False
+    """Mask secrets in what tools give back to the model."""
+
+
 class Settings(Frozen):
     """The settings file. What it does not say keeps its default."""
 
@@ -97,6 +108,8 @@ class Settings(Frozen):
     """What the guard does when a protected file changes around Lockgate (docs/guard.md)."""
     channels: dict[str, Channel] = Field(default_factory=dict)
     """Ways to reach people; a user's `escalation_channel` names one (docs/people.md)."""
+    hooks: HookSettings = HookSettings()
+    """How hooks of coding agents behave."""
     time_zone: TimeZone | None = None
     """In which quiet hours are meant (`Europe/Berlin`); none: this host's."""
     approval_seconds: Annotated[float, Field(gt=0)] = 1800.0

@@ -21,6 +21,7 @@ from policy.model import ActionPlan, Decision
 from sandbox import person
 from sandbox.agents_peer import Peer
 from sandbox.errors import BadInput, SandboxError
+from sandbox.results import Ending
 from sandbox.text import is_unicode, safe_line
 from sandbox.wire import CHUNK_BYTES, Decoder, Message, WireError, encode, pack, unpack
 from sandbox.workspaces import Registry
@@ -45,6 +46,7 @@ class Connection:
     ) -> None:
         self._server = server
         self.registry = Registry(server.dirs)
+        self.tickets = server.tickets
         self.peer = Peer(server.dirs, writer.get_extra_info("socket"))
         self._supervisor = supervisor
         self._reader = reader
@@ -161,6 +163,19 @@ class Connection:
                 )
             case "discard":
                 return (await supervisor.discard(_text(message, "call"))).model_dump(mode="json")
+            case "hook":
+                environment = message.get("environment")
+                printed = await self._server.hooks.answer(
+                    _text(message, "agent"),
+                    _text(message, "said"),
+                    parent=_count(message, "parent"),
+                    environment=environment if isinstance(environment, dict) else {},
+                )
+                return {
+                    "stdout": printed.stdout,
+                    "stderr": printed.stderr,
+                    "status": printed.status,
+                }
             case "peek":
                 return dict(supervisor.peek(_text(message, "call")))
             case "end":
@@ -209,6 +224,8 @@ class _Call:
 
     async def run(self, supervisor: Supervising, message: Message) -> Message:
         """Run the call to its end and return the result for the client."""
+        if "ticket" in message:
+            return await self._redeem(supervisor, message)
         plan = ActionPlan.model_validate(
             self._connection.peer.attributed(_located(message, self._connection.registry))
         )
@@ -220,6 +237,19 @@ class _Call:
             on_output=self._output if message.get("output") is True else None,
             call_id=message.get("call"),
         )
+        without = {"stdout", "stderr"} if message.get("text") is False else None
+        return result.model_dump(mode="json", exclude=without)
+
+    async def _redeem(self, supervisor: Supervising, message: Message) -> Message:
+        """Make a call that a hook admitted; a background one is listened to until it ends."""
+        admission = self._connection.tickets.take(_text(message, "ticket"))
+        result = await supervisor.redeem(
+            admission,
+            stdin=self._stdin() if message.get("stdin") is True else None,
+            on_output=self._output if message.get("output") is True else None,
+        )
+        if result.ending is Ending.RUNNING:
+            result = await supervisor.attach(result.id, self._output)
         without = {"stdout", "stderr"} if message.get("text") is False else None
         return result.model_dump(mode="json", exclude=without)
 

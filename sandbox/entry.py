@@ -3,9 +3,15 @@
 
 from __future__ import annotations
 
+import sys
+
 
 def main() -> None:
-    """Run the command line."""
+    """Run the command line; a hook goes a way of its own, since it runs before every tool call."""
+    if sys.argv[1:2] == ["hook"]:
+        from sandbox.hooks import entry
+
+        sys.exit(entry.main(sys.argv[2:]))
     from sandbox import cli
 
     cli.main()

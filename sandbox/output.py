@@ -41,6 +41,13 @@ class Output:
         if self._pass_on is not None:
             self._pass_on(NAMES[channel], data)
 
+    def listen(self, pass_on: Callable[[str, bytes], None]) -> None:
+        """Pass on what was written so far, as far as it is kept, and whatever follows."""
+        for channel, name in NAMES.items():
+            if self._kept[channel]:
+                pass_on(name, bytes(self._kept[channel]))
+        self._pass_on = pass_on
+
     def finish(self) -> None:
         """Write what is not yet in a file. Touches nothing when nothing was written."""
         for channel in NAMES:

@@ -30,6 +30,8 @@ class Ending(str, Enum):
     """Gate 1 refused it; nothing ran."""
     NOT_APPROVED = "not-approved"
     """Gate 1 asked and nobody, or a person's no, answered; nothing ran."""
+    OUTSIDE = "outside"
+    """It was permitted and is run by the agent itself, outside of a cell."""
     RUNNING = "running"
     """A background call that has been started and goes on."""
 

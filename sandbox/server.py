@@ -18,15 +18,19 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from policy.model import ActionPlan
+from sandbox.admission import Admission, Tickets
 from sandbox.connection import Connection
 from sandbox.dirs import Dirs
 from sandbox.errors import SandboxError, Unavailable
 from sandbox.results import CallResult, HeldCall, StopReport, UndoReport, UndoResult
 from sandbox.version import VERSION, digest
 from sandbox.wire import peer_uid
+
+if TYPE_CHECKING:
+    from sandbox.hooks.door import HookDoor
 
 BACKLOG = 128
 LOG_BYTES = 5_000_000
@@ -54,6 +58,20 @@ class Supervising(Protocol):
         on_output: Callable[[str, bytes], None] | None = None,
         call_id: str | None = None,
     ) -> CallResult: ...
+    async def admit(
+        self, plan: ActionPlan, *, approver: Any, on_host: bool = False
+    ) -> Admission: ...
+    async def redeem(
+        self,
+        admission: Admission,
+        *,
+        stdin: Any = None,
+        env: Mapping[str, str] | None = None,
+        on_output: Callable[[str, bytes], None] | None = None,
+    ) -> CallResult: ...
+    async def attach(self, call_id: str, on_output: Callable[[str, bytes], None]) -> CallResult: ...
+    async def note(self, event: Mapping[str, Any]) -> None: ...
+    def check_latch(self, agent: str) -> None: ...
     async def warm(self, workspace: str) -> None: ...
     async def end(self, call_id: str) -> CallResult: ...
     def peek(self, call_id: str) -> Mapping[str, Any]: ...
@@ -78,6 +96,9 @@ class Server:
         self._supervisor = supervisor
         self._idle_seconds = idle_seconds
         self._digest = digest(dirs)
+        self.tickets = Tickets()
+        """Calls that a hook admitted and that are made over another connection."""
+        self._hooks: HookDoor | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._stops: set[asyncio.Task[None]] = set()
         self._active = 0
@@ -87,6 +108,17 @@ class Server:
     def busy(self) -> int:
         """Return how many requests and background calls go on."""
         return self._active + len(self._supervisor.running())
+
+    @property
+    def hooks(self) -> HookDoor:
+        """What answers the hooks of coding agents."""
+        if self._hooks is None:
+            from sandbox.config import load_settings
+            from sandbox.hooks.door import HookDoor
+
+            settings = load_settings(self.dirs).hooks
+            self._hooks = HookDoor(self.dirs, self._supervisor, self.tickets, settings)
+        return self._hooks
 
     def shut_down(self) -> None:
         """End the server as soon as the event loop comes to it."""

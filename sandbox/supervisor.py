@@ -21,6 +21,7 @@ from policy.engine import Policy
 from policy.grants import category
 from policy.model import Access, ActionPlan, Context, Decision, Verdict, Workspace
 from sandbox import launch
+from sandbox.admission import Admission
 from sandbox.aftermath import Aftermath, Unsure
 from sandbox.agents import Registry
 from sandbox.approvals import Answer, Approver, nobody, yes
@@ -37,6 +38,7 @@ from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate, within
 from sandbox.grants import Grants
 from sandbox.held import Held, result_of
+from sandbox.host_tools import tightened
 from sandbox.keepers import Keepers
 from sandbox.known import KnownWorkspaces
 from sandbox.latch import LatchInfo, below, mending
@@ -214,6 +216,56 @@ class Supervisor:
                 async with pool.lease(plan.agent, call.workspaces, write=call.writes) as cell:
                     return await self._run(call, cell, decided)
 
+    async def admit(
+        self,
+        plan: ActionPlan,
+        *,
+        approver: Approver = nobody,
+        on_host: bool = False,
+        call_id: str | None = None,
+    ) -> Admission:
+        """Decide, and ask a person, about a call that is not made now: it is made later through
+        `redeem`, or by the agent itself (`on_host`)."""
+        self._latch.check(plan.agent)
+        call = await self._prepare(plan, None, None, None, call_id, on_host=on_host)
+        await self._record.decided(call.id, plan, call.decision)
+        refused = None
+        if call.decision.verdict is Verdict.DENY:
+            refused = self._refuse(call, Ending.DENIED, call.decision.message)
+        elif call.decision.verdict is Verdict.ASK:
+            async with self._failure_recorded(call):
+                refused = await self._ask(call, approver, None)
+        self._latch.check(plan.agent)
+        if refused is None and on_host:
+            self._refuse(call, Ending.OUTSIDE, "")
+        return Admission(call.id, plan, call.decision, refused)
+
+    def check_latch(self, agent: str) -> None:
+        """Raise Stopped while a stop is in force for an agent."""
+        self._latch.check(agent)
+
+    async def note(self, event: Mapping[str, Any]) -> None:
+        """Record something that an agent said of itself."""
+        await self._record.event(dict(event))
+
+    async def redeem(
+        self,
+        admission: Admission,
+        *,
+        stdin: Stdin = None,
+        env: Mapping[str, str] | None = None,
+        on_output: OnOutput | None = None,
+    ) -> CallResult:
+        """Make a call that was admitted; what changed since then is asked anew."""
+        return await self.call(
+            admission.plan,
+            approver=admission.said,
+            stdin=stdin,
+            env=env,
+            on_output=on_output,
+            call_id=admission.call,
+        )
+
     async def _run(
         self, call: Call, cell: Cell, decided: asyncio.Future[None] | None = None
     ) -> CallResult:
@@ -261,7 +313,7 @@ class Supervisor:
             call.answer,
             context,
             approver,
-            again=lambda: self._decide(call.plan, context, call.workspaces),
+            again=lambda: self._decide(call.plan, context, call.workspaces, on_host=call.on_host),
         )
         await self._record.answered(call.id, said)
         if not said.approved:
@@ -270,7 +322,8 @@ class Supervisor:
             return await self._escalated(call, refused)
         if said.decision != call.decision:  # the policy changed while the person thought
             call.answer = said.answer
-            call.request = self._request(call.plan, said.decision, call.id, env)
+            if not call.on_host:
+                call.request = self._request(call.plan, said.decision, call.id, env)
             await self._record.decided(call.id, call.plan, call.decision)
         return None
 
@@ -328,12 +381,15 @@ class Supervisor:
         env: Mapping[str, str] | None,
         on_output: OnOutput | None,
         call_id: str | None,
+        *,
+        on_host: bool = False,
     ) -> Call:
         name = call_id or new_id()
         if not _CALL.fullmatch(name):
             raise BadInput("a call's id is 1 to 64 letters, digits, `-` and `_`")
         workspaces = self._workspaces(plan)
-        answer = await self._decide(plan, self._context(plan, workspaces), workspaces)
+        context = self._context(plan, workspaces)
+        answer = await self._decide(plan, context, workspaces, on_host=on_host)
         most = answer.decision.rights.limits.answer_bytes
         return Call(
             name,
@@ -341,15 +397,23 @@ class Supervisor:
             answer,
             Output(self._record.store, name, most, on_output),
             _pieces(stdin),
-            self._request(plan, answer.decision, name, env),
+            {} if on_host else self._request(plan, answer.decision, name, env),
             workspaces,
+            on_host=on_host,
         )
 
     async def _decide(
-        self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]
+        self,
+        plan: ActionPlan,
+        context: Context,
+        workspaces: tuple[str, ...],
+        *,
+        on_host: bool = False,
     ) -> GateAnswer:
         """Return gate 1's answer, within the limits of the settings."""
         answer = await self._gate.decide(plan, context, workspaces)
+        if on_host:
+            answer = tightened(answer, plan, context)
         return within(answer, self._settings.limits)
 
     @staticmethod
@@ -411,6 +475,10 @@ class Supervisor:
 
         self._background.start(call.id, cell, call.output, run())
         return call.in_background()
+
+    async def attach(self, call_id: str, on_output: OnOutput) -> CallResult:
+        """Pass on what a background call writes until it ends. Cancelling ends it."""
+        return await self._background.attach(call_id, on_output)
 
     def peek(self, call_id: str) -> dict[str, Any]:
         """Return what a background call has written so far."""

@@ -45,7 +45,8 @@ from sandbox.text import SafeStream, safe_line
 @click.option(
     "--wait", is_flag=True, help="Wait for `lockgate approve` where nobody is here to ask."
 )
-@click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
+@click.option("--ticket", metavar="TICKET", hidden=True, help="Make a call that a hook admitted.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def run(
     workspace: str | None,
     agent: str,
@@ -56,6 +57,7 @@ def run(
     cwd: str | None,
     intent: str,
     command: tuple[str, ...],
+    ticket: str | None,
     **flags: bool,
 ) -> int:
     """Run COMMAND in the workspace's cell, judge what it changed, and land that.
@@ -76,6 +78,10 @@ def run(
     """
     import shlex
 
+    if ticket is not None:
+        return _make({"ticket": ticket, "text": flags["as_json"]}, None, flags)
+    if not command:
+        raise click.MissingParameter(param_type="argument", param_hint="COMMAND")
     if command[0].startswith("-") and len(command) > 1:
         raise click.NoSuchOption(command[0])
     if flags["yes"] and not terminal.person_present():
@@ -105,6 +111,11 @@ def run(
     if asking is None and flags["wait"]:
         terminal.say("if it needs a person, it waits: `lockgate approvals` lists what waits")
         fields["ask"] = "wait"
+    return _make(fields, asking, flags)
+
+
+def _make(fields: dict[str, Any], asking: Any, flags: Mapping[str, bool]) -> int:
+    """Make the call, show what comes of it, and return the status."""
     output = _Output(raw=flags["raw"], silent=flags["as_json"])
     interrupts = Interrupts().__enter__()  # until this process ends
     try:

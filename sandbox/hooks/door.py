@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the supervisor answers to hooks of coding agents.
+
+A command is admitted and rewritten, so that it runs in the cell while the text that was judged
+stays here. A tool that the agent runs itself is judged by path and content. INVARIANT (closed):
+whatever cannot be read, decided or recorded is answered with a block.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from policy.agent_tools import BadCall, Use, normalise
+from policy.model import ActionPlan
+from sandbox import agents
+from sandbox.admission import Admission, Tickets
+from sandbox.config import Dirs, HookSettings
+from sandbox.desk import patient
+from sandbox.errors import BadInput, SandboxError, Stopped
+from sandbox.hooks.dialects import Dialect, named, parse
+from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say, blocked
+from sandbox.masking import mask
+from sandbox.person import login
+from sandbox.results import StopReport
+from sandbox.stop import is_stop_word
+from sandbox.workspaces import Registry
+
+MAIN = "main"
+_COMMANDS = frozenset(("Bash",))
+"""Tools that run in a cell when the agent takes another command for theirs."""
+_CHILDREN = 10_000
+
+
+class Host(Protocol):
+    """What hooks need of the supervisor."""
+
+    async def admit(
+        self, plan: ActionPlan, *, approver: Any, on_host: bool = False
+    ) -> Admission: ...
+    async def stop(self, reason: str, agent: str | None = None) -> StopReport: ...
+    async def note(self, event: Mapping[str, Any]) -> None: ...
+    def check_latch(self, agent: str) -> None: ...
+
+
+class HookDoor:
+    """Answers the hooks of every agent of one supervisor."""
+
+    def __init__(self, dirs: Dirs, host: Host, tickets: Tickets, settings: HookSettings) -> None:
+        self._dirs = dirs
+        self._host = host
+        self._tickets = tickets
+        self._settings = settings
+        self._registry = Registry(dirs)
+        self._agents = agents.Registry(dirs)
+        self._calls: dict[tuple[str, str], str] = {}
+        """(session, tool use) -> our call, for tools that ran on the host."""
+
+    async def answer(
+        self, name: str, said: str, *, parent: int, environment: Mapping[str, str]
+    ) -> Printed:
+        """Return what the hook program prints for one event of an agent."""
+        try:
+            dialect = named(name)
+            given = parse(said.encode("utf-8", "surrogateescape"))
+            event = dialect.read(given)
+        except BadEvent as error:
+            return blocked(str(error))
+        try:
+            say = await self._say(dialect, event, parent, environment)
+        except Stopped as error:
+            say = Say(allowed=False, reason=str(error), stop=True)
+        except (BadEvent, BadCall, SandboxError) as error:
+            say = Say(allowed=False, reason=str(error))
+        return dialect.write(event, say, given)
+
+    async def _say(
+        self, dialect: Dialect, event: Event, parent: int, environment: Mapping[str, str]
+    ) -> Say:
+        agent = self._agent(event, parent)
+        match event.kind:
+            case Kind.BEFORE:
+                return await self._before(dialect, event, agent, environment)
+            case Kind.AFTER:
+                return await self._after(event, agent)
+            case Kind.PROMPT:
+                return await self._prompt(event, agent)
+            case Kind.BEGINS:
+                await self._begins(dialect, event, parent, environment)
+            case Kind.CHILD_BEGINS | Kind.CHILD_ENDS:
+                await self._host.note(
+                    {
+                        "event": event.kind.value,
+                        "agent": agent,
+                        "type": event.child_type,
+                        "session": event.session,
+                    }
+                )
+            case _:
+                pass
+        return Say()
+
+    # -- before a tool
+
+    async def _before(
+        self, dialect: Dialect, event: Event, agent: str, environment: Mapping[str, str]
+    ) -> Say:
+        self._host.check_latch(agent)
+        use = normalise(dialect.agent, event.tool, event.params, server=event.server)
+        if use.internal:
+            return Say()
+        if (rewritten := self._rewritten(use)) is not None:
+            return rewritten
+        plan = self._plan(use, event, agent)
+        in_cell = use.tool in _COMMANDS and event.name in dialect.rewrites
+        if in_cell and plan.params.command is None:
+            raise BadCall("the call names no command")
+        admission = await self._host.admit(
+            plan, approver=patient(self._patience(environment)), on_host=not in_cell
+        )
+        if admission.refused is not None:
+            return Say(allowed=False, reason=admission.refused.message)
+        if in_cell:
+            ticket = self._tickets.issue(admission)
+            return Say(allowed=True, command=f"{_program()} run --ticket {ticket}")
+        if event.use:
+            self._remember(event, admission.call)
+        return Say(allowed=True)
+
+    def _plan(self, use: Use, event: Event, agent: str) -> ActionPlan:
+        cwd = event.cwd or ""
+        if not Path(cwd).is_absolute():
+            raise BadEvent("the agent does not say in which folder it stands")
+        root = self._registry.around(cwd).path
+        user = login()
+        return use.plan(workspace=root, cwd=cwd, agent=agent, user=user)
+
+    def _rewritten(self, use: Use) -> Say | None:
+        """Return the answer where a command is one of our own tickets: the second of two events
+        that some agents fire for one call."""
+        words = (use.params.command or "").split()
+        program = shlex.split(_program())
+        ours = [*program, "run", "--ticket"]
+        if len(words) == len(ours) + 1 and words[:-1] == ours and self._tickets.knows(words[-1]):
+            return Say(allowed=True)
+        return None
+
+    def _patience(self, environment: Mapping[str, str]) -> float:
+        attended = environment.get("CLAUDE_CODE_SESSION_ATTENDED") != "0"
+        return self._settings.wait_seconds if attended else self._settings.unattended_seconds
+
+    # -- after a tool, and the rest
+
+    async def _after(self, event: Event, agent: str) -> Say:
+        call = self._calls.pop((event.session, event.use), None)
+        if call is not None:
+            await self._host.note(
+                {"event": "outcome", "call": call, "agent": agent, "failed": event.failed}
+            )
+        if self._settings.redact and event.output and (safe := mask(event.output)) != event.output:
+            return Say(output=safe)
+        return Say()
+
+    async def _prompt(self, event: Event, agent: str) -> Say:
+        if is_stop_word(event.text):
+            report = await self._host.stop("a person said stop", agent)
+            left = f"; still there: {', '.join(report.left)}" if report.left else ""
+            raise Stopped(f"stopped{left}; `lockgate resume` lets calls run again")
+        self._host.check_latch(agent)
+        return Say()
+
+    async def _begins(
+        self, dialect: Dialect, event: Event, parent: int, environment: Mapping[str, str]
+    ) -> None:
+        """Put the agent's own process under watch, so that a stop reaches it."""
+        pid = environment.get("CLAUDE_PID", "")
+        process = int(pid) if pid.isdigit() and pid.isascii() else parent
+        free = self._agents.find(MAIN) is None
+        name = MAIN if free else None
+        with contextlib.suppress(BadInput):  # it is gone, or belongs to an agent already
+            agents.register(self._dirs, process, name=name, source=dialect.agent)
+
+    def _agent(self, event: Event, parent: int) -> str:
+        around = None if self._agents.empty else self._agents.of_process(parent)
+        path = around.path if around is not None else MAIN
+        return f"{path}:sub:{event.child}" if event.child else path
+
+    def _remember(self, event: Event, call: str) -> None:
+        while len(self._calls) >= _CHILDREN:
+            del self._calls[next(iter(self._calls))]
+        self._calls[event.session, event.use] = call
+
+
+def _program() -> str:
+    """Return how this very Lockgate is started, quoted for a shell."""
+    beside = Path(sys.executable).parent / "lockgate"
+    if beside.exists():
+        return shlex.quote(str(beside))
+    return f"{shlex.quote(sys.executable)} -m sandbox.entry"

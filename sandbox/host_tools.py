@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tools that an agent runs on the host itself (an editor's Write): judged by path and content.
+
+There is no layer and no second look at such a call, so what gate 2 would hold is asked about before
+it runs, and what it would throw away is denied. Links are followed as the agent's own process would
+follow them. The guard watches what happens afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import PurePosixPath
+
+from policy import tools
+from policy.engine import Policy, decide
+from policy.facts import DELETES, READS, WRITES, Facts, Touch
+from policy.judge import judge
+from policy.marks import unknown
+from policy.model import (
+    ActionPlan,
+    Change,
+    Context,
+    Decision,
+    FileType,
+    Kind,
+    LayerAnswer,
+    Outcome,
+    Params,
+    Rights,
+    Verdict,
+    strictest,
+)
+from policy.protected import PathPolicy
+from sandbox.gate import Answer
+
+_MOST = 2000
+"""Paths of one call that are looked up."""
+_VERDICTS = {Outcome.HOLD: Verdict.ASK, Outcome.DISCARD: Verdict.DENY}
+
+
+def tightened(answer: Answer, plan: ActionPlan, context: Context) -> Answer:
+    """Return gate 1's answer to a call that runs on the host; it can only become stricter."""
+    if answer.effective is None or answer.decision.verdict is Verdict.DENY:
+        return answer
+    policy = answer.effective.policy
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    said = [*_real(plan, facts, context, policy), *_effects(answer, facts, context)]
+    strict = strictest([answer.decision.verdict, *(one.verdict for one in said)])
+    if strict is answer.decision.verdict:
+        return answer
+    return replace(answer, decision=_with(answer.decision, said, strict))
+
+
+def _with(decision: Decision, said: list[LayerAnswer], verdict: Verdict) -> Decision:
+    first = next(one for one in said if one.verdict is verdict)
+    word = "denied" if verdict is Verdict.DENY else "a person must approve"
+    return decision.model_copy(
+        update={
+            "verdict": verdict,
+            "layers": (first, *(one for one in said if one != first), *decision.layers)[:64],
+            "message": f"{word}: {first.reason} (rule `{first.rule}`)",
+            "rights": Rights() if verdict is Verdict.DENY else decision.rights,
+        }
+    )
+
+
+def _real(
+    plan: ActionPlan, facts: Facts, context: Context, policy: Policy
+) -> Iterable[LayerAnswer]:
+    """Yield what gate 1 says of the places that links lead to."""
+    for touch in _known(facts):
+        real = os.path.realpath(touch.path)
+        if real == touch.path:
+            continue
+        tool = "Read" if touch.how in READS else "Write"
+        there = plan.model_copy(update={"tool": tool, "params": Params(file_path=real)})
+        found = decide(there, context, policy)
+        if found.verdict in (Verdict.ASK, Verdict.DENY):
+            yield LayerAnswer(
+                layer="workspace",
+                verdict=found.verdict,
+                reason=f"`{touch.path}` is really `{real}`: {found.message}",
+                rule=next(iter(found.rules), "link"),
+            )
+
+
+def _effects(answer: Answer, facts: Facts, context: Context) -> Iterable[LayerAnswer]:
+    """Yield what gate 2 would say of the changes that a call names."""
+    roots: dict[str, list[Change]] = {}
+    for touch in _known(facts):
+        if touch.how not in WRITES:
+            continue
+        real = os.path.realpath(touch.path)
+        root = _root(real, context)
+        if root is not None:
+            roots.setdefault(root, []).append(_change(touch, real, root))
+    for root, changes in roots.items():
+        yield from _judged(answer.decision, changes, answer.paths, root)
+
+
+def _judged(
+    decision: Decision, changes: list[Change], paths: PathPolicy, root: str
+) -> Iterable[LayerAnswer]:
+    named = decision.model_copy(update={"named_deletions": ("**",)})
+    for reason in judge(named, changes, paths, workspace=root).reasons:
+        yield LayerAnswer(
+            layer="rules",
+            verdict=_VERDICTS[reason.outcome],
+            reason=f"`{reason.path}`: {reason.reason}",
+            rule=reason.rule,
+        )
+    for change in changes:
+        if ".git" in PurePosixPath(change.path.lower()).parts:
+            yield LayerAnswer(
+                layer="rules",
+                verdict=Verdict.ASK,
+                reason=f"`{change.path}`: git obeys what stands there",
+                rule="git-files",
+            )
+
+
+def _change(touch: Touch, real: str, root: str) -> Change:
+    there = os.path.lexists(real)
+    kind = Kind.MODIFIED if there else Kind.CREATED
+    if touch.how in DELETES:
+        kind = Kind.DELETED
+    return Change(real[len(root) :].lstrip("/"), kind, FileType.FILE, mode=0o644)
+
+
+def _root(path: str, context: Context) -> str | None:
+    """Return the workspace that holds a path."""
+    for one in context.workspaces:
+        if path.startswith(one.path.rstrip("/") + "/"):
+            return one.path
+    return None
+
+
+def _known(facts: Facts) -> list[Touch]:
+    return [one for one in facts.touches if not unknown(one.path)][:_MOST]
