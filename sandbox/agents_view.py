@@ -108,7 +108,10 @@ def _cell(
 
 
 def _call(call: Mapping[str, Any]) -> Node:
-    node = _node("call", _id(call), state="background" if call.get("background") else "runs")
+    state = "background" if call.get("background") else "runs"
+    if call.get("lands_in") is not None:
+        state = f"lands in {call['lands_in']:.0f} s"
+    node = _node("call", _id(call), state=state)
     node["command"] = str(call.get("command", ""))
     if "started" in call:
         node["age"] = time.time() - float(call["started"])

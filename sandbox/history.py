@@ -134,6 +134,8 @@ def _shape(entry: Record, undone: Mapping[str, str]) -> Entry:
     return {
         "id": entry["call"],
         **{name: entry.get(name) for name in FIELDS},
+        # an undo, and the landing of a part, are over once they are recorded
+        **({"ending": "ran"} if entry.get("undone") or entry.get("of") else {}),
         "undone_by": None if standing else undone[entry["call"]],
         "last": last,
     }

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sandbox.card import fields
+from sandbox.history import is_held
 from sandbox.text import safe_block, safe_line
 from sandbox.watched import lines
 
@@ -28,8 +29,14 @@ def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
         ("agent", f"{call.get('agent') or ''} calls {call.get('tool') or ''}"),
         *((key, str(value)) for key, value in params.items() if value not in (None, False, [], ())),
         ("workspace", str(call.get("workspace") or "")),
-        ("verdict", f"{call.get('verdict') or ''} ({call.get('tier') or ''})"),
-        ("rules", ", ".join(call.get("rules") or ()) or "none"),
+        *(
+            (
+                ("verdict", f"{call['verdict']} ({call.get('tier') or ''})"),
+                ("rules", ", ".join(call.get("rules") or ()) or "none"),
+            )
+            if call.get("verdict")
+            else (("of", str(call.get("of") or call.get("undone") or "")),)
+        ),
         *(
             (f"by {one.get('layer')}", f"{one.get('verdict')}: {one.get('reason')}")
             for one in call.get("layers") or ()
@@ -43,13 +50,22 @@ def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
     if call.get("judgement"):
         landed = "landed" if call.get("landed") else "not landed"
         rows.append(("judgement", f"{call['judgement']}, {landed}"))
+    by = call.get("landed_by") or {}
+    if call.get("landed") and by.get("person"):
+        grant = f", by grant {by['grant']}" if by.get("grant") else ""
+        rows.append(("landed by", f"{by['person']}{grant}"))
+    if call.get("parts"):
+        rows.append(("landed as", ", ".join(map(str, call["parts"]))))
+    if is_held(call):
+        rows.append(("waits", f"`lockgate land {call['id']}` or `lockgate discard {call['id']}`"))
     if call.get("undone_by"):
         rows.append(("undone by", str(call["undone_by"])))
     if call.get("message"):
         rows.append(("message", str(call["message"])))
     parts = [fields(rows, fold=sys.stdout.isatty())]
     if call.get("changes"):
-        parts.append("changes:\n" + changes(call["changes"]))
+        total = call.get("changes_total")
+        parts.append("changes:\n" + changes(call["changes"], total=total))
     if call.get("events"):
         said = "\n".join(f"  {safe_line(one)}" for one in lines(call["events"]))
         parts.append("what led to the protected path:\n" + said)
@@ -112,7 +128,7 @@ def subject(call: Mapping[str, Any]) -> str:
     """Return in a few words what a call is about."""
     params = call.get("params") or {}
     keys = ("command", "file_path", "pattern", "path")
-    what = next((str(params[key]) for key in keys if params.get(key)), "")
+    what = next((str(params[key]) for key in keys if params.get(key)), "") or call.get("of") or ""
     text = what if call.get("tool") == "Bash" else f"{call.get('tool')} {what}".strip()
     return _fit(safe_line(text), SUBJECT_CHARS).rstrip()
 
@@ -133,8 +149,10 @@ def ended(call: Mapping[str, Any]) -> str:
     return ", ".join(words) or "ok"
 
 
-def changes(items: Sequence[Mapping[str, Any]], *, limit: int = 20) -> str:
-    """Return changed paths, one a line."""
+def changes(
+    items: Sequence[Mapping[str, Any]], *, limit: int = 20, total: int | None = None
+) -> str:
+    """Return changed paths, one a line; `total` is how many there are, if not all are given."""
     lines = []
     for item in items[:limit]:
         source = f" from {safe_line(item['source'])}" if item.get("source") else ""
@@ -142,16 +160,18 @@ def changes(items: Sequence[Mapping[str, Any]], *, limit: int = 20) -> str:
         if item.get("outcome"):
             objection = f"  ({item['outcome']}: {safe_line(item.get('reason') or '')})"
         lines.append(f"  {item['kind']:<9}{safe_line(item['path'])}{source}{objection}")
-    if len(items) > limit:
-        lines.append(f"  ... and {len(items) - limit} more")
+    count = max(total or 0, len(items))
+    if count > limit:
+        lines.append(f"  ... and {count - min(limit, len(items))} more")
     return "\n".join(lines)
 
 
-def brief(items: Sequence[Mapping[str, Any]], *, limit: int = 2) -> str:
-    """Return changed paths in a few words."""
+def brief(items: Sequence[Mapping[str, Any]], *, limit: int = 2, total: int | None = None) -> str:
+    """Return changed paths in a few words; `total` is how many there are, if not all are given."""
+    count = max(total or 0, len(items))
     marks = {"created": "+", "modified": "~", "deleted": "-", "renamed": ">", "meta": "~"}
     named = [f"{marks.get(i['kind'], '?')}{safe_line(i['path'])}" for i in items[:limit]]
-    more = f" +{len(items) - limit} more" if len(items) > limit else ""
+    more = f" +{count - limit} more" if count > limit else ""
     return " ".join(named) + more
 
 

@@ -233,7 +233,7 @@ class Stop:
             rollback=tuple(
                 f"lockgate undo {one['id']}"
                 for one in calls
-                if one["landed"] and not one["undone_by"]
+                if one["landed"] and not (one["undone_by"] or one["undone"] or one["parts"])
             ),
             held=tuple(
                 f"lockgate show {one['id']}"

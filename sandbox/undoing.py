@@ -78,7 +78,7 @@ class Undoing:
         """Undo one call; in a dry run, `newer` are paths that would be undone before it."""
         call, target = entry["id"], entry["last"]
         cell, workspaces = await self._keepers.of(entry)
-        look = await cell.ask({"call": target, "shown": dry_run}, op="outlook")
+        look = await cell.ask({"call": target, "shown": True}, op="outlook")
         shown = self._keepers.shown(look["changes"], workspaces)
         refused = look["refused"]
         if refused and not (dry_run and newer and set(refused) <= newer):
@@ -108,6 +108,7 @@ class Undoing:
         done = self._keepers.shown(answer["changes"], workspaces)
         done = done.with_digests(answer.get("digests", ()))
         await self._note(name, about, done)
+        self._record.keep_diff(name, look["diff"])
         self._record.forgotten(answer.get("evicted", ()))
         return UndoResult(id=name, undone=call, changes=done.views)
 
