@@ -61,7 +61,7 @@ def judge(
         reasons += _obeyed(change, paths)
         reasons += _git_settings(change, paths)
         reasons += _hidden_tracked(change)
-        reasons += _deletion(change, named)
+        reasons += _deletion(change, named, paths)
         reasons += _link(change, paths, workspace)
         reasons += _plain(change)
     reasons += _limits(decision, changes, paths)
@@ -208,7 +208,7 @@ def _glob(pattern: str) -> str:
     return "/".join(pieces)
 
 
-def _deletion(change: Change, named: _Named) -> Iterator[PathReason]:
+def _deletion(change: Change, named: _Named, paths: PathPolicy) -> Iterator[PathReason]:
     if change.kind is Kind.DELETED:
         gone = change.path
     elif change.kind is Kind.RENAMED and change.source is not None:
@@ -223,7 +223,7 @@ def _deletion(change: Change, named: _Named) -> Iterator[PathReason]:
             yield PathReason(gone, Outcome.HOLD, "repository", "the repository itself goes away")
         if parts[-1] != ".git" or change.type is FileType.DIRECTORY:
             return  # locks, objects, refs: git's own business
-    if change.type is not FileType.DIRECTORY and not change.ignored:
+    if change.type is not FileType.DIRECTORY and not change.ignored and not paths.may_go(gone):
         verb = "moved away" if change.kind is Kind.RENAMED else "deleted"
         yield PathReason(
             gone, Outcome.HOLD, "deletion", f"it existed before and is {verb} without being named"

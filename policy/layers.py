@@ -26,7 +26,7 @@ from policy.places import Places
 from policy.protected import GovernanceRule, PathLimits, PathPolicy, SecretPaths
 from policy.roles import RolesFile
 from policy.rules import Check, Checks, PolicyFile, Rule, Tools, Triggers
-from policy.schema import PolicyDocument
+from policy.schema import LandFreely, PolicyDocument
 from policy.standing import Standing
 
 _LOOSENING_PLACES = ("environment_templates", "agent_home")
@@ -145,11 +145,16 @@ def _judged(paths: PathPolicy, content: PolicyDocument) -> PathPolicy:
     secrets = paths.secrets
     if hidden or content.secrets.show:
         secrets = secrets.followed(SecretPaths(hide=tuple(hidden), show=content.secrets.show))
+    obeyed, free = (*paths.obeyed, *content.obeyed), content.land_freely
+    if free.obeyed:
+        obeyed = tuple(one.excepting(free.obeyed) for one in obeyed)
     return PathPolicy(
         governance=(*paths.governance, *governed),
-        obeyed=(*paths.obeyed, *content.obeyed),
+        obeyed=obeyed,
         git_keys=(*paths.git_keys, *content.git_keys),
         gitmodules_keys=paths.gitmodules_keys,
+        git_remote_keys=paths.git_remote_keys,
+        deletable=(*paths.deletable, *free.deletions),
         secrets=secrets,
         links=(*paths.links, *content.links),
         limits=PathLimits(
@@ -252,6 +257,9 @@ def _tightening(
         leave("secrets", secrets, "secrets.show")
     if content.links:
         leave("links", (), "links")
+    for name in LandFreely.model_fields:
+        if getattr(content.land_freely, name):
+            leave("land_freely", LandFreely(), f"land_freely.{name}")
     loose = sorted(content.tools.model_fields_set - {"ask", "deny"})
     if loose:
         strict = Tools(ask=content.tools.ask, deny=content.tools.deny)

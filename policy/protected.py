@@ -97,6 +97,15 @@ class ObeyedRule(_Rule):
         # `except` reads well in YAML and is a keyword here
         return {("exceptions" if k == "except" else k): v for k, v in data.items()}
 
+    def excepting(self, patterns: tuple[str, ...]) -> ObeyedRule:
+        """Return the rule without some files. Its examples held for the rule as it was."""
+        return ObeyedRule(
+            id=self.id,
+            paths=self.paths,
+            because=self.because,
+            exceptions=(*self.exceptions, *patterns),
+        )
+
     @cached_property
     def _excepted(self) -> re.Pattern[str]:
         return compiled(self.exceptions)
@@ -184,6 +193,8 @@ class PathPolicy(Frozen):
     git_remote_keys: tuple[str, ...] = ()
     secrets: SecretPaths
     links: tuple[AllowedLink, ...] = ()
+    deletable: tuple[str, ...] = ()
+    """Files that a call may delete without naming them."""
     limits: PathLimits
 
     @classmethod
@@ -215,6 +226,10 @@ class PathPolicy(Frozen):
         name = normal(path)
         return next((rule for rule in self.obeyed if rule.lies_in(name)), None)
 
+    def may_go(self, path: str) -> bool:
+        """Whether a call may delete a file without naming it."""
+        return bool(self.deletable) and self._deletable.fullmatch(normal(path)) is not None
+
     def is_secret(self, path: str) -> bool:
         """Whether a cell must not see a path."""
         return self.secrets.covers(normal(path))
@@ -238,6 +253,10 @@ class PathPolicy(Frozen):
     def pin_folder_expressions(self) -> tuple[str, ...]:
         """Return regular expressions for the folders in which governance files are named."""
         return tuple(e for rule in self.governance for e in expressions(folders(rule.paths)))
+
+    @cached_property
+    def _deletable(self) -> re.Pattern[str]:
+        return compiled(self.deletable)
 
     @cached_property
     def _any_governance(self) -> re.Pattern[str]:

@@ -70,6 +70,25 @@ class SecretNames(Frozen):
         return SecretPaths(**dict(self))
 
 
+class LandFreely(Frozen):
+    """Changes that land without a person although gate 2 would hold them.
+
+    Only what the files before this one hold, and this one: never what a stronger file does.
+    """
+
+    deletions: Names = ()
+    """Files that a call may delete without naming them, such as `dist/**`."""
+    obeyed: Names = ()
+    """Files that something on the host obeys, such as `.github/workflows/**`."""
+
+    @field_validator("deletions", "obeyed")
+    @classmethod
+    def _comparable(cls, patterns: Names) -> Names:
+        for one in patterns:
+            globs(one)
+        return patterns
+
+
 class PolicyDocument(Frozen):
     """A policy file. Every part may be left out; all of them add to what counts already."""
 
@@ -86,6 +105,8 @@ class PolicyDocument(Frozen):
     """Files that a cell does not see."""
     links: tuple[AllowedLink, ...] = ()
     """Loosens: links that may leave the workspace."""
+    land_freely: LandFreely = LandFreely()
+    """Loosens: changes that need no person."""
     git_keys: Names = ()
     """Settings of git that a person looks at, besides the known ones."""
     limits: Bounds = Bounds()

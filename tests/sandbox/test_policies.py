@@ -15,7 +15,7 @@ from policy.engine import decide
 from policy.judge import judge
 from policy.load import PolicyError
 from policy.model import Access, Change, Context, FileType, Kind, Outcome, Verdict, Workspace
-from policy.protected import normal
+from policy.protected import PathPolicy, normal
 from sandbox.cell.masks import Patterns
 from sandbox.dirs import Dirs
 from sandbox.policies import Policies
@@ -64,11 +64,11 @@ class Place:
         assert said is paths.secrets.covers(normal(path))
         return said
 
-    def judged(self, path: str, command: str = "touch x") -> Outcome:
+    def judged(self, path: str, command: str = "touch x", kind: Kind = Kind.MODIFIED) -> Outcome:
         """Return what gate 2 says of a changed file."""
         effective = self.policies.of(self.here)
         decision = decide(plan("Bash", command=command), CONTEXT, effective.policy)
-        change = Change(path, Kind.MODIFIED, FileType.FILE)
+        change = Change(path, kind, FileType.FILE)
         return judge(decision, [change], effective.paths).outcome
 
     def trust(self) -> None:
@@ -194,6 +194,43 @@ def test_obeyed_files_wait_for_a_person(place: Place) -> None:
     assert place.judged("deploy/a.sh") is Outcome.HOLD
 
 
+# what gate 2 lets land
+
+
+def test_files_that_may_go_without_being_named(place: Place) -> None:
+    assert place.judged("dist/a.js", kind=Kind.DELETED) is Outcome.HOLD
+    place.user.write_text("land_freely: {deletions: ['dist/**']}\n")
+    assert place.judged("dist/a.js", kind=Kind.DELETED) is Outcome.LAND
+    assert place.judged("src/dist.js", kind=Kind.DELETED) is Outcome.HOLD
+    assert place.judged("dist/.devkit-waiver.yml", kind=Kind.DELETED) is Outcome.DISCARD
+
+
+def test_obeyed_files_that_need_no_person(place: Place) -> None:
+    assert place.judged(".github/workflows/ci.yml") is Outcome.HOLD
+    place.user.write_text("land_freely: {obeyed: ['.github/workflows/**']}\n")
+    assert place.judged(".github/workflows/ci.yml") is Outcome.LAND
+    assert place.judged(".envrc") is Outcome.HOLD
+    assert place.judged(".git/hooks/pre-commit") is Outcome.HOLD
+
+
+def test_nobody_frees_what_an_administrator_holds(place: Place) -> None:
+    place.user.write_text("land_freely: {obeyed: ['deploy/**']}\n")
+    place.admin.write_text(
+        "obeyed: [{id: o, because: x, paths: ['deploy/*.sh'], match: [deploy/a.sh]}]\n"
+    )
+    assert place.judged("deploy/a.sh") is Outcome.HOLD
+
+
+def test_a_file_takes_nothing_from_gate_2_that_it_does_not_name(place: Place) -> None:
+    place.user.write_text("version: 1\n")
+    assert place.policies.of(place.here).paths == PathPolicy.default()
+    place.user.write_text("obeyed: [{id: o, because: x, paths: [a.sh], match: [a.sh]}]\n")
+    paths = place.policies.of(place.here).paths
+    for name, value in PathPolicy.default():
+        if name != "obeyed":
+            assert getattr(paths, name) == value, name
+
+
 # secrets
 
 
@@ -220,6 +257,8 @@ def test_names_of_places_count_in_any_case(place: Place) -> None:
 LOOSENING = {
     "secrets.show": "secrets: {show: ['*.pem'], miss: [a.pem]}",
     "links": "links: [{path: x, target: /usr/bin/x}]",
+    "land_freely.deletions": "land_freely: {deletions: [dist]}",
+    "land_freely.obeyed": "land_freely: {obeyed: [.github]}",
     "tools.read": "tools: {read: [Peek]}",
     "places.agent_home": "places: {agent_home: [notes]}",
     "places.environment_templates": "places: {environment_templates: [prod]}",
