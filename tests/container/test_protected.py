@@ -148,7 +148,8 @@ def test_a_protected_file_that_is_absent_stays_absent(lab: Lab) -> None:
 def test_no_spelling_of_a_protected_name_lands(lab: Lab) -> None:
     for name in SPELLINGS:
         made = lab.sh(f"mkdir -p src/deep; echo x > '{name}'; echo y > beside.txt; cat '{name}'")
-        assert (made.stdout, made.judgement, made.landed) == ("x\n", "discard", False)
+        assert (made.judgement, made.landed) == ("discard", False)
+        assert made.stdout in ("", "x\n")  # it is ended as soon as somebody sees it
         assert found(lab) == []
         assert not (lab.ws / "beside.txt").exists()  # the whole transaction goes
         assert "gh pr create" in made.message
