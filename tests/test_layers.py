@@ -21,7 +21,7 @@ IO_MODULES = {"asyncio", "http", "io", "multiprocessing", "os", "pathlib", "rand
               "urllib", "uuid"}  # fmt: skip
 PURE_SANDBOX = ("plan.py", "launch.py", "chain.py", "results.py", "errors.py")
 FRONT_DOORS = ("cli.py", "doctor.py", "bootstrap.py", "bench.py", "replay.py", "progress.py",
-               "terminal.py", "door.py", "start.py", "server.py", "check.py")  # fmt: skip
+               "terminal.py", "agents_run.py", "door.py", "start.py", "server.py", "check.py")  # fmt: skip
 
 
 def name(path: Path) -> str:

@@ -336,13 +336,24 @@ def test_a_failing_supervisor_is_said(shell: Shell, running: Served) -> None:
 
 
 def test_ps_lists_calls_and_cells(shell: Shell, running: Served) -> None:
-    assert shell("ps") == (0, "no call goes on\nname\ncell-1\n", "")
+    status, out, err = shell("ps")
+    assert (status, err) == (0, "")
+    assert [line.split()[:3] for line in out.splitlines()] == [
+        ["what", "pid", "state"],
+        ["agent", "main", "running"],
+        ["cell", "cell-1", "idle"],
+        ["no", "call", "goes"],
+    ]
     shell("run", "--background", "background serve")
     found = json.loads(shell("ps", "--json")[1])
-    assert found == {
-        "running": [{"call": "c1", "command": "background serve"}],
-        "cells": [{"name": "cell-1"}],
-    }
+    assert found["running"] == [{"call": "c1", "command": "background serve"}]
+    assert found["cells"] == [{"name": "cell-1"}]
+    (agent,) = found["agents"]
+    assert [(one["kind"], one["name"], one["command"]) for one in agent["children"]] == [
+        ("cell", "cell-1", ""),
+        ("call", "c1", "background serve"),
+    ]
+    assert found["stopped"] == []
 
 
 def test_ps_starts_no_supervisor(shell: Shell) -> None:
@@ -356,7 +367,7 @@ def test_resume_needs_a_person(shell: Shell) -> None:
     assert shell("resume") == (
         126,
         "",
-        "lockgate: resuming is a person's decision and needs a terminal\n",
+        "lockgate: resuming is a person's decision and needs a terminal outside of every agent\n",
     )
     status, shown = shell.at_terminal("resume")
     assert (status, shown.endswith(": a reason\n")) == (0, True)
