@@ -172,7 +172,7 @@ def _whose(one: Mapping[str, Any]) -> str:
 
 
 def _id(call: Mapping[str, Any]) -> str:
-    return str(call.get("id", ""))
+    return str(call.get("id") or call.get("call") or "")
 
 
 def _has(node: Node, call: str) -> bool:

@@ -1,0 +1,485 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The emergency stop over real cells: no process is left when it returns, whatever goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from io import BytesIO
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+import docker
+import pytest
+
+from sandbox.bootstrap import Place, start
+from sandbox.bootstrap import stop as stop_engine
+from sandbox.dirs import Dirs
+from sandbox.engine import Engine
+from sandbox.errors import SandboxError, Stopped
+from sandbox.images import Images
+from sandbox.latch import Latch
+from sandbox.plan import LABEL_AGENT, LABEL_CELL, LABEL_ROLE, LABEL_STATE
+from sandbox.pool import state_label
+from sandbox.progress import Silent
+from sandbox.results import CallResult, StopReport
+from sandbox.stop import stop_all
+from sandbox.supervisor import Supervisor
+from sandbox.sweeping_notes import ContainerNotes, Note
+from sandbox.sweeping_table import Host
+from sandbox.workspaces import Registry as Workspaces
+from tests.conftest import cannot_run
+from tests.container.conftest import MakeLab
+from tests.container.lab import READ, WRITE, Lab, ended, eventually, snapshot, wait_for
+from tests.evasions import EVASIONS, Evasion, command, marked
+
+LONG = "sleep 61"
+
+
+def inside(dirs: Dirs, identities: set[str] | None = None) -> dict[int, str]:
+    """Return the processes on this host that are in containers of a state folder."""
+    wanted = set(ContainerNotes(dirs).all()) if identities is None else identities
+    host = Host()
+    table = host.table()
+    return {
+        pid: host.command(pid)
+        for pid, identity in host.containers(table).items()
+        if identity in wanted and not table[pid].ended
+    }
+
+
+def started(lab: Lab, script: str, access: str = READ, **fields: Any) -> asyncio.Task[CallResult]:
+    """Start a call and wait until it says `ready`."""
+
+    async def begin() -> asyncio.Task[CallResult]:
+        heard = asyncio.Event()
+        task = asyncio.ensure_future(
+            lab.call(script, access, on_output=lambda *_: heard.set(), **fields)
+        )
+        waiting = asyncio.ensure_future(heard.wait())
+        await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
+        waiting.cancel()
+        if task.done():
+            task.result()
+        return task
+
+    return lab.run(begin())
+
+
+# every way to outlive its call
+
+
+def test_a_stop_ends_every_way_to_stay_in_a_cell(lab: Lab) -> None:
+    mark = f"lgmark{uuid.uuid4().hex[:10]}"
+    marks = {what: f"{mark}x{number:02}" for number, what in enumerate(EVASIONS)}
+    calls = []
+    for what, one in EVASIONS.items():
+        script = f"echo ready\n{command(one, marks[what], '/tmp/beat')}\n{LONG}"
+        calls.append(started(lab, script))
+    expected = {
+        what: one
+        for what, one in EVASIONS.items()
+        if not (one.beats or one.refused_in_cells or one.late)
+    }
+    wait_for(lambda: all(marked(marks[what]) for what in expected), "all of them run")
+    wait_for(lambda: lab.look("cat /tmp/beat"), "the thread goes on")
+    refused = [what for what, one in EVASIONS.items() if one.refused_in_cells]
+    assert not [what for what in refused if _started_by(marks[what])]
+    identities = set(ContainerNotes(lab.dirs).all())
+    assert len(inside(lab.dirs)) > len(EVASIONS)
+
+    report = stop_all(lab.dirs, "a test")
+    assert inside(lab.dirs, identities) == {}
+    assert marked(mark) == []
+    assert report.left == ()
+    assert [line.split(" ")[0] for line in report.killed] == ["cell"]
+    for call in calls:
+        assert isinstance(lab.run(ended(call)), SandboxError)
+
+
+def _started_by(mark: str) -> list[str]:
+    """Return what runs under the mark beside the shell that tried to start it."""
+    words = [Host().command(pid) for pid in marked(mark)]
+    return [text for text in words if text.startswith(mark)]
+
+
+@pytest.mark.parametrize(
+    "evasion",
+    [one for one in EVASIONS.values() if not one.refused_in_cells],
+    ids=[what for what, one in EVASIONS.items() if not one.refused_in_cells],
+)
+def test_a_plain_kill_of_the_parent_ends_none_of_them_in_a_container(
+    weak: Callable[[str], str], evasion: Evasion
+) -> None:
+    script = command(evasion, "@@", "/tmp/beat")
+    looks = "wc -c < /tmp/beat" if evasion.beats else "grep -lz -- @@ /proc/[0-9]*/cmdline | wc -l"
+    shown = weak(
+        f"cat > /tmp/inner.sh <<'LGEND'\n{script}\nLGEND\n"
+        "bash -c 'bash /tmp/inner.sh; true' & P=$!\n"
+        f"sleep 1; kill -9 $P; wait $P; sleep {2 if evasion.late else 0.1}\n"
+        f"A=$({looks}); sleep 0.5; B=$({looks}); echo survived $A $B"
+    )
+    _, before, after = shown.split()[-3:]
+    assert int(after) > int(before) if evasion.beats else int(after) > 0, shown
+
+
+@pytest.mark.parametrize("access", [READ, WRITE])
+def test_a_fork_bomb_is_ended(lab: Lab, access: str) -> None:
+    call = started(lab, "echo ready; b() { b | b & }; b; sleep 60", access)
+    wait_for(lambda: len(inside(lab.dirs)) > 200, "it has spread")
+    identities = set(ContainerNotes(lab.dirs).all())
+    report = stop_all(lab.dirs, "a test")
+    assert inside(lab.dirs, identities) == {}
+    assert report.left == ()
+    assert isinstance(lab.run(ended(call)), SandboxError)
+
+
+# whom it reaches
+
+
+def test_a_stop_of_one_agent_ends_its_cells_alone(lab: Lab) -> None:
+    for agent in ("one", "one:sub", "two"):
+        started(lab, f"echo ready; {LONG}", agent=agent)
+    notes = ContainerNotes(lab.dirs).all().values()
+    assert {one.agent for one in notes} == {"one", "one:sub", "two"}
+    ours = {one.id for one in notes if one.agent != "two"}
+    others = inside(lab.dirs, {one.id for one in notes if one.agent == "two"})
+    report = stop_all(lab.dirs, "a test", agent="one")
+    assert inside(lab.dirs, ours) == {}
+    assert report.left == ()
+    assert (
+        sorted(line.split(" of ")[1].split(":")[0] for line in report.killed)
+        == [
+            "agent one",
+            "agent one",
+        ]
+        or len(report.killed) == 2
+    )
+    assert len(others) > 3
+    assert inside(lab.dirs) == others
+    with pytest.raises(Stopped, match="agent `one` was stopped"):
+        lab.read("true", agent="one:sub")
+    assert lab.read("echo on", agent="two").stdout == "on\n"
+    Latch(lab.dirs).clear("one")
+    assert lab.read("echo again", agent="one").stdout == "again\n"
+
+
+# at every step of a call
+
+CHANGE = "echo changed > README.md; echo new > new.txt; echo ready"
+STEPS: dict[str, tuple[str, str]] = {
+    "gate 1": ("sandbox.gate.Gate", "decide"),
+    "connecting": ("sandbox.pool.CellPool", "connect"),
+    "making a container": ("sandbox.engine.Engine", "create"),
+    "starting a container": ("sandbox.engine.Engine", "start"),
+    "attaching to a container": ("sandbox.engine.Engine", "attach"),
+    "starting a cell": ("sandbox.cells.Cell", "start"),
+    "opening": ("sandbox.transactions.Transaction", "__aenter__"),
+    "running": ("sandbox.cells.Cell", "run"),
+    "closing": ("sandbox.transactions.Transaction", "close"),
+    "landing": ("sandbox.transactions.Transaction", "land"),
+    "leaving": ("sandbox.transactions.Transaction", "__aexit__"),
+}
+
+
+class Stopping:
+    """Stops once, before or after a method, and notes what runs when the stop returns."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, place: str, name: str, when: str) -> None:
+        self.dirs: Dirs | None = None
+        self.report: StopReport | None = None
+        self.left: dict[int, str] = {}
+        module, _, kind = place.rpartition(".")
+        owner = getattr(sys.modules[module], kind)
+        wrapped = owner.__dict__[name]
+        function = getattr(wrapped, "__func__", wrapped)
+
+        def act() -> None:
+            if self.dirs is None or self.report is not None:
+                return
+            known = set(ContainerNotes(self.dirs).all())
+            self.report = stop_all(self.dirs, f"{when} {name}")
+            known |= set(ContainerNotes(self.dirs).all())
+            self.left = inside(self.dirs, known)
+
+        async def waited(*args: Any, **options: Any) -> Any:
+            if when == "before":
+                await asyncio.to_thread(act)
+            result = await function(*args, **options)
+            if when == "after":
+                await asyncio.to_thread(act)
+            return result
+
+        def direct(*args: Any, **options: Any) -> Any:
+            if when == "before":
+                act()
+            result = function(*args, **options)
+            if when == "after":
+                act()
+            return result
+
+        new: Any = waited if asyncio.iscoroutinefunction(function) else direct
+        monkeypatch.setattr(owner, name, classmethod(new) if wrapped is not function else new)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("place, name", STEPS.values(), ids=STEPS)
+def test_a_stop_during_each_step_of_a_call(
+    make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch, place: str, name: str, when: str
+) -> None:
+    lab = make_lab()
+    stopping = Stopping(monkeypatch, place, name, when)
+    stopping.dirs = lab.dirs
+    before = snapshot(lab.ws)
+
+    async def call() -> CallResult | BaseException:
+        try:
+            return await asyncio.wait_for(lab.call(CHANGE), 60)
+        except SandboxError as error:
+            return error
+
+    outcome = lab.run(call())
+    assert stopping.report is not None
+    assert stopping.report.left == ()
+    assert stopping.left == {}
+    lab.run(eventually(lambda: not inside(lab.dirs), "nothing starts after it"))
+    lab.run(lab.supervisor._record.flush())
+    known = next(iter(lab.supervisor._record.store.calls()), None)
+    landed = isinstance(outcome, CallResult) and outcome.landed
+    assert lab.text("README.md") == ("changed\n" if landed else "Hello\nworld\nagain\n")
+    assert (lab.ws / "new.txt").exists() is landed
+    if known is not None:
+        assert bool(known["landed"]) is landed
+    if landed:
+        assert known is not None
+        lab.run(lab.supervisor.undo(known["id"]))
+    assert snapshot(lab.ws) == before
+    with pytest.raises(Stopped):
+        lab.read("true")
+
+
+def test_what_has_landed_is_undone_while_all_is_stopped_and_what_is_held_is_kept(lab: Lab) -> None:
+    first = lab.sh("echo one > one.txt")
+    held = lab.sh("rm README.md")
+    assert (first.landed, held.judgement) == (True, "hold")
+    report = lab.run(lab.supervisor.stop("a test"))
+    assert report.rollback == (f"lockgate undo {first.id}",)
+    assert report.held == (f"lockgate show {held.id}",)
+    assert report.last == (f"{held.id} Bash ran", f"{first.id} Bash ran")
+    lab.run(lab.supervisor.undo(first.id))
+    assert not (lab.ws / "one.txt").exists()
+    lab.run(eventually(lambda: not inside(lab.dirs), "no cell stands after the undo"))
+    with pytest.raises(Stopped):
+        lab.run(lab.supervisor.land(held.id))
+    Latch(lab.dirs).clear()
+    assert lab.run(lab.supervisor.land(held.id)).landed
+    assert not (lab.ws / "README.md").exists()
+
+
+def test_a_file_that_is_made_by_hand_stops(lab: Lab) -> None:
+    call = started(lab, f"echo ready; {LONG}")
+    identities = set(ContainerNotes(lab.dirs).all())
+    assert inside(lab.dirs)
+    (lab.dirs.state / "STOP").touch()
+    lab.run(eventually(lambda: not inside(lab.dirs, identities), "the supervisor notices it"))
+    assert isinstance(lab.run(ended(call)), SandboxError)
+    with pytest.raises(Stopped, match="stopped: set by hand; a person clears it"):
+        lab.read("true")
+    lab.run(
+        eventually(
+            lambda: any(r["event"] == "stop" for r in lab.supervisor._record.store.records()),
+            "it is recorded",
+        )
+    )
+
+
+# supervisors that are of no help
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP], ids=["killed", "hung"])
+def test_a_stop_needs_no_supervisor(
+    docker_client: docker.DockerClient, images: Images, tmp_path: Path, number: signal.Signals
+) -> None:
+    root = Path(mkdtemp(prefix="lgd-"))
+    env = {
+        **os.environ,
+        "XDG_STATE_HOME": str(root / "s"),
+        "XDG_CONFIG_HOME": str(root / "c"),
+        "XDG_RUNTIME_DIR": str(root),
+    }
+    dirs = Dirs(root / "s/lockgate", root / "c/lockgate", root / "lockgate")
+    lockgate = [sys.executable, "-m", "sandbox.cli"]
+    work = tmp_path / "work"
+    work.mkdir()
+
+    def run(*words: str) -> str:
+        done = subprocess.run(
+            [*lockgate, *words], env=env, cwd=work, capture_output=True, text=True, check=False
+        )
+        return done.stdout + done.stderr
+
+    supervisor = None
+    try:
+        Workspaces(dirs.create()).add(work, approved=True)
+        shown = run("run", "--background", "--", "sleep", "67")
+        assert shown.startswith("c"), shown
+        wait_for(lambda: any("sleep 67" in one for one in inside(dirs).values()), "it runs")
+        pid = int((dirs.lock).read_text().split('"pid": ')[1].split(",")[0])
+        supervisor = Host().process(pid)
+        assert supervisor is not None
+        identities = set(ContainerNotes(dirs).all())
+        Host().send(supervisor.known, number)
+        report = stop_all(dirs, "a test")
+        assert inside(dirs, identities) == {}
+        assert report.left == ()
+    finally:
+        if supervisor is not None:
+            Host().send(supervisor.known, signal.SIGKILL)
+        engine = Engine(docker_client, state_label(dirs))
+        for one in engine.containers():
+            engine.remove(one["Id"])
+        engine.remove_volume(f"lockgate-layers-{engine.state}")
+        shutil.rmtree(root, ignore_errors=True)
+
+
+def test_a_call_after_a_stop_by_a_dead_setter_is_swept_by_the_supervisor(lab: Lab) -> None:
+    started(lab, f"echo ready; {LONG}")
+    identities = set(ContainerNotes(lab.dirs).all())
+    script = (
+        "import sys; from pathlib import Path; from sandbox.dirs import Dirs; "
+        "from sandbox.latch import Latch; Latch(Dirs.under(Path(sys.argv[1]))).set('it died')"
+    )
+    subprocess.run([sys.executable, "-c", script, str(lab.dirs.state.parent)], check=True)
+    lab.run(eventually(lambda: not inside(lab.dirs, identities), "the supervisor sweeps"))
+
+
+# an engine that hangs
+
+
+def tiny_image(client: docker.DockerClient) -> str:
+    """Make an image that holds `sleep` and `sh` of this host and what they are linked to."""
+    data = BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        for program in ("/bin/sh", "/bin/sleep"):
+            path = Path(program)
+            libraries = subprocess.run(["ldd", program], capture_output=True, text=True, check=True)
+            words = [word for word in libraries.stdout.split() if word.startswith("/")]
+            for name in (str(path), *words):
+                if name.lstrip("/") not in tar.getnames():
+                    info = tar.gettarinfo(str(Path(name).resolve()), arcname=name.lstrip("/"))
+                    with Path(name).resolve().open("rb") as file:
+                        tar.addfile(info, file)
+    client.api.import_image_from_data(data.getvalue(), repository="lockgate-test/tiny", tag="1")
+    return "lockgate-test/tiny:1"
+
+
+@pytest.fixture
+def second_engine() -> Iterator[tuple[docker.DockerClient, int]]:
+    """Return an engine of our own, which may be hung up, and its pid."""
+    if os.geteuid() != 0 or shutil.which("dockerd") is None:
+        cannot_run("only root can start an engine of its own")
+    root = Path(mkdtemp(prefix="lge-"))
+    place = Place(
+        socket=root / "d.sock",
+        pid_file=root / "d.pid",
+        exec_root=root / "x",
+        command=(
+            "dockerd", f"--data-root={root / 'data'}", "--storage-driver=vfs",
+            "--bridge=none", "--iptables=false",
+        ),
+        state=root,
+    )  # fmt: skip
+    client = start(place, Silent())
+    pid = int(place.pid_file.read_text())
+    engine = Host().process(pid)
+    assert engine is not None
+    try:
+        yield client, pid
+    finally:
+        Host().send(engine.known, signal.SIGCONT)
+        for one in client.containers.list(all=True):
+            one.remove(force=True)
+        client.close()
+        stop_engine(place)
+        mounts = Path("/proc/mounts").read_text()
+        for line in mounts.splitlines():
+            if str(root) in line:
+                subprocess.run(["umount", "-l", line.split()[1]], check=False)
+        shutil.rmtree(root, ignore_errors=True)
+
+
+@pytest.mark.docker
+def test_a_stop_ends_cells_of_an_engine_that_hangs(
+    second_engine: tuple[docker.DockerClient, int], tmp_path: Path
+) -> None:
+    client, pid = second_engine
+    dirs = Dirs.under(tmp_path / "lockgate").create()
+    engine = Engine(client, state_label(dirs))
+    image = tiny_image(client)
+    notes = ContainerNotes(dirs)
+    identities = set()
+    for name in ("first", "second"):
+        labels = {
+            LABEL_STATE: state_label(dirs), LABEL_CELL: name, LABEL_ROLE: "cell",
+            LABEL_AGENT: "main",
+        }  # fmt: skip
+        made = client.containers.run(
+            image, ["/bin/sh", "-c", "sleep 68 & sleep 68 & sleep 68"], detach=True, labels=labels,
+            network_mode="none",
+        )  # fmt: skip
+        identities.add(str(made.id))
+        notes.add(Note(str(made.id), name, "cell", "main", local=True))
+    wait_for(lambda: len(inside(dirs, identities)) == 8, "both run")
+    assert len(engine.containers()) == 2
+    hung = Host().process(pid)
+    assert hung is not None
+    Host().send(hung.known, signal.SIGSTOP)
+    before = time.monotonic()
+    report = stop_all(dirs, "a test", engine=engine)
+    assert time.monotonic() - before < 30
+    assert inside(dirs, identities) == {}
+    assert report.left == ()
+    assert report.killed == (
+        "cell first of agent main: 4 processes",
+        "cell second of agent main: 4 processes",
+    )
+    assert report.notes == (
+        "the container engine was not used (it did not answer in time); "
+        "the processes of cells were ended on this host directly",
+    )
+
+
+def test_a_started_container_that_a_stop_overtook_is_ended(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The latch alone is set, and nobody sweeps: what is about to start does not."""
+    real = Engine.start
+
+    def start_late(self: Engine, identity: str) -> None:
+        Latch(lab.dirs).set("a test")
+        real(self, identity)
+
+    monkeypatch.setattr(Engine, "start", start_late)
+    assert isinstance(lab.run(ended(lab.call("true"))), Stopped)
+    assert inside(lab.dirs) == {}
+    wait_for(lambda: lab.containers() == [], "the container is removed")
+
+
+def test_a_supervisor_that_begins_after_a_stop_starts_nothing(lab: Lab) -> None:
+    Latch(lab.dirs).set("a test")
+
+    async def begin() -> BaseException:
+        async with Supervisor(lab.dirs) as other:
+            return await ended(other.warm(str(lab.ws)))
+
+    assert isinstance(lab.run(begin()), Stopped)
+    assert lab.containers() == []
