@@ -48,6 +48,7 @@ COMMANDS = {
     "replay": "replay:command",
     "audit": "system:audit",
     "mcp": "mcp:mcp",
+    "shell": "shell:shell",
     "version": "system:version",
     "completion": "system:completion",
 }

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 
 
 def main() -> None:
     """Run the command line; a hook goes a way of its own, since it runs before every tool call."""
+    if os.path.basename(sys.argv[0]) == "lockgate-shell":  # noqa: PTH119
+        sys.argv[1:1] = ["shell"]
     if sys.argv[1:2] == ["hook"]:
         from sandbox.hooks import entry
 

@@ -114,6 +114,16 @@ def run(
     return _make(fields, asking, flags)
 
 
+PATIENCE = 50
+"""Seconds for which a call without a terminal waits for an answer from elsewhere, in a shell."""
+
+
+def called(fields: dict[str, Any], flags: Mapping[str, bool]) -> int:
+    """Make a call for another command: a person at the terminal is asked, or one elsewhere."""
+    asking = _asking(yes=False)
+    return _make(fields if asking else {**fields, "ask": PATIENCE}, asking, flags)
+
+
 def _make(fields: dict[str, Any], asking: Any, flags: Mapping[str, bool]) -> int:
     """Make the call, show what comes of it, and return the status."""
     output = _Output(raw=flags["raw"], silent=flags["as_json"])
