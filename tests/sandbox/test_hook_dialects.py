@@ -11,7 +11,7 @@ import pytest
 from sandbox.hooks.dialects import DIALECTS, named, parse
 from sandbox.hooks.events import BadEvent, Event, Kind, Say, blocked
 
-CLAUDE = {
+CLAUDE: dict[str, Any] = {
     "session_id": "s1",
     "transcript_path": "/home/me/.claude/t.jsonl",
     "cwd": "/home/me/project",
@@ -21,7 +21,7 @@ CLAUDE = {
     "tool_input": {"command": "ls", "description": "List", "timeout": 5000},
     "tool_use_id": "toolu_1",
 }
-CODEX = {
+CODEX: dict[str, Any] = {
     "session_id": "s1",
     "turn_id": "t1",
     "transcript_path": None,
@@ -33,7 +33,7 @@ CODEX = {
     "tool_input": {"command": "ls"},
     "tool_use_id": "call_1",
 }
-GEMINI = {
+GEMINI: dict[str, Any] = {
     "session_id": "s1",
     "transcript_path": "/x",
     "cwd": "/home/me/project",
@@ -42,7 +42,7 @@ GEMINI = {
     "tool_name": "run_shell_command",
     "tool_input": {"command": "ls", "description": "List"},
 }
-CURSOR = {
+CURSOR: dict[str, Any] = {
     "conversation_id": "c1",
     "generation_id": "g1",
     "hook_event_name": "preToolUse",
@@ -53,8 +53,13 @@ CURSOR = {
     "tool_use_id": "t1",
     "cwd": "/home/me/project",
 }
-GENERIC = {"event": "before", "tool": "Bash", "params": {"command": "ls"}, "cwd": "/p"}
-BEFORE = {
+GENERIC: dict[str, Any] = {
+    "event": "before",
+    "tool": "Bash",
+    "params": {"command": "ls"},
+    "cwd": "/p",
+}
+BEFORE: dict[str, dict[str, Any]] = {
     "claude-code": CLAUDE,
     "codex": CODEX,
     "gemini": GEMINI,
