@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from policy import gitconfig
+from policy.configured import NOTHING, Configured
 from policy.model import (
     Access,
     Change,
@@ -42,10 +43,12 @@ def judge(
     paths: PathPolicy,
     *,
     workspace: str | None = None,
+    configured: Configured = NOTHING,
 ) -> Judgement:
     """Judge a whole transaction.
 
     `workspace` is the absolute path at which the call saw the workspace; links to it stay inside.
+    `configured` is what git on the host obeys in it because a setting says so.
     """
     reasons: list[PathReason] = []
     advice: dict[str, str] = {}
@@ -59,6 +62,7 @@ def judge(
                 )
             )
         reasons += _obeyed(change, paths)
+        reasons += _configured(change, configured)
         reasons += _git_settings(change, paths)
         reasons += _hidden_tracked(change)
         reasons += _deletion(change, named, paths)
@@ -114,6 +118,19 @@ def _obeyed(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
         yield PathReason(
             change.path, Outcome.HOLD, "git-links", "git keeps no links in its own folder"
         )
+
+
+def _configured(change: Change, configured: Configured) -> Iterator[PathReason]:
+    for path in _ends(change):
+        if change.type is FileType.DIRECTORY and change.kind is not Kind.META:
+            because = None  # what it holds is listed by itself
+        elif change.type is FileType.DIRECTORY or (_is_link(change) and path == change.path):
+            because = configured.because(path) or configured.below(path)
+        else:
+            because = configured.because(path)
+        if because is not None:
+            yield PathReason(path, Outcome.HOLD, "git-configured", because)
+            return
 
 
 def _in_git(path: str) -> bool:

@@ -8,9 +8,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from policy.configured import NOTHING
 from policy.judge import judge
 from policy.model import Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
 from policy.protected import PathPolicy
+from sandbox.gitconfigured import configured
 from sandbox.guarding.rules import Protected
 from sandbox.ignored import Ignored
 from sandbox.results import ChangeView
@@ -125,7 +127,13 @@ def weigh(
     """Judge the changes of each workspace; the strictest outcome counts for all of them."""
     listed = [changes_of(items, root) for items, root in zip(raw, workspaces, strict=False)]
     judgements = [
-        judge(decision, changes, paths, workspace=root)
+        judge(
+            decision,
+            changes,
+            paths,
+            workspace=root,
+            configured=configured(root, _named(changes), paths.git_keys) if changes else NOTHING,
+        )
         for changes, root in zip(listed, workspaces, strict=False)
     ]
     strictest = max(
@@ -134,6 +142,10 @@ def weigh(
     reasons = tuple(reason for one in judgements for reason in one.reasons)
     shown = show(listed, workspaces, paths, [one.reasons for one in judgements])
     return Effects(Judgement(strictest.outcome, reasons, strictest.message), shown)
+
+
+def _named(changes: Sequence[Change]) -> list[str]:
+    return [path for one in changes for path in (one.path, one.source) if path is not None]
 
 
 def changes_of(items: Sequence[Mapping[str, Any]], root: str) -> list[Change]:

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Files that an older setting made git on the host run or read landed as any other file."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from policy.judge import judge
+from policy.model import Access, Change, Decision, FileType, Kind, Rights, Tier, Verdict
+from policy.protected import PathPolicy
+from sandbox.gitconfigured import configured
+
+DECISION = Decision(
+    verdict=Verdict.REPORT,
+    tier=Tier.CAUTION,
+    rights=Rights(workspace=Access.WRITE),
+    layers=(),
+    message="",
+    named_deletions=("**",),
+)
+FILE, DIRECTORY, LINK = FileType.FILE, FileType.DIRECTORY, FileType.SYMLINK
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return a person's home."""
+    place = tmp_path / "home"
+    place.mkdir()
+    monkeypatch.setenv("HOME", str(place))
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(place / ".config"))
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+    return place
+
+
+@pytest.fixture
+def ws(tmp_path: Path, home: Path) -> Path:
+    """Return a workspace that is a repository with a submodule's folder in it."""
+    root = tmp_path / "ws"
+    for folder in (root, root / "sub", root / "shared"):
+        folder.mkdir(exist_ok=True)
+    for folder in (root, root / "sub"):
+        subprocess.run(["git", "init", "-q", str(folder)], check=True)
+    return root
+
+
+def outcome(root: Path, *changes: Change) -> tuple[str, str]:
+    """Return gate 2's outcome and the first reason."""
+    paths = PathPolicy.default()
+    named = [path for one in changes for path in (one.path, one.source) if path]
+    found = configured(str(root), named, paths.git_keys)
+    said = judge(DECISION, changes, paths, workspace=str(root), configured=found)
+    return said.outcome.value, said.reasons[0].reason if said.reasons else ""
+
+
+def written(path: str) -> Change:
+    """Return the change of a file."""
+    return Change(path, Kind.MODIFIED, FILE)
+
+
+CASES = {
+    "hooks elsewhere": ("core.hooksPath", "tools/gates", "tools/gates/pre-commit", "tools/x"),
+    "hooks by their full path": ("core.hooksPath", "{ws}/githooks", "githooks/a", "githooks.md"),
+    "a file of settings": ("include.path", "../dev/gitconfig.inc", "dev/gitconfig.inc", "dev/b"),
+    "settings on a condition": ("includeIf.gitdir:/x/.path", "../a.inc", "a.inc", "b.inc"),
+    "a filter": ("filter.big.clean", "python tools/clean.py %f", "tools/clean.py", "clean.py"),
+    "a script by its name": ("filter.big.smudge", "python3 smudge.py", "smudge.py", "python3"),
+    "a driver of diffs": ("diff.img.textconv", "./bin/show", "bin/show", "bin/other"),
+    "a driver of merges": ("merge.lock.driver", "'bin/merge it' %A", "bin/merge", "merge"),
+    "a monitor of files": ("core.fsmonitor", ".git/../watch.sh", "watch.sh", "watch.md"),
+    "attributes": ("core.attributesFile", "conf/attributes", "conf/attributes", "conf/a"),
+    "an alias that is a program": ("alias.lint", "!sh ci/lint.sh", "ci/lint.sh", "ci/test.sh"),
+    "another case of the name": ("core.hooksPath", "Tools/Hooks", "tools/HOOKS/x", "tools/y"),
+    "a helper with an option": ("credential.helper", "!f() { ./get=it; }; f", "get", "got"),
+}
+
+
+@pytest.mark.parametrize("key, value, obeyed, free", CASES.values(), ids=CASES)
+def test_what_a_setting_names_is_held(
+    ws: Path, key: str, value: str, obeyed: str, free: str
+) -> None:
+    assert outcome(ws, written(obeyed)) == ("land", "")  # nothing says so yet
+    value = value.replace("{ws}", str(ws))
+    subprocess.run(["git", "-C", str(ws), "config", key, value], check=True)
+    held, why = outcome(ws, written(obeyed))
+    assert (held, why.startswith("git on the host obeys it: `")) == ("hold", True)
+    assert outcome(ws, Change("x", Kind.RENAMED, FILE, source=obeyed))[0] == "hold"
+    assert outcome(ws, written(free)) == ("land", "")
+
+
+HARMLESS = {
+    "an alias of git's own": ("alias.st", "status", "status"),
+    "a program of the system": ("core.editor", "code --wait", "code"),
+    "an address": ("remote.origin.url", "../other/repo.git", "other/repo.git"),
+    "a name": ("user.name", "src/app.py", "src/app.py"),
+    "a branch": ("branch.main.merge", "refs/heads/main", "refs/heads/main"),
+}
+
+
+@pytest.mark.parametrize("key, value, path", HARMLESS.values(), ids=HARMLESS)
+def test_other_settings_hold_nothing(ws: Path, key: str, value: str, path: str) -> None:
+    subprocess.run(["git", "-C", str(ws), "config", key, value], check=True)
+    assert outcome(ws, written(path)) == ("land", "")
+
+
+def test_settings_of_the_user_count_in_every_repository(ws: Path, home: Path) -> None:
+    (home / ".gitconfig").write_text("[core]\n\thooksPath = .hooks\n")
+    assert outcome(ws, written(".hooks/pre-push"))[0] == "hold"
+    assert outcome(ws, written("sub/.hooks/pre-push"))[0] == "hold"
+    assert outcome(ws, written("other/.hooks/pre-push")) == ("land", "")
+    (home / ".gitconfig").write_text("[core]\n\thooksPath = /elsewhere/hooks\n")
+    assert outcome(ws, written(".hooks/pre-push")) == ("land", "")
+
+
+def test_settings_that_are_included_are_read_too(ws: Path) -> None:
+    (ws / "shared" / "a").write_text("[include]\n\tpath = b\n")
+    (ws / "shared" / "b").write_text("[core]\n\thooksPath = deep/hooks\n")
+    subprocess.run(["git", "-C", str(ws), "config", "include.path", "../shared/a"], check=True)
+    for path in ("shared/a", "shared/b", "deep/hooks/update"):
+        assert outcome(ws, written(path))[0] == "hold", path
+    assert outcome(ws, written("shared/c")) == ("land", "")
+    (ws / "shared" / "b").write_text("[include]\n\tpath = a\n")  # a circle ends
+    assert outcome(ws, written("shared/b"))[0] == "hold"
+
+
+def test_settings_of_a_nested_repository_and_of_a_work_tree_count(ws: Path) -> None:
+    (ws / "sub" / ".git" / "config.worktree").write_text('[core]\n\thooksPath = "h"\n')
+    assert outcome(ws, written("sub/h/pre-commit"))[0] == "hold"
+    (ws / "a.txt").write_text("a\n")
+    person = ("-c", "user.name=a", "-c", "user.email=a@example.invalid")
+    for words in (
+        ("add", "a.txt"),
+        (*person, "commit", "-qm", "one"),
+        ("worktree", "add", "-q", "wt"),
+        ("config", "core.hooksPath", "wh"),
+    ):
+        subprocess.run(["git", "-C", str(ws), *words], check=True, capture_output=True)
+    assert outcome(ws, written("wt/wh/pre-commit"))[0] == "hold"
+    assert outcome(ws, written("wt/pre-commit")) == ("land", "")
+
+
+def test_a_link_in_place_of_a_folder_above_is_held(ws: Path) -> None:
+    subprocess.run(["git", "-C", str(ws), "config", "core.hooksPath", "a/b/hooks"], check=True)
+    link = Change("a/b", Kind.CREATED, LINK, target="c")
+    assert outcome(ws, link)[0] == "hold"
+    assert outcome(ws, Change("a/b", Kind.META, DIRECTORY))[0] == "hold"
+    assert outcome(ws, Change("a/b", Kind.CREATED, DIRECTORY)) == ("land", "")
+    assert outcome(ws, Change("a/c", Kind.CREATED, LINK, target="c"))[0] == "land"
