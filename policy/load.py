@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
@@ -50,6 +50,9 @@ def _mapping(loader: _Strict, node: yaml.MappingNode) -> dict[Any, Any]:
     seen: set[Any] = set()
     for key, _ in node.value:
         name = loader.construct_object(key)
+        if not isinstance(name, Hashable):
+            where = f"{loader.source}:{key.start_mark.line + 1}"
+            raise PolicyError(f"{where}: a key is no text; write `key: value`")
         if name in seen:
             raise PolicyError(
                 f"{loader.source}:{key.start_mark.line + 1}: key `{name}` is given twice; keep one"

@@ -26,13 +26,15 @@ from policy.shell_mending import mended
 from policy.shell_state import Call, Files, State
 from policy.shell_words import Words, source
 
-MOST_STEPS = 1500
-MOST_DEPTH = 40
+MOST_STEPS = 600
+MOST_DEPTH = 32
+MOST_TOUCHES = 1500
+"""Paths that one text may name; each is judged."""
 MOST_OUTPUT = 64 * 1024
 MOST_TEXT = 1024 * 1024
 MOST_NODES = 15_000
 
-_BRACES = re.compile(r"\{([^{}\s]*,[^{}\s]*)\}")
+_BRACES = re.compile(r"\{([^{},\s]*+,[^{}\s]*+)\}")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _GAP = re.compile(rf"(?<=\w){HOLE}+(?=\w)")
 """Unknown text in the middle of a name: most likely nothing at all, put there to hide it."""
@@ -103,6 +105,9 @@ class Shell:
 
     def touch(self, how: How, path: str, *, program: str = "", redirect: bool = False) -> None:
         """Record what is done to a path, as seen from every place the shell may stand in."""
+        if len(self.facts.touches) > MOST_TOUCHES:
+            self.budget.spent = True
+            return
         for place in self.state.places:
             self.facts.touch(Touch(how, self.resolve(path, place), program, redirect))
 
@@ -426,6 +431,16 @@ def _glued(nodes: list[Node]) -> list[list[Node]]:
     return groups
 
 
+def _all(shell: Shell, text: str) -> None:
+    """Walk through a text, and through the functions that it defines and never calls."""
+    shell.run_text(text)
+    for name, body in tuple(shell.state.functions.items()):
+        if name not in shell.called:
+            shell.state.args = None
+            shell.calling = [name]
+            shell.statement(body)
+
+
 def read(catalog: Catalog, text: str, place: str, home: str) -> Facts:
     """Read the text of one call that starts in `place`."""
     facts = Facts()
@@ -433,12 +448,12 @@ def read(catalog: Catalog, text: str, place: str, home: str) -> Facts:
     if holds_marks(text):
         shell.find(Tier.DANGER, "hidden-text", "it holds characters of the private use area")
     text = clean(text)
-    shell.run_text(text)
-    for name, body in tuple(shell.state.functions.items()):
-        if name not in shell.called:
-            shell.state.args = None
-            shell.calling = [name]
-            shell.statement(body)
+    try:
+        _all(shell, text)
+    except RecursionError:
+        shell.find(Tier.DANGER, "opaque", "it nests too deeply to be read")
+        catalog.scan(shell, text)
+        facts.writes = True
     if shell.budget.spent:
         shell.find(Tier.DANGER, "opaque", "it holds more commands than can be read")
         catalog.scan(shell, text)

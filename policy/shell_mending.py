@@ -29,7 +29,7 @@ _PREFIX = re.compile(
 _AS_THEY_ARE = frozenset(
     ("raw_string", "ansi_c_string", "comment", "string", "heredoc_body", "regex")
 )
-_BRACE = re.compile(rb"(?<![^\s;&|(])\{([^{}\s;&|<>()$`]*,[^{}\s;&|<>()$`]*)\}(?![^\s;&|)])")
+_BRACE = re.compile(rb"(?<![^\s;&|(])\{([^{},\s;&|<>()$`]*+,[^{}\s;&|<>()$`]*+)\}(?![^\s;&|)])")
 _BACKSLASH = re.compile(rb"<<[^\n]*\n\s*\\")
 _KEYWORDS = re.compile(rb"\btime\b|\bcoproc\b|!")
 _WORD = frozenset(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
-from policy.marks import BREAK, COMMA, QUOTED, clean
+from policy.marks import BREAK, COMMA, HOLE, QUOTED, clean
 from policy.shell_guards import decode, encode, parse
 
 if TYPE_CHECKING:
@@ -53,6 +53,8 @@ def expanded(words: Words, text: str, quotes: Quotes) -> str:
     """
     if _PLAIN.fullmatch(text):
         return text
+    if _ACTIVE.search(text) and not words.take():
+        return HOLE
     pieces = _pieces(words, text, quotes) if _ACTIVE.search(text) else (text,)
     return _Reading(words, quotes).all(pieces)
 

@@ -269,6 +269,10 @@ class Words:
         """Return what joins the elements of `"$*"`."""
         return as_text(self._shell.state.get("IFS"))[:1]
 
+    def take(self) -> bool:
+        """Use one step of what a text may cost; False when none is left."""
+        return self._shell.budget.take()
+
     def charge(self, amount: int) -> None:
         """Use up a part of what a text may cost."""
         self._shell.budget.text -= amount

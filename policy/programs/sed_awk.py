@@ -99,7 +99,7 @@ def _substituted(text: str, scripts: list[str]) -> str:
 
 _AWK_TEXT = r'"(?:[^"\\]|\\.)*+"'
 _AWK_CALL = re.compile(
-    rf"\bsystem\s*\(((?:{_AWK_TEXT}|[^()\"])*+)\)|({_AWK_TEXT}|\w+)\s*\|&?\s*getline"
+    rf"\bsystem\s*\(((?:{_AWK_TEXT}|[^()\"])*+)\)|({_AWK_TEXT}|(?<!\w)\w++)\s*+\|&?\s*getline"
     rf"|\|&?\s*({_AWK_TEXT}|\w+)(?=\s*(?:[;}}\n]|$))",
     re.DOTALL,
 )

@@ -439,7 +439,7 @@ SPELLINGS: dict[str, Spelling] = {
     "sudo": _external(lambda w: _j("sudo -n -E " + w[0], w)),
     "time": lambda w: _j("time -p " + w[0], w),
     "not": lambda w: _j("! " + w[0], w),
-    "xargs": _external(lambda w: f"echo {' '.join(w[1:])} | xargs {w[0]}"),
+    "xargs": _external(lambda w: f"printf '%s ' {' '.join(w[1:])} | xargs {w[0]}"),
     "xargs of everything": _external(lambda w: f"echo {' '.join(w)} | xargs env"),
     "xargs -I": _external(
         lambda w: (
