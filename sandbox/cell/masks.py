@@ -14,6 +14,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 MOST_ENTRIES = 500_000
+MOST_PINS = 64
+"""Paths that are pinned in a workspace, the outermost first: each is a mount of its own, which
+costs a call about 0.1 ms. What is left out fails at gate 2 instead of at once."""
 _IGNORABLE = re.compile(
     "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
@@ -87,7 +90,8 @@ def find(root: str, patterns: Patterns) -> tuple[list[str], list[str]]:
             hidden.append(path)
         elif patterns.pins(path):
             pinned.append(path)
-    return _topmost(hidden), _topmost(pinned)
+    outermost = sorted(_topmost(pinned), key=lambda path: path.count("/"))
+    return _topmost(hidden), outermost[:MOST_PINS]
 
 
 def _topmost(paths: list[str]) -> list[str]:

@@ -143,3 +143,18 @@ def test_a_folder_that_holds_protected_files_is_known() -> None:
     patterns = Patterns([], [], [], ["(?:.*/)?governance", "deep/er"])
     said = [patterns.holds_pins(path) for path in ("governance", "a/GOVERNANCE.", "deep/er", "x")]
     assert said == [True, True, True, False]
+
+
+def test_a_protected_folder_is_one_pin_and_globs_find_what_is_there(tmp_path: Path) -> None:
+    make(tmp_path, "gov/a/b.yml", "gov/c.yml", "plans/x.lock", "plans/deep/y.lock", "plans/z.txt")
+    expressions = names.expressions(["/gov/**", "/plans/**/*.lock"])
+    patterns = Patterns([], [], list(expressions))
+    assert find(str(tmp_path), patterns)[1] == ["gov", "plans/x.lock", "plans/deep/y.lock"]
+
+
+def test_pins_are_bounded_and_the_outermost_go_first(tmp_path: Path, patterns: Patterns) -> None:
+    make(tmp_path, *(f"d{n}/e/devkit.config.json" for n in range(masks.MOST_PINS + 10)))
+    make(tmp_path, "z/devkit.config.json", "devkit.config.json")
+    pinned = find(str(tmp_path), patterns)[1]
+    assert pinned[:2] == ["devkit.config.json", "z/devkit.config.json"]
+    assert len(pinned) == masks.MOST_PINS
