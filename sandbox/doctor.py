@@ -23,9 +23,12 @@ import docker
 import docker.errors
 import requests
 
+from policy.layers import Layer
+from policy.load import PolicyError
+from sandbox.config import load_settings
 from sandbox.dirs import Dirs
 from sandbox.endpoints import api_problem, connect
-from sandbox.errors import Unavailable
+from sandbox.errors import BadInput, Unavailable
 from sandbox.images import Images, check_image, names
 from sandbox.owners import lives
 from sandbox.plan import LABEL_OWNER, LABEL_STATE
@@ -123,7 +126,9 @@ def _engine_checks(client: docker.DockerClient) -> Iterator[Check]:
     yield from problems
     if all(check.status is Status.OK for check in problems):
         yield from proof(prove_mounts(client, tags.keeper))
-    yield leftovers(client.containers.list(all=True, filters={"label": LABEL_STATE}), lives)
+    ours = {"label": LABEL_STATE}
+    found = client.containers.list(all=True, ignore_removed=True, filters=ours)
+    yield leftovers(found, lives)
 
 
 def engine(version: Mapping[str, Any], info: Mapping[str, Any]) -> Check:
@@ -288,6 +293,45 @@ def _host_checks(dirs: Dirs | None) -> Iterator[Check]:
         yield watching(Path("/proc/sys/fs/inotify"))
     yield state(found.state)
     yield disk(found.state)
+    yield settings(found)
+    yield from policy_files(found)
+
+
+def settings(dirs: Dirs) -> Check:
+    """Check that the settings can be read; no call runs otherwise."""
+    try:
+        load_settings(dirs)
+    except BadInput as error:
+        return Check("settings", Status.FAIL, str(error), "mend the file, or remove it")
+    where = str(dirs.settings) if dirs.settings.exists() else "none: the defaults count"
+    return Check("settings", Status.OK, where)
+
+
+def policy_files(dirs: Dirs) -> Iterator[Check]:
+    """Check each policy file that counts for a workspace; a wrong one stops every call there."""
+    from sandbox.policies import Policies
+    from sandbox.workspaces import Registry
+
+    known = Policies(dirs)
+    try:
+        workspaces = tuple(one.path for one in Registry(dirs).list())
+        known.of(())  # the user's files on levels, modes, trust and roles
+    except (BadInput, PolicyError) as error:
+        yield Check("policy", Status.FAIL, str(error), "mend the file, or remove it")
+        return
+    read, wrong = 0, False
+    for layer, path in known.files(workspaces):
+        try:
+            read += known.document(layer, path) is not None
+            if layer is Layer.WORKSPACE:
+                known.of((str(path.parent.parent),))  # what the files amount to together
+        except PolicyError as error:
+            wrong = True
+            yield Check("policy", Status.FAIL, str(error), "mend the file; no call runs there")
+    if wrong:
+        return
+    detail = f"{read} policy file{'s' if read != 1 else ''} besides the built-in rules"
+    yield Check("policy", Status.OK, detail)
 
 
 def watching(folder: Path) -> Check:

@@ -2,7 +2,7 @@
 """The guard on the host: notices changes of protected files that no landing made.
 
     Guard(dirs: Dirs, *, workspaces: Sequence[str] | None = None, settings: GuardSettings = ...,
-          paths: PathPolicy | None = None, say=..., tell=...)
+          paths: Callable[[str], PathPolicy] = ..., say=..., tell=...)
         .look() -> list[Tampering]            one look at everything, against what was known
         .run(stopping: threading.Event)       watch until it is set; fit for a thread of its own
 
@@ -20,9 +20,10 @@ from policy.model import Workspace
 from policy.protected import PathPolicy
 from sandbox.dirs import Dirs
 from sandbox.errors import SandboxError
+from sandbox.guarding.handover import Handover
 from sandbox.guarding.landed import Landings
 from sandbox.guarding.notify import Notifier
-from sandbox.guarding.place import Place
+from sandbox.guarding.place import Occupied, Place
 from sandbox.guarding.rules import Protected, own_records
 from sandbox.guarding.settings import GuardSettings
 from sandbox.guarding.ward import Tampering, Ward
@@ -40,6 +41,8 @@ FOLDERS_SECONDS = 2.0
 """How often it is checked that each watched folder is still the one at its path."""
 POLL_SECONDS = 5.0
 """How often everything is looked at while the watching does not work."""
+HANDOVER_SECONDS = 2.0
+"""How long a guard that a person starts waits for the supervisor's to make room."""
 WALK_SHARE = 20
 """A walk of a workspace takes at most one part in this many of the time."""
 
@@ -57,19 +60,25 @@ class Guard:
         *,
         workspaces: Sequence[str] | None = None,
         settings: GuardSettings | None = None,
-        paths: PathPolicy | None = None,
+        paths: Callable[[str], PathPolicy] = lambda _: PathPolicy.default(),
         say: Callable[[str], None] = _nothing,
         tell: Callable[[Tampering], None] = _nothing,
+        yields: bool = False,
     ) -> None:
         """Guard `workspaces` (absolute paths), or the registered ones as the list changes.
 
+        `paths` gives what a workspace's own policy protects; it may raise SandboxError.
         `say` gets one line about the guard itself, `tell` each change that no landing made.
+        One that `yields` (the supervisor's) makes room while a person's own is there.
         """
         self._dirs = dirs
+        self._handover = Handover(dirs, yields=yields)
         self._settings = settings or GuardSettings()
         fixed = None if workspaces is None else [Workspace(path) for path in workspaces]
         self._list = KnownWorkspaces(dirs, fixed)
-        self._protected = Protected(paths or PathPolicy.default(), self._settings.ignore)
+        self._paths = paths
+        self._protected: dict[str, Protected] = {}
+        """By workspace: what one workspace protects is no business of another's."""
         self._store = Store(dirs)
         self._landings = Landings(self._store.log, self._matters)
         self._say = say
@@ -78,6 +87,8 @@ class Guard:
         self._watcher = Watcher(self._hear, dirs.state / "guard" / "watch")
         self._wards: dict[str, Ward] = {}
         self._failed: dict[str, str] = {}
+        self._occupied: set[str] = set()
+        """Workspaces that another guard has."""
         self._walks: dict[str, float] = {}
         self._wake = threading.Event()
         self._heard: set[str] = set()
@@ -91,6 +102,11 @@ class Guard:
         return sum(ward.guarded for ward in self._wards.values())
 
     @property
+    def away(self) -> bool:
+        """Whether it makes room for the guard that a person started."""
+        return self._handover.wanted
+
+    @property
     def failed(self) -> tuple[str, ...]:
         """Why workspaces are not guarded, one line each."""
         return tuple(self._failed.values())
@@ -101,8 +117,14 @@ class Guard:
         Waits, for a bounded time, for landings that are on their way into the record.
         """
         try:
-            told = self._follow_list()
+            self._handover.take()
             pause = threading.Event()
+            told = self._follow_list()
+            waited = time.monotonic() + HANDOVER_SECONDS
+            while self._occupied and time.monotonic() < waited:
+                pause.wait(TICK_SECONDS)
+                self._walks.clear()
+                told += self._follow_list()
             while any(ward.waiting for ward in self._wards.values()):
                 pause.wait(TICK_SECONDS)
                 told += self._look([root for root, ward in self._wards.items() if ward.waiting])
@@ -115,6 +137,7 @@ class Guard:
         watcher = self._watcher
         try:
             self._dirs.create()
+            self._handover.take()
             watcher.start()
             self._follow_list()
             self._watch(watcher)
@@ -180,27 +203,31 @@ class Guard:
             if not path.startswith(root + "/"):
                 continue
             place = path[len(root) + 1 :].rstrip("/")
-            if own_records(place) or not (path.endswith("/") or self._matters(place)):
+            if own_records(place) or not (path.endswith("/") or self._matters(place, root)):
                 return
             with self._hearing:
                 self._heard.add(root)
             self._wake.set()
 
-    def _matters(self, path: str) -> bool:
-        return self._protected.rule_of(path) is not None or self._protected.lies_above(path)
+    def _matters(self, path: str, root: str | None = None) -> bool:
+        """Whether a path is protected in a workspace, or in any."""
+        known = dict(self._protected)
+        found = known.values() if root is None else [known[root]] if root in known else ()
+        return any(one.rule_of(path) is not None or one.lies_above(path) for one in found)
 
     # Workspaces
 
     def _follow_list(self) -> list[Tampering]:
         """Begin with workspaces that are new on the list, leave those that are gone from it."""
         try:
-            wanted = {one.path for one in self._list.all()}
+            wanted = set() if self._handover.wanted else {one.path for one in self._list.all()}
         except SandboxError as error:
             self._fail("", str(error))
             return []
         self._failed.pop("", None)
         for root in self._wards.keys() - wanted:
             self._wards.pop(root).place.close()
+            self._protected.pop(root, None)
         for root in self._failed.keys() - wanted:
             del self._failed[root]
         told: list[Tampering] = []
@@ -208,18 +235,24 @@ class Guard:
         for root in sorted(wanted - self._wards.keys()):
             if root in self._failed and now < self._walks.get(root, 0.0):
                 continue
-            self._walks[root] = now + self._settings.every_seconds  # when to try again
             told += self._begin(root)
+            if root in self._failed:  # when to try again
+                later = TICK_SECONDS if root in self._occupied else self._settings.every_seconds
+                self._walks[root] = now + later
         return told
 
     def _begin(self, root: str) -> list[Tampering]:
         place: Place | None = None
         try:
             self._list.check(root)
+            protected = Protected(self._paths(root), self._settings.ignore)
+            if root not in self._protected:
+                self._protected[root] = protected
+                self._landings.read_again()  # what matters here may not have mattered elsewhere
             place = Place(self._dirs, root)
             ward = Ward(
                 place,
-                self._protected,
+                protected,
                 self._landings,
                 say=self._say,
                 record=self._record,
@@ -227,11 +260,16 @@ class Guard:
             )
             began = time.monotonic()
             told = ward.begin()
+        except Occupied as error:
+            self._occupied.add(root)
+            self._fail(root, str(error))
+            return []
         except (SandboxError, OSError) as error:
             if place is not None:
                 place.close()
             self._fail(root, _reason(root, error))
             return []
+        self._occupied.discard(root)
         self._failed.pop(root, None)
         self._wards[root] = ward
         self._plan_walk(root, time.monotonic() - began)
@@ -270,6 +308,7 @@ class Guard:
         for ward in self._wards.values():
             ward.place.close()
         self._wards.clear()
+        self._handover.close()
         self._notifier.finish()
 
 

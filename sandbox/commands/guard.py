@@ -53,12 +53,12 @@ def guard(paths: tuple[str, ...], **flags: bool) -> int:
             terminal.say(line(one))
 
     settings = _settings(load_settings(dirs), restore=flags["restore"])
-    places = wanted or [one.path for one in registry.list()]
+    policies = Policies(dirs)
     guarding = Guard(
         dirs,
         workspaces=wanted,
         settings=settings,
-        paths=Policies(dirs).paths(tuple(places)),
+        paths=lambda root: policies.paths((root,)),
         say=terminal.say,
         tell=tell,
     )

@@ -68,6 +68,10 @@ class Landings:
         self._wanted = wanted
         self._start_over()
 
+    def read_again(self) -> None:
+        """Read the whole log at the next look, since other paths matter now."""
+        self._start_over()
+
     def _start_over(self) -> None:
         self._offset = 0
         self._history: dict[Place, list[Landed | Tampered]] = {}

@@ -18,6 +18,7 @@ from sandbox.dirs import Dirs
 from sandbox.doctor import Check, Status, diagnose, exit_status
 from sandbox.images import Images
 from sandbox.plan import LABEL_OWNER
+from sandbox.workspaces import Registry
 
 GOOD: Mapping[str, Any] = {
     "CgroupDriver": "systemd",
@@ -228,6 +229,7 @@ def test_no_engine_is_one_failed_check_with_its_remedy(tmp_path: Path) -> None:
             **os.environ,
             "DOCKER_HOST": f"unix://{tmp_path}/none.sock",
             "XDG_STATE_HOME": str(tmp_path),
+            "XDG_CONFIG_HOME": str(tmp_path),
         },
         capture_output=True,
         text=True,
@@ -239,7 +241,7 @@ def test_no_engine_is_one_failed_check_with_its_remedy(tmp_path: Path) -> None:
         f"fail  engine          DOCKER_HOST names `unix://{tmp_path}/none.sock`, "
         "which does not exist (start that engine or choose another)"
     )
-    assert len(others) == 3
+    assert len(others) == 5
     assert done.returncode == 1
 
 
@@ -250,3 +252,49 @@ def test_a_real_engine_is_above_the_floor(
     assert [check for check in checks if check.status is Status.FAIL] == []
     found = {check.name: check.status for check in checks}
     assert found["overlay"] is Status.OK
+
+
+# The person's own files
+
+
+def test_settings_and_policy_files_are_checked(tmp_path: Path) -> None:
+    dirs = Dirs.under(tmp_path).create()
+    dirs.config.mkdir()
+    assert doctor.settings(dirs).status is Status.OK
+    assert [one.detail for one in doctor.policy_files(dirs)] == [
+        "0 policy files besides the built-in rules"
+    ]
+    (dirs.config / "policy.yaml").write_text("limits: {seconds: 60}\n")
+    assert [one.detail for one in doctor.policy_files(dirs)] == [
+        "1 policy file besides the built-in rules"
+    ]
+
+
+WRONG = {
+    "a setting": ("config.yaml", "limits: {seconds: x}\n", "config.yaml:1: `limits.seconds`"),
+    "a policy file": ("policy.yaml", "version: 1\nfoo: 1\n", "policy.yaml:2: `foo` is not a key"),
+    "a file of levels": ("levels.yaml", "users: {a: {overrides: {gti: green}}}\n", "`gti`"),
+}
+
+
+@pytest.mark.parametrize(("name", "text", "says"), WRONG.values(), ids=WRONG)
+def test_a_wrong_file_of_the_person_fails(tmp_path: Path, name: str, text: str, says: str) -> None:
+    dirs = Dirs.under(tmp_path).create()
+    dirs.config.mkdir()
+    (dirs.config / name).write_text(text)
+    checks = [doctor.settings(dirs), *doctor.policy_files(dirs)]
+    failed = [one for one in checks if one.status is Status.FAIL]
+    assert len(failed) == 1
+    assert says in failed[0].detail
+    assert failed[0].fix
+
+
+def test_a_wrong_file_of_a_workspace_fails_and_is_named(tmp_path: Path) -> None:
+    dirs = Dirs.under(tmp_path / "l").create()
+    folder = tmp_path / "w" / ".lockgate"
+    folder.mkdir(parents=True)
+    Registry(dirs, home=tmp_path).add(tmp_path / "w", approved=True)
+    (folder / "policy.yaml").write_text("commands: [{id: a}]\n")
+    found = list(doctor.policy_files(dirs))
+    assert [one.status for one in found] == [Status.FAIL]
+    assert found[0].detail.startswith(f"{folder}/policy.yaml:1: ")

@@ -14,7 +14,9 @@ from typing import Any
 
 import pytest
 
+from policy.protected import GovernanceRule, PathPolicy
 from sandbox.dirs import Dirs
+from sandbox.errors import BadInput
 from sandbox.guard import Guard, GuardSettings, Tampering
 from sandbox.store import Store
 
@@ -284,3 +286,54 @@ def test_ignored_patterns_leave_out_obeyed_files_only(guarded: Guarded) -> None:
     guarded.write(".envrc", "new")
     guarded.write("sub/.devkit-waiver.yml", "new")
     assert guarded.look(ignore=ignore) == [("sub/.devkit-waiver.yml", "modified")]
+
+
+def test_what_one_workspace_protects_is_no_business_of_another(tmp_path: Path) -> None:
+    mine = GovernanceRule(id="licence", name="The licence", paths=("/LICENSE",), allowed_path="x")
+    default = PathPolicy.default()
+    strict = default.model_copy(update={"governance": (*default.governance, mine)})
+    dirs = Dirs.under(tmp_path / "l").create()
+    roots = [tmp_path / "a", tmp_path / "b"]
+    for root in roots:
+        root.mkdir()
+        (root / "LICENSE").write_text("old")
+    told: list[Tampering] = []
+
+    def guard() -> Guard:
+        return Guard(
+            dirs,
+            workspaces=[str(root) for root in roots],
+            paths=lambda root: strict if root == str(roots[0]) else default,
+            tell=told.append,
+        )
+
+    guard().look()
+    for root in roots:
+        (root / "LICENSE").write_text("new")
+    guard().look()
+    assert [(one.workspace, one.path, one.rule) for one in told] == [
+        (str(roots[0]), "LICENSE", "licence")
+    ]
+
+
+def test_a_workspace_whose_policy_is_wrong_is_named_and_the_others_are_guarded(
+    tmp_path: Path,
+) -> None:
+    dirs = Dirs.under(tmp_path / "l").create()
+    roots = [tmp_path / "a", tmp_path / "b"]
+    for root in roots:
+        root.mkdir()
+        (root / ".envrc").write_text("old")
+
+    def paths(root: str) -> PathPolicy:
+        if root == str(roots[0]):
+            raise BadInput("policy.yaml:3: it is wrong")
+        return PathPolicy.default()
+
+    guard = Guard(dirs, workspaces=[str(root) for root in roots], paths=paths)
+    guard.look()
+    assert len(guard.failed) == 1
+    assert "policy.yaml:3: it is wrong" in guard.failed[0]
+    for root in roots:
+        (root / ".envrc").write_text("new")
+    assert [one.workspace for one in guard.look()] == [str(roots[1])]
