@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox.dirs import Dirs
@@ -121,6 +121,7 @@ def test_one_agents_latch_holds_it_and_what_is_below_it(dirs: Dirs) -> None:
     assert latch.agents() == []
 
 
+@settings(deadline=None, max_examples=30)
 @given(st.text(max_size=300))
 def test_any_name_can_be_stopped(name: str) -> None:
     import tempfile
