@@ -8,7 +8,8 @@ the policy does not know, `guess` looks for words and texts that can only be mea
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from policy.catalog_model import Carrier, Programs
@@ -32,6 +33,8 @@ _SCRIPTS = frozenset(
 )  # fmt: skip
 """Names of programs that are more often names of a project's scripts."""
 _MOST_TEXTS = 16
+_MOST_WORDS = 1024
+"""Words of an unknown program among which a command is looked for."""
 _PLAIN = frozenset(("rm", "shell", "privilege", "wrapper", "env", "xargs", "chmod", "multicall"))
 """Readers of programs whose names mean little else than the programs."""
 _SPEAKS = frozenset(
@@ -169,7 +172,7 @@ def guess(catalog: Catalog, shell: Shell, call: Call) -> None:
 
     Only what a trial finds forbidden counts, since the program itself is asked about already.
     """
-    for one in _candidates(catalog, call):
+    for one in islice(_candidates(catalog, call), _MOST_TEXTS):
         tried = Facts()
         kept, shell.facts = shell.facts, tried
         try:
@@ -189,7 +192,7 @@ def guess(catalog: Catalog, shell: Shell, call: Call) -> None:
 
 def _candidates(catalog: Catalog, call: Call) -> Iterator[str | Call]:
     before = ""
-    for at, word in enumerate(call.args):
+    for at, word in enumerate(call.args[:_MOST_WORDS]):
         name, equals, value = word.partition("=")
         text = value if equals and word[:1] == "-" else word
         speaks = (name if equals else before) in _SPEAKS
@@ -202,12 +205,12 @@ def _candidates(catalog: Catalog, call: Call) -> Iterator[str | Call]:
             plain = _PREFIX.sub("", text)
             if plain and plausible(catalog, plain.split()):
                 yield plain
-        elif plausible(catalog, [one for one in call.args[at:] if one]):
+        elif plausible(catalog, call.args[at : at + 2]):
             yield Call((word, *call.args[at + 1 :]), call.stdin, call.env, plain=False)
             return
 
 
-def plausible(catalog: Catalog, words: list[str]) -> bool:
+def plausible(catalog: Catalog, words: Sequence[str]) -> bool:
     """Return whether words are more likely a command than a mention of one."""
     if len(words) < 2:
         return False

@@ -48,7 +48,7 @@ _GNU = re.compile(
     r"|wc|cut|date|readlink|realpath|stat|split|base64|env|nice|nohup|stdbuf|kill|xargs|uniq|tr|id)"
 )
 """GNU's tools where the system has others of the same name."""
-_MOST_SCANNED = 32 * 1024
+_MOST_SCANNED = 16 * 1024
 """Characters of a text's beginning, and of its end, that are looked at when it cannot be read."""
 _MOST_BYTES = 1 << 20
 _MOST_WORDS = 256

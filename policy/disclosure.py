@@ -42,8 +42,11 @@ _TALKS = re.compile(
     r"https?://|ftp://|\bsocket\b|TCPSocket|TCPServer|fsockopen|IO::Socket|Socket\b|\bnet\b"
 )
 _RELAYS = re.compile(
-    r"(?:popen|exec|system|spawn|run|call|check_output|shell_exec)\w*\s*\(?\s*[a-z_$]\w*\s*[,)]"
+    r"(?:popen|exec|system|spawn|run|call|check_output|shell_exec)\w{0,20}\s{0,4}\(?\s{0,4}"
+    r"[a-z_$]\w{0,40}\s{0,4}[,)]"
 )
+_MOST_TEXT = 32 * 1024
+"""Characters of a program that are looked at."""
 _INTERACTIVE = re.compile(r"-[a-z]*i")
 _SHELL_NAMES = frozenset(("sh", "bash", "zsh", "dash", "ksh", "ash", "fish"))
 
@@ -86,6 +89,7 @@ def sent(shell: Shell, call: Call) -> None:
 
 def program(shell: Shell, text: str) -> None:
     """Record that a literal program connects a shell, or code, with another machine."""
+    text = text[:_MOST_TEXT]
     if not _TALKS.search(text):
         return
     if _SHELLS.search(text) or (_RELAYS.search(text) and "ocket" in text):

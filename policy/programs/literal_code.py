@@ -33,6 +33,8 @@ _ENVIRONMENT = re.compile(
     r"(?:process\.env\.|process\.env\[['\"]|\$ENV\{['\"]?|ENV(?:\.fetch\()?\[?['\"]|getenv\s*\(?\s*['\"]"
     r"|Sys\.getenv\(['\"]|Deno\.env\.get\(['\"]|Bun\.env\.|\$_(?:ENV|SERVER)\[['\"])([A-Z_][A-Z0-9_]*)"
 )
+_MOST_TEXT = 32 * 1024
+"""Characters of a program that are read."""
 _MOST_ARGS = 4000
 
 
@@ -43,6 +45,9 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
         return HOLE
     if unknown(text):
         shell.find(Tier.DANGER, "opaque", "a part of the program that it runs cannot be known")
+    if len(text) > _MOST_TEXT:
+        shell.find(Tier.DANGER, "opaque", "the program is too long to be read here")
+        text = text[:_MOST_TEXT]
     plain = _HOME.sub("'" + shell.state.home.replace("'", "") + "'", shown(text))
     names = {found[1]: _unescaped(found[2][1:-1]) for found in _NAMED.finditer(plain)}
     taken: set[int] = set()

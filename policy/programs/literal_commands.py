@@ -35,6 +35,8 @@ _NAME_AFTER = re.compile(r"\s*([$\w.:/!?-]*)")
 _BETWEEN = re.compile(r"[\s,\[\]{}]*(?:\w+\s*:\s*|\w*\()?[\s,\[\]{}]*$")
 _SQL = re.compile(r"(?i)^\s*(?:drop|delete\s+from|truncate)\b")
 _MOST_LITERALS = 64
+_MOST_BEFORE = 400
+"""Characters before a literal in which the call around it is looked for."""
 _MOST_TEXT = 32 * 1024
 
 
@@ -76,10 +78,11 @@ def _runs(text: str, before: list[re.Match[str]], literal: re.Match[str]) -> boo
     """Return whether what stands around a literal runs commands."""
     if literal[3] is not None or literal[0].startswith(("qx", "%x")) or "|" in literal[0][1:-1:]:
         return True
-    start = literal.start()
-    bare = list(text[:start])
-    for one in before[:-1]:
-        bare[one.start() : one.end()] = " " * (one.end() - one.start())
+    first = max(0, literal.start() - _MOST_BEFORE)
+    bare = list(text[first : literal.start()])
+    for one in before[-9:-1]:
+        if one.start() >= first:
+            bare[one.start() - first : one.end() - first] = " " * (one.end() - one.start())
     plain = "".join(bare)
     if _AFTER.match(text, literal.end()):
         return True

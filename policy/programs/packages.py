@@ -20,7 +20,6 @@ from policy.shell_state import Call
 _ADDRESS = re.compile(
     r"(?:^|@)(?:git\+|git:|https?:|ssh:|git@|github:|gitlab:|bitbucket:|file:\.\./|/)|\.(?:tgz|tar\.gz)$"
 )
-_MACRO = re.compile(r"%\(([^)]*(?:\)(?=.*\))[^)]*)*)\)", re.DOTALL)
 _REMOTE = frozenset(
     (
         "publish",
@@ -308,9 +307,10 @@ def _system(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for text in parsed.values("--run", "--command"):
         shell.run_text(text)
     for word in call.args:
-        for found in _MACRO.finditer(word):
+        start, end = word.find("%("), word.rfind(")")
+        if 0 <= start < end:
             shell.find(Tier.DANGER, "runs-text", f"`{call.name}`: the macro runs a program")
-            shell.run_text(found[1])
+            shell.run_text(word[start + 2 : end])
     words = parsed.operands
     if words[:1] in (["remove"], ["purge"], ["autoremove"], ["erase"]) and any(
         re.match(r"apparmor|selinux|auditd|ufw|fail2ban|clamav|falco|osquery", one)

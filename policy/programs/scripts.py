@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import re
+from itertools import islice
 
 from policy.shell import Shell
 from policy.shell_state import Call
@@ -12,7 +13,9 @@ from policy.shell_state import Call
 _SETS = re.compile(r"^scripts?\.([\w:.-]+)=(.*)$", re.DOTALL)
 _RECIPE = re.compile(r"(?m)^(?:\t|[^\s#=]+:[^=;\n]*;)[ \t]*[@+-]*(.+)$")
 _JUST = re.compile(r"(?m)^[ \t]+[@-]*(.+)$")
-_ANT_DELETE = re.compile(r"<delete\b[^>]*\b(?:dir|includeemptydirs)=")
+_ANT_DELETE = re.compile(r"<delete\b[^>]{0,80}\b(?:dir|includeemptydirs)=")
+_MOST_RECIPES = 200
+"""Lines of recipes that are read."""
 _MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 _JUSTFILES = ("justfile", "Justfile", ".justfile")
 
@@ -59,14 +62,14 @@ def make(shell: Shell, call: Call, named: str) -> None:
         if (content := shell.held(name)) is not None:
             texts.append(content)
     for text in texts:
-        for found in _RECIPE.finditer(text):
+        for found in islice(_RECIPE.finditer(text), _MOST_RECIPES):
             shell.run_text(found[1].replace("$$", "$"))
 
 
 def just(shell: Shell, named: str) -> None:
     """Run the recipes of a justfile that the text itself wrote."""
     for name in (named,) if named else _JUSTFILES:
-        for found in _JUST.finditer(shell.held(name) or ""):
+        for found in islice(_JUST.finditer(shell.held(name) or ""), _MOST_RECIPES):
             shell.run_text(found[1])
 
 
