@@ -131,9 +131,11 @@ class Connection:
             case "ping":
                 return self._server.hello()
             case "ps":
+                guardian = self._server.guardian
                 return {
                     "running": [dict(one) for one in supervisor.running()],
                     "cells": [dict(one) for one in supervisor.cells()],
+                    **({"guard": guardian.state()} if guardian is not None else {}),
                 }
             case "warm":
                 return await supervisor.warm(_text(message, "workspace"))

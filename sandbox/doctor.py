@@ -28,7 +28,7 @@ from policy.load import PolicyError
 from sandbox.config import load_settings
 from sandbox.dirs import Dirs
 from sandbox.endpoints import api_problem, connect
-from sandbox.errors import BadInput, Unavailable
+from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.images import Images, check_image, names
 from sandbox.owners import lives
 from sandbox.plan import LABEL_OWNER, LABEL_STATE
@@ -126,9 +126,10 @@ def _engine_checks(client: docker.DockerClient) -> Iterator[Check]:
     yield from problems
     if all(check.status is Status.OK for check in problems):
         yield from proof(prove_mounts(client, tags.keeper))
-    ours = {"label": LABEL_STATE}
-    found = client.containers.list(all=True, ignore_removed=True, filters=ours)
-    yield leftovers(found, lives)
+    known = client.containers.list(
+        all=True, ignore_removed=True, filters={"label": LABEL_STATE}
+    )  # fmt: skip
+    yield leftovers(known, lives)
 
 
 def engine(version: Mapping[str, Any], info: Mapping[str, Any]) -> Check:
@@ -295,6 +296,35 @@ def _host_checks(dirs: Dirs | None) -> Iterator[Check]:
     yield disk(found.state)
     yield settings(found)
     yield from policy_files(found)
+    yield guard(found)
+
+
+def guard(dirs: Dirs) -> Check:
+    """Say whether protected files are guarded while the supervisor lives."""
+    from sandbox.client import BlockingClient
+    from sandbox.start import connect as reached
+
+    try:
+        if not load_settings(dirs).guard.enabled:
+            return Check(
+                "guard", Status.WARN, "off by the settings", "set `guard: {enabled: true}`"
+            )
+        line = reached(dirs)
+        if line is None:
+            return Check("guard", Status.OK, "comes with the supervisor; none runs now")
+        line.close()
+        with BlockingClient(dirs) as client:
+            found = dict(client.exchange("ps", {}).get("guard") or {})
+    except SandboxError as error:
+        return Check("guard", Status.WARN, str(error))
+    said = found.get("failed") or ()
+    if found.get("state") == "failed" or said:
+        why = "; ".join([*([found["problem"]] if found.get("problem") else ()), *said])
+        return Check(
+            "guard", Status.WARN, f"failed: {why}", "calls go on; see the supervisor's log"
+        )
+    count = found.get("guarded", 0)
+    return Check("guard", Status.OK, f"{found.get('state', 'starting')}, {count} protected paths")
 
 
 def settings(dirs: Dirs) -> Check:

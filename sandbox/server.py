@@ -25,6 +25,7 @@ from sandbox.admission import Admission, Tickets
 from sandbox.connection import Connection
 from sandbox.dirs import Dirs
 from sandbox.errors import SandboxError, Unavailable
+from sandbox.guardian import Guardian
 from sandbox.results import CallResult, HeldCall, StopReport, UndoReport, UndoResult
 from sandbox.version import VERSION, digest
 from sandbox.wire import peer_uid
@@ -91,8 +92,16 @@ class Supervising(Protocol):
 class Server:
     """Accepts connections of its own user and serves each until it is asked to end, or idle."""
 
-    def __init__(self, dirs: Dirs, supervisor: Supervising, *, idle_seconds: float) -> None:
+    def __init__(
+        self,
+        dirs: Dirs,
+        supervisor: Supervising,
+        *,
+        idle_seconds: float,
+        guardian: Guardian | None = None,
+    ) -> None:
         self.dirs = dirs
+        self.guardian = guardian
         self._supervisor = supervisor
         self._idle_seconds = idle_seconds
         self._digest = digest(dirs)
@@ -173,6 +182,8 @@ class Server:
         try:
             async with self._supervisor:
                 ready()
+                if self.guardian is not None:
+                    self.guardian.start()
                 await self._until_done()
                 listener.close()
                 for task in tuple(self._connections):
@@ -180,6 +191,8 @@ class Server:
                 await asyncio.gather(*self._connections, return_exceptions=True)
         finally:
             listener.close()
+            if self.guardian is not None:
+                await self.guardian.close()
             if path.exists() and path.stat().st_ino == inode:
                 path.unlink()
 
@@ -234,7 +247,12 @@ async def _run(dirs: Dirs, ready: Callable[[], None]) -> None:
     from sandbox.supervisor import Supervisor
 
     settings = load_settings(dirs)
-    server = Server(dirs, Supervisor(dirs), idle_seconds=settings.idle.supervisor_seconds)
+    server = Server(
+        dirs,
+        Supervisor(dirs),
+        idle_seconds=settings.idle.supervisor_seconds,
+        guardian=Guardian(dirs, settings.guard),
+    )
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, server.shut_down)

@@ -51,8 +51,28 @@ def ps(**flags: bool) -> int:
         names = ("what", "pid", "state", "cpu", "memory", "age", "command")
         rows = [tuple(safe_line(cell) for cell in row) for row in lines(roots)]
         terminal.show(table(names, rows))
+    if "guard" in found:
+        terminal.show(f"guard: {guard_line(found['guard'])}")
     if not found["running"]:
         terminal.show("no call goes on")
     if not found["cells"]:
         terminal.show("no cell stands ready")
     return 0
+
+
+def guard_line(state: Mapping[str, Any]) -> str:
+    """Say in one line how the supervisor's guard is."""
+    match state["state"]:
+        case "off":
+            return "off (`guard: {enabled: false}` in the settings)"
+        case "starting":
+            return "it starts"
+        case "away":
+            return "a guard that a person started has its place"
+        case "failed":
+            return safe_line(f"failed: {state['problem']}; it is started again")
+    count = state["guarded"]
+    said = f"watches {count} protected path{'' if count == 1 else 's'}"
+    if state["told"]:
+        said += f"; {state['told']} changed around Lockgate since it started"
+    return safe_line("; ".join([said, *state["failed"]]))

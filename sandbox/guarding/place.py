@@ -36,6 +36,10 @@ class Full(Exception):
     """What was found instead can no longer be kept."""
 
 
+class Occupied(Unavailable):
+    """Another guard watches the workspace."""
+
+
 class Place:
     """The guard's folder of one workspace; used by one guard at a time."""
 
@@ -59,7 +63,7 @@ class Place:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(self._lock)
-            raise Unavailable(
+            raise Occupied(
                 f"another guard watches `{workspace}`; end it, or name other workspaces"
             ) from None
 
@@ -67,8 +71,10 @@ class Place:
         """Let another guard have it."""
         os.close(self._lock)
 
-    def load(self) -> tuple[dict[str, Entry], float] | None:
-        """Return what was known and when (seconds since 1970), or None at the first start.
+    def load(self) -> tuple[dict[str, Entry], float, str | None] | None:
+        """Return what was known, when (seconds since 1970), and by which rules (their digest).
+
+        None at the first start.
 
         Raises Unavailable when the file is damaged.
         """
@@ -82,7 +88,7 @@ class Place:
             if data["version"] != VERSION or data["workspace"] != self.workspace:
                 raise ValueError
             known = {path: Entry.from_json(row) for path, row in data["known"].items()}
-            return known, float(data["at"])
+            return known, float(data["at"]), data.get("rules")
         except (ValueError, KeyError, TypeError, AttributeError):
             raise Unavailable(self._damaged()) from None
 
@@ -92,11 +98,12 @@ class Place:
             "the protected files, then remove it"
         )
 
-    def save(self, known: Mapping[str, Entry]) -> float:
+    def save(self, known: Mapping[str, Entry], rules: str) -> float:
         """Write down what is known; return the time that stands in it."""
         now = time.time()
         rows = {path: entry.as_json() for path, entry in sorted(known.items())}
         data = {"version": VERSION, "workspace": self.workspace, "at": now, "known": rows}
+        data["rules"] = rules
         _write(self._file, json.dumps(data, separators=(",", ":")).encode("ascii"))
         self._forget({entry.sha256 for entry in known.values()})
         return now

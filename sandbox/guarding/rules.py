@@ -7,8 +7,9 @@ since every landing writes there.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from policy import gitconfig
 from policy.protected import PathPolicy, compiled, normal
@@ -51,6 +52,12 @@ class Protected:
             self._paths.governance_below(path) is not None
             or self._paths.obeyed_below(path) is not None
         )
+
+    @cached_property
+    def digest(self) -> str:
+        """What tells these rules from others."""
+        text = self._paths.model_dump_json() + self._ignore.pattern
+        return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def obeys(self, path: str, before: str | None, after: str | None) -> bool:
         """Whether a change of one of git's settings files adds a key that git would obey."""

@@ -13,6 +13,8 @@ from policy.model import Frozen
 class GuardSettings(Frozen):
     """How the guard acts. What is not said keeps its default."""
 
+    enabled: bool = True
+    """Whether the supervisor runs a guard while it lives. `lockgate guard` runs one in any case."""
     restore: bool = False
     """Put the last known content back where no landing explains a change."""
     command: tuple[str, ...] = ()

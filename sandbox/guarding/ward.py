@@ -107,11 +107,22 @@ class Ward:
         before = self.place.load()
         self.scanner.survey(before[0] if before else ())
         if before is not None:
-            self._known, self._at = before
+            self._known, self._at, rules = before
+            if rules != self._protected.digest:
+                self._accept_new()
             return self.look(full=True)
         self._known = self.scanner.look({}, keep=self.place.keep, full=True)
-        self._at = self.place.save(self._known)
+        self._at = self.place.save(self._known, self._protected.digest)
         return []
+
+    def _accept_new(self) -> None:
+        """Take for known what other rules than these did not protect: it may be old.
+
+        A path that these rules alone protect has not appeared, and is not to be taken away.
+        """
+        found = self.scanner.look(self._known, keep=self.place.keep, full=True)
+        for path, entry in found.items():
+            self._known.setdefault(path, entry)
 
     def look(self, *, full: bool = False, walk: bool = False) -> list[Tampering]:
         """Look at every protected path; return what no landing explains, recorded already.
@@ -147,7 +158,7 @@ class Ward:
             else:
                 self._known[path] = after
         if dirty:
-            self._at = self.place.save(self._known)
+            self._at = self.place.save(self._known, self._protected.digest)
         return told
 
     # What explains a change

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from policy.protected import GovernanceRule, PathPolicy
 from sandbox.errors import Unavailable
+from sandbox.guard import Guard, GuardSettings
 from sandbox.guarding import place, ward
 from sandbox.store import Store
 from tests.sandbox.test_guard import HOOK, Guarded, running, wait_for
@@ -132,3 +134,29 @@ def test_what_cannot_be_recorded_is_told_again_later(
         assert guard.look() == []
         assert guard.failed == ("no space left on device",)
     assert guarded.look() == [(".envrc", "modified")]
+
+
+def test_a_file_that_new_rules_protect_is_not_taken_away(guarded: Guarded) -> None:
+    """It did not appear: only the rules did."""
+    rule = {"id": "r", "name": "r", "because": "b", "paths": ["rules.txt"], "allowed_path": "a"}
+    default = PathPolicy.default()
+    more = default.model_copy(
+        update={"governance": (*default.governance, GovernanceRule.model_validate(rule))}
+    )
+
+    def look(paths: PathPolicy) -> list[tuple[str, str]]:
+        settings = GuardSettings(restore=True)
+        guard = Guard(
+            guarded.dirs, workspaces=[str(guarded.top)], settings=settings, paths=lambda _: paths
+        )
+        return [(one.path, one.kind) for one in guard.look()]
+
+    guarded.write("rules.txt", "old")
+    assert look(default) == []
+    guarded.write(".envrc", "evil")
+    assert look(more) == [(".envrc", "modified")]
+    assert (guarded.top / "rules.txt").read_text() == "old"
+    guarded.write("rules.txt", "evil")
+    guarded.write("sub/rules.txt", "evil")
+    assert look(more) == [("rules.txt", "modified"), ("sub/rules.txt", "created")]  # the control
+    assert (guarded.top / "rules.txt").read_text() == "old"

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The guard that comes with the supervisor: a process that tells, dies alone, and makes room."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from sandbox import guardian
+from sandbox.dirs import Dirs
+from sandbox.guard import Guard, GuardSettings
+from sandbox.guardian import Guardian
+from sandbox.store import Store
+from sandbox.workspaces import Registry
+
+WAIT_SECONDS = 60.0
+
+
+class Home:
+    """A registered workspace with a protected file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.dirs = Dirs.under(folder / "lockgate").create()
+        self.top = folder / "home" / "project"
+        self.top.mkdir(parents=True)
+        (self.top / ".envrc").write_text("old")
+        Registry(self.dirs, home=folder / "home").add(self.top, approved=True)
+
+    @contextlib.asynccontextmanager
+    async def guarded(self, **settings: Any) -> AsyncIterator[Guardian]:
+        keeping = Guardian(self.dirs, GuardSettings(**settings))
+        keeping.start()
+        try:
+            yield keeping
+        finally:
+            await keeping.close()
+
+    def tampered(self) -> list[dict[str, Any]]:
+        return [one for one in Store(self.dirs).records() if one["event"] == "tampered"]
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
+    monkeypatch.setattr(guardian, "START_SECONDS", 0.0)
+    monkeypatch.setattr(guardian, "FIRST_PAUSE", 0.05)
+    return Home(tmp_path)
+
+
+async def eventually(condition: Callable[[], object], what: str) -> None:
+    loop = asyncio.get_running_loop()
+    end = loop.time() + WAIT_SECONDS
+    while not condition():
+        assert loop.time() < end, f"{what}: not within {WAIT_SECONDS} s"
+        await asyncio.sleep(0.02)
+
+
+def run(work: Callable[[], Awaitable[None]]) -> None:
+    async def all_of_it() -> None:
+        await work()
+
+    asyncio.run(all_of_it())
+
+
+def pid(keeping: Guardian) -> int:
+    assert keeping._process is not None
+    return keeping._process.pid
+
+
+async def on(keeping: Guardian) -> None:
+    await eventually(lambda: keeping.state()["state"] == "on", "it guards")
+
+
+def test_it_tells_and_records_and_ends_with_the_supervisor(home: Home) -> None:
+    async def work() -> None:
+        async with home.guarded() as keeping:
+            await on(keeping)
+            assert keeping.state()["guarded"] == 1
+            (home.top / ".envrc").write_text("evil")
+            await eventually(lambda: keeping.state()["told"], "told")
+            mine = pid(keeping)
+        assert not psutil.pid_exists(mine)
+
+    run(work)
+    assert [one["path"] for one in home.tampered()] == [".envrc"]
+
+
+def test_it_restores_where_the_settings_say_so(home: Home) -> None:
+    home.dirs.settings.parent.mkdir(parents=True, exist_ok=True)
+    home.dirs.settings.write_text("guard: {restore: true}\n")
+
+    async def work() -> None:
+        async with home.guarded() as keeping:
+            await on(keeping)
+            (home.top / ".envrc").write_text("evil")
+            await eventually(lambda: keeping.state()["told"], "told")
+
+    run(work)
+    assert (home.top / ".envrc").read_text() == "old"
+
+
+def test_one_that_dies_is_said_and_started_again_and_misses_nothing(home: Home) -> None:
+    async def work() -> None:
+        async with home.guarded() as keeping:
+            await on(keeping)
+            first = pid(keeping)
+            os.kill(first, signal.SIGKILL)
+            await eventually(lambda: keeping.state()["state"] == "failed", "its death is said")
+            assert keeping.state()["problem"] == "it ended with status -9"
+            (home.top / ".envrc").write_text("evil")
+            await on(keeping)
+            assert pid(keeping) != first
+            await eventually(lambda: keeping.state()["told"], "told")
+
+    run(work)
+
+
+def test_one_that_cannot_start_is_said(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guardian, "MODULE", "sandbox.guarding.nosuch")
+
+    async def work() -> None:
+        async with home.guarded() as keeping:
+            await eventually(lambda: keeping.state()["state"] == "failed", "its failure is said")
+            await eventually(lambda: "nosuch" in keeping.state()["problem"], "and why")
+
+    run(work)
+
+
+def test_it_is_off_where_the_settings_say_so(home: Home) -> None:
+    async def work() -> None:
+        async with home.guarded(enabled=False) as keeping:
+            assert keeping.state()["state"] == "off"
+            assert keeping._task is None
+
+    run(work)
+
+
+def test_it_outlives_no_supervisor(home: Home) -> None:
+    async def work() -> None:
+        async with home.guarded() as keeping:
+            await on(keeping)
+            process = keeping._process
+            assert process is not None
+            assert process.stdin is not None
+            process.stdin.close()  # as when the supervisor is killed
+            assert await asyncio.wait_for(process.wait(), WAIT_SECONDS) == 0
+
+    run(work)
+
+
+def test_it_makes_room_for_a_persons_guard_and_comes_back(home: Home) -> None:
+    async def work() -> None:
+        async with home.guarded() as keeping:
+            await on(keeping)
+            mine = Guard(home.dirs)
+            (home.top / ".envrc").write_text("evil")
+            told = await asyncio.to_thread(mine.look)
+            assert mine.failed == ()
+            await on(keeping)
+            await eventually(lambda: len(told) + keeping.told == 1, "told once, by one of them")
+
+    run(work)
+    assert len(home.tampered()) == 1
+
+
+def test_what_a_policy_file_protects_counts_from_then_on(home: Home) -> None:
+    async def work() -> None:
+        async with home.guarded() as keeping:
+            await on(keeping)
+            (home.top / "rules.txt").write_text("old")
+            home.dirs.config.mkdir(parents=True, exist_ok=True)
+            (home.dirs.config / "policy.yaml").write_text(POLICY)
+            await eventually(lambda: keeping.state()["guarded"] == 2, "the new path is guarded")
+            (home.top / "rules.txt").write_text("evil")
+            await eventually(lambda: keeping.state()["told"], "told")
+
+    run(work)
+    assert [one["path"] for one in home.tampered()] == ["rules.txt"]
+
+
+POLICY = """
+version: 1
+governance:
+  - id: rules
+    name: The rules
+    because: they are the team's
+    paths: [rules.txt]
+    allowed_path: ask the team
+    match: [rules.txt]
+    miss: [other.txt]
+"""
