@@ -26,7 +26,7 @@ from policy.shell_mending import mended
 from policy.shell_state import Call, Files, State
 from policy.shell_words import Words, source
 
-MOST_STEPS = 600
+MOST_STEPS = 500
 MOST_DEPTH = 32
 MOST_TOUCHES = 1500
 """Paths that one text may name; each is judged."""
@@ -235,12 +235,16 @@ class Shell:
         plan = redirects.read(self, stage.redirects) if stage.redirects else None
         flowing = plan.stdin if plan is not None and plan.stdin is not None else stdin
         extra = [*stage.arguments, *(plan.words if plan else ())]
-        if stage.node is not None:
-            out = self._run(stage.node, flowing, extra)
+        node = stage.node
+        while node is not None and node.type == "negated_command":
+            node = next(iter(node.named_children), None)
+        if extra and (node is None or node.type != "command"):
+            out = self._run(node, flowing, []) if node is not None else ""
+            out += self._bare(extra, flowing)
         else:
-            out = self._bare(extra, flowing) if extra else ""
+            out = self._run(node, flowing, extra) if node is not None else ""
         if plan is not None:
-            alone = stage.node is None and not extra
+            alone = node is None and not extra
             if alone and plan.stdin is not None:
                 out = plan.stdin  # `$(<file)`
             out = redirects.write(self, plan, out, empty=alone)

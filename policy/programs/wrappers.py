@@ -72,7 +72,7 @@ _NOTED = {
     "envuidgid": "it changes the user",
     "fakeroot": "it pretends to be another user",
 }
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
 MOST_ITEMS = 64
 """Words of its input that `xargs` is followed with."""
 MOST_STARTS = 16
