@@ -151,8 +151,12 @@ time.sleep({LONG})
 
 
 def over(pid: int) -> bool:
-    """Whether a process has ended; its parent may not have asked for its end yet."""
-    return not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    """Whether a process has ended with all its threads; nobody may have asked for its end yet."""
+    try:
+        process = psutil.Process(pid)
+        return process.status() == psutil.STATUS_ZOMBIE and process.num_threads() <= 1
+    except psutil.NoSuchProcess:
+        return True
 
 
 def observer(lab: Lab) -> int:
