@@ -251,6 +251,8 @@ def _outside(touch: Touch, place: Where) -> LayerAnswer | None:
     writes = touch.how in WRITES
     if writes and below(touch.path, "/var/log"):
         return _say(Verdict.DENY, "security", touch, "logs of the machine are never changed")
+    if writes and below(touch.path, "/var/spool"):
+        return _say(Verdict.DENY, "system", touch, "files of the system are never changed")
     match place:
         case Where.OTHER_HOME:
             return _say(Verdict.DENY, "other-home", touch, "it is another user's home")

@@ -100,7 +100,8 @@ def _while(shell: Shell, node: Node, stdin: str | None) -> str:
     out: list[str] = []
     rounds = _lines(stdin) if stdin is not None else [None, None, None]
     before = shell.state.copy()
-    if source(node).find("&\ndone") >= 0 or (conditions and _endless(conditions[0])):
+    until = node.children[0].type == "until"
+    if source(node).find("&\ndone") >= 0 or (conditions and _endless(conditions[0], until=until)):
         _flood(shell, body)
     counters = dict(shell.state.values) if stdin is None else None
     for number, line in enumerate(rounds):
@@ -122,7 +123,9 @@ def _generalise(shell: Shell, before: dict[str, Value]) -> None:
             shell.state.set(name, NUM)
 
 
-def _endless(condition: Node) -> bool:
+def _endless(condition: Node, *, until: bool) -> bool:
+    if until:
+        return source(condition).strip() in ("false", "/bin/false", "[ ]", "! true", "! :")
     return source(condition).strip() in (":", "true", "1", "[ 1 ]", "[[ 1 ]]", "/bin/true")
 
 

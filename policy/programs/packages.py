@@ -274,6 +274,8 @@ def _pip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         for value in parsed.values(flag):
             if "://" in value or flag in ("--trusted-host", "--proxy"):
                 shell.find(Tier.DANGER, "packages", f"`pip {flag}` names another index")
+    if parsed.has("--global-option", "--install-option", "--build-option"):
+        shell.find(Tier.DANGER, "packages", "it hands options to code that the package holds")
     if parsed.has("--break-system-packages", "--user"):
         shell.find(Tier.DANGER, "packages", "it installs for the whole user or machine")
     for value in parsed.values("-e", "--editable"):

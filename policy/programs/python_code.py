@@ -375,6 +375,8 @@ class Code(Values, ast.NodeVisitor):
             self._path_method(node.func, args)
 
     def _path_method(self, func: ast.Attribute, args: list[str]) -> None:
+        if func.attr == "push" and "git" in self._aliases:
+            self._shell.find(Tier.DANGER, "git-push", "`push` leaves the machine")
         if func.attr not in (
             *_WRITING,
             *_READING,

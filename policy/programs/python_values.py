@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 NETWORK = re.compile(
     r"^(?:urllib\.request|urllib2|requests|httpx|aiohttp|http\.client|socket|smtplib|ftplib|telnetlib|poplib|imaplib"
-    r"|paramiko|websocket|websockets|xmlrpc\.client|asyncio\.open_connection|ssl|boto3|nntplib|socketserver|http\.server)\b"
+    r"|paramiko|dns\.resolver|dns\.query|scapy|pycurl|grpc|pymongo|psycopg2?|redis|pymysql|kafka|pika|websocket|websockets|xmlrpc\.client|asyncio\.open_connection|ssl|boto3|nntplib|socketserver|http\.server)\b"
 )
 _MOST_LENGTH = 8192
 """Characters of a value that is still followed."""

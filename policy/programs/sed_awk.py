@@ -105,6 +105,11 @@ _AWK_CALL = re.compile(
 )
 _AWK_ESCAPE = re.compile(r"\\([\"/])|\\(?:[0-7]{1,3}|.)", re.DOTALL)
 _AWK_RUNS = re.compile(r"\bsystem\b|(?<!\|)\|(?!\|)")
+_AWK_REGEX = re.compile(rf"({_AWK_TEXT})|/(?:[^/\\\n]|\\.)+/")
+"""Texts, which are kept, and regular expressions."""
+_AWK_ENDLESS = re.compile(
+    r"\bwhile\s*\(\s*(?:1|!0)\s*\)\s*(?:;|\{\s*\})|\bfor\s*\(\s*;\s*;\s*\)\s*(?:;|\{\s*\})"
+)
 _AWK_FILE = re.compile(
     r">>?\s*((?:\"[^\"]*\"|\w+)(?:[ \t]+\"[^\"]*\")*)|getline\s*(?:\w+\s*)?<\s*(\"[^\"]*\"|\w+)"
 )
@@ -182,6 +187,8 @@ def _awk_program(
 ) -> None:
     if unknown(program):
         shell.find(Tier.DANGER, "opaque", "a part of the program of `awk` cannot be known")
+    if _AWK_ENDLESS.search(program):
+        shell.find(Tier.DANGER, "resources", "it loops without an end")
     if re.search(r"/inet6?/(?:tcp|udp)/", program) and "|&" in program:
         shell.facts.network = True
         shell.find(Tier.FORBIDDEN, "remote-script", "it connects commands with another machine")
@@ -193,7 +200,7 @@ def _awk_program(
         text = _awk_value(found[1] or found[2] or found[3] or "", names, program)
         shell.find(Tier.DANGER, "runs-text", "`awk` runs a command")
         shell.run_text(text)
-    code = re.sub(r"/(?:[^/\\\n]|\\.)+/", "//", program) if "getline" not in program else program
+    code = _AWK_REGEX.sub(lambda f: f[1] or "//", program) if "getline" not in program else program
     for found in _AWK_FILE.finditer(code if ">" in code else program):
         word = found[1] or found[2] or ""
         if re.fullmatch(r"\d+", word):

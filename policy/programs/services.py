@@ -148,7 +148,8 @@ def _containers(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> 
         ),
         in_order=False,
     )
-    for word in call.args:
+    pairs = [f"{flag}={value}" for flag, value in pairwise(call.args) if flag[:2] == "--"]
+    for word in (*call.args, *pairs):
         if _ESCAPES.match(word):
             shell.find(
                 Tier.FORBIDDEN, "privilege", f"`{call.name} {word}` gives a container the machine"

@@ -66,6 +66,8 @@ def _runner(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
     catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
     outputs.record(catalog, shell, call)
+    if call.name == "pre-commit" and parsed.operands[:1] == ["uninstall"]:
+        shell.find(Tier.DANGER, "security", "`pre-commit uninstall` removes checks of the project")
     if call.name in ("coverage", "nyc", "c8") and parsed.operands:
         words = parsed.operands
         if words[0] in ("run", "html", "xml", "json", "lcov", "report"):
@@ -201,6 +203,10 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         managed(catalog, shell, call, list(call.args))
     _started(catalog, shell, call, parsed)
     drops(shell, call)
+    if call.name == "composer" and verb == "global":
+        shell.find(Tier.DANGER, "packages", "it installs for the whole machine")
+    if call.name == "bundle" and words[:2] == ["config", "set"]:
+        shell.find(Tier.DANGER, "packages", "it changes settings that later runs obey")
     if call.name == "dotnet" and words[:2] == ["nuget", "push"]:
         shell.find(Tier.DANGER, "network", "`dotnet nuget push` sends the project to an index")
     if call.name == "java":
@@ -247,6 +253,8 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 shell.find(Tier.DANGER, "packages", f"it installs code from the address `{word}`")
     if call.name == "go" and verb == "run":
         for path in words[1:]:
+            if "://" in path:
+                shell.find(Tier.DANGER, "packages", f"it runs code from the address `{path}`")
             if path.endswith(".go") or "/" in path:
                 shell.touch(How.RUN, path, program="go")
                 if "@" in path:

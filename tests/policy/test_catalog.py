@@ -82,6 +82,6 @@ def test_every_program_has_one_entry() -> None:
 
 def test_the_policy_loads_quickly() -> None:
     default.cache_clear()
-    started = time.perf_counter()
+    started = time.process_time()
     assert isinstance(default(), Catalog)
-    assert time.perf_counter() - started < 0.5  # 0.03 s where nothing else runs
+    assert time.process_time() - started < 0.5  # 0.04 s
