@@ -25,7 +25,7 @@ import requests
 
 from policy.layers import Layer
 from policy.load import PolicyError
-from sandbox.config import load_settings
+from sandbox.config import Lifetime, Settings, load_settings
 from sandbox.dirs import Dirs
 from sandbox.endpoints import api_problem, connect
 from sandbox.errors import BadInput, SandboxError, Unavailable
@@ -33,6 +33,7 @@ from sandbox.images import Images, check_image, names
 from sandbox.owners import lives
 from sandbox.plan import LABEL_OWNER, LABEL_STATE
 from sandbox.probe import prove_mounts
+from sandbox.runtimes import default_of, missing, moves_mounts, unenforced, unfiltered
 
 KERNEL_FLOOR = (5, 2)
 """fsopen, fsmount and move_mount, with which the keeper places a workspace."""
@@ -84,7 +85,7 @@ def diagnose(client: docker.DockerClient | None, dirs: Dirs | None = None) -> li
             what, _, fix = str(error).partition(": ")
             return [Check("engine", Status.FAIL, what, fix), *_host_checks(dirs)]
     try:
-        return [*_engine_checks(client), *_host_checks(dirs)]
+        return [*_engine_checks(client, dirs), *_host_checks(dirs)]
     except (docker.errors.DockerException, requests.RequestException) as error:
         reason = " ".join(str(error).split())
         failed = Check("engine", Status.FAIL, f"stopped answering: {reason}", "restart the engine")
@@ -111,7 +112,15 @@ def main(arguments: list[str]) -> int:
 # What the engine says
 
 
-def _engine_checks(client: docker.DockerClient) -> Iterator[Check]:
+def _settings_checks(info: Mapping[str, Any], dirs: Dirs | None) -> Iterator[Check]:
+    try:
+        found = load_settings(dirs or Dirs.default())
+    except BadInput:
+        return  # said by the check of the settings
+    yield from wanted_runtime(info, found)
+
+
+def _engine_checks(client: docker.DockerClient, dirs: Dirs | None) -> Iterator[Check]:
     version, info, tags = client.version(), client.info(), names()
     yield engine(version, info)
     yield place(info, os.uname().release)
@@ -121,6 +130,7 @@ def _engine_checks(client: docker.DockerClient) -> Iterator[Check]:
     yield user_namespace(info)
     yield from limits(info)
     yield runtimes(info)
+    yield from _settings_checks(info, dirs)
     yield storage(info)
     problems = _image_checks(client, tags)
     yield from problems
@@ -217,10 +227,33 @@ def limits(info: Mapping[str, Any]) -> Iterator[Check]:
 
 def runtimes(info: Mapping[str, Any]) -> Check:
     """Name the runtimes that cells could use."""
-    default = str(info.get("DefaultRuntime", "?"))
+    default = default_of(info)
     others = sorted(name for name in info.get("Runtimes") or {} if not name.startswith("io."))
     detail = f"{default} by default; has {', '.join(others) or 'no other'}"
     return Check("runtime", Status.OK, detail)
+
+
+def wanted_runtime(info: Mapping[str, Any], settings: Settings) -> Iterator[Check]:
+    """Check the runtime and the life-time of cells that the settings name; none is fine."""
+    name = settings.runtime or default_of(info)
+    apart = not moves_mounts(name)
+    if problem := missing(name, info):
+        what, _, fix = problem.partition(": ")
+        yield Check("runtime of cells", Status.FAIL, what, fix)
+        return
+    if lacks := unenforced(name, info):
+        fix = "register it without that option, and reload the engine"
+        detail = f"`{name}` does not enforce {' and '.join(lacks)}"
+        yield Check("runtime of cells", Status.FAIL, detail, fix)
+    elif apart and settings.lifetime is Lifetime.RESIDENT:
+        detail = f"`{name}` does not see mounts that are moved into a running cell"
+        fix = "set `lifetime: disposable` too, or leave the runtime out"
+        yield Check("runtime of cells", Status.FAIL, detail, fix)
+    elif apart and (weaker := unfiltered(name, info)):
+        yield Check("runtime of cells", Status.WARN, f"`{name}`: {weaker[0]}", weaker[1])
+    elif settings.runtime is not None or settings.lifetime is not Lifetime.RESIDENT:
+        detail = f"`{name}`, {settings.lifetime.value}"
+        yield Check("runtime of cells", Status.OK, detail)
 
 
 def storage(info: Mapping[str, Any]) -> Check:

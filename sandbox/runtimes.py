@@ -54,6 +54,24 @@ def unenforced(name: str, info: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(out)
 
 
+def unfiltered(name: str, info: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Return (what gVisor leaves out of the engine's filter of system calls, the remedy), or None.
+
+    A layer of its own: the sandbox's kernel, not the host's, takes those calls. Lockgate's own
+    filter holds there as everywhere.
+    """
+    entry = (info.get("Runtimes") or {}).get(name)
+    program = str(entry.get("path", "")) if isinstance(entry, Mapping) else ""
+    if not program.rpartition("/")[2].startswith("runsc"):
+        return None
+    if any(_option(one).lstrip("-") == "oci-seccomp" for one in _arguments(entry)):
+        return None
+    return (
+        "the engine's own filter of system calls is not used inside",
+        "add `--oci-seccomp` to its `runtimeArgs`",
+    )
+
+
 def _arguments(entry: Any) -> Sequence[str]:
     found = entry.get("runtimeArgs") if isinstance(entry, Mapping) else None
     return [str(one) for one in found or ()]

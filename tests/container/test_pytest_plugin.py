@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import docker
 import pytest
@@ -30,7 +31,7 @@ def nothing_left(
     assert states
     volumes = {one.name for one in docker_client.volumes.list()}
     for state in states:
-        label = {"label": f"{LABEL_STATE}={state}"}
+        label: dict[str, Any] = {"label": f"{LABEL_STATE}={state}"}
         assert docker_client.containers.list(all=True, filters=label, ignore_removed=True) == []
         assert docker_client.volumes.list(filters=label) == []
         assert f"lockgate-layers-{state}" not in volumes
