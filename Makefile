@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 QUIET := $(shell test -t 2 || echo -qq)
 
 .DEFAULT_GOAL := help
-.PHONY: run test check bench images setup clean help
+.PHONY: run test check fuzz bench images setup clean help
 
 run: images ## Set up, then send the example session through the lock
 	@$(BIN)/python -m examples.run
@@ -23,11 +23,16 @@ check: setup ## Lint, types, and the tests that need no Docker
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
+	@$(BIN)/python -m sandbox.rates
 	@$(BIN)/python -m pytest -m "not docker"
+
+fuzz: setup ## Give random inputs to all that reads what agents write, for FUZZ_SECONDS (600)
+	@$(BIN)/python -m tests.fuzz
 
 bench: images ## Measure a call against bare bash, bwrap and docker exec
 	@$(BIN)/python -m sandbox.bootstrap program bwrap bubblewrap
 	@$(BIN)/python -m sandbox.bench
+	@$(BIN)/python -m sandbox.bench_fresh
 
 images: setup ## Have a Docker engine and the images of cells and keepers
 	@$(BIN)/python -m sandbox.bootstrap images
