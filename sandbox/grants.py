@@ -7,7 +7,9 @@ is used in one write transaction, so that two calls that race for one use cannot
 
 from __future__ import annotations
 
+import json
 import secrets
+import sqlite3
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -19,6 +21,7 @@ from policy.model import ActionPlan, Decision, Frozen
 from sandbox.database import Database
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
+from sandbox.masking import mask_all
 
 FILE = "approvals.sqlite"
 _KEPT_SECONDS = 30 * 86_400.0
@@ -146,6 +149,7 @@ class Grants:
                 " WHERE call = ? AND state = 'open'",
                 (state, by, reason, call),
             )
+            _forget_secrets(db, call)
             return done.rowcount == 1
 
     # -- grants
@@ -171,6 +175,7 @@ class Grants:
             )
             if done.rowcount != 1:
                 raise BadInput(f"the question about call `{request.call}` is not open any more")
+            _forget_secrets(db, request.call)
             db.execute("DELETE FROM grants WHERE until < ?", (_old(),))
             db.execute(
                 "INSERT INTO grants (id, until, uses, body) VALUES (?, ?, ?, ?)",
@@ -226,6 +231,15 @@ class Grants:
 
 _REQUEST = "SELECT body, state, grant_id, answered_by, reason, until FROM requests"
 _GRANT = "SELECT body, used, revoked FROM grants"
+
+
+def _forget_secrets(db: sqlite3.Connection, call: str) -> None:
+    """Mask the secrets of a question that is answered: a person saw it whole while it was open."""
+    row = db.execute("SELECT body FROM requests WHERE call = ?", (call,)).fetchone()
+    if row is not None:
+        body = json.loads(row[0])
+        masked = {**body, "plan": mask_all(body["plan"]), "preview": mask_all(body["preview"])}
+        db.execute("UPDATE requests SET body = ? WHERE call = ?", (json.dumps(masked), call))
 
 
 def _old() -> float:

@@ -20,9 +20,6 @@ _HINTS = re.compile(
 """Text without any of these is left alone unread: nearly all output."""
 _SHAPES = re.compile(
     r"""
-    (?P<block>-----BEGIN\ [A-Z0-9 ]*PRIVATE\ KEY(?:\ BLOCK)?-----.*?
-        (?:-----END\ [A-Z0-9 ]*PRIVATE\ KEY(?:\ BLOCK)?-----|\Z))
-    | (?P<token>
         \b(?:AKIA|ASIA)[A-Z0-9]{16}\b
       | \bgh[pousr]_[A-Za-z0-9]{20,255}\b | \bgithub_pat_[A-Za-z0-9_]{20,255}\b
       | \bglpat-[A-Za-z0-9_-]{16,255}
@@ -32,10 +29,17 @@ _SHAPES = re.compile(
       | \bAIza[A-Za-z0-9_-]{35}
       | \bnpm_[A-Za-z0-9]{30,255}\b | \bpypi-[A-Za-z0-9_-]{30,1000} | \bhf_[A-Za-z0-9]{30,255}\b
       | \beyJ[A-Za-z0-9_-]{8,4000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{8,2000}
-      )
     """,
-    re.VERBOSE | re.DOTALL,
+    re.VERBOSE,
 )
+_BLOCK = re.compile(
+    r"-----BEGIN [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----.*?"
+    r"(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
+    re.DOTALL,
+)
+_LONG = 4096
+"""Longer text is looked at line by line: a name and its secret stand in one line."""
+
 _ADDRESS = re.compile(
     r"(?P<kept>\b[A-Za-z][A-Za-z0-9+.-]{0,31}://[^\s/:@'\"]{0,256}:)[^\s/@'\"]{1,512}(?=@)"
 )
@@ -72,6 +76,16 @@ def mask(text: str) -> str:
     """Return text with its secrets masked; the same text where none is found."""
     if not _HINTS.search(text):
         return text
+    if "PRIVATE KEY" in text:
+        text = _BLOCK.sub(MASK, text)
+    if len(text) <= _LONG:
+        return _masked(text)
+    return "".join(
+        _masked(line) if _HINTS.search(line) else line for line in text.splitlines(keepends=True)
+    )
+
+
+def _masked(text: str) -> str:
     text = _SHAPES.sub(MASK, text)
     text = _ADDRESS.sub(_kept, text)
     text = _HEADER.sub(_kept, text)

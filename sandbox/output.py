@@ -6,11 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from sandbox.masking import mask_bytes
 from sandbox.store import Store
 from sandbox.text import safe
 
 NAMES = {1: "stdout", 2: "stderr"}
 _SPILL = 1 << 20
+_KEY_BYTES = 16_384
+"""Most bytes of a key, which must not be cut in two before it is masked."""
+_LINE_BYTES = 4 << 20
+"""A longer line is written in pieces."""
 
 
 class Output:
@@ -51,7 +56,7 @@ class Output:
     def finish(self) -> None:
         """Write what is not yet in a file. Touches nothing when nothing was written."""
         for channel in NAMES:
-            self._spill(channel)
+            self._spill(channel, whole=True)
 
     def text(self, channel: int) -> str:
         """Return the answer's part, safe to print, with a note where it was cut."""
@@ -67,11 +72,23 @@ class Output:
         """Return the file with the whole output if the answer's part was cut."""
         if self._size[channel] <= self._limit:
             return None
-        self._spill(channel)
+        self._spill(channel, whole=True)
         return str(self._files[channel])
 
-    def _spill(self, channel: int) -> None:
-        if self._waiting[channel]:
-            data = bytes(self._waiting[channel])
-            self._waiting[channel].clear()
+    def _spill(self, channel: int, *, whole: bool = False) -> None:
+        """Write what waits, its secrets masked; of a stream that goes on, whole lines alone."""
+        waiting = self._waiting[channel]
+        size = len(waiting) if whole else _whole_lines(waiting)
+        if size:
+            data = mask_bytes(bytes(waiting[:size]))
+            del waiting[:size]
             self._files[channel] = self._store.keep_output(self._call, NAMES[channel], data)
+
+
+def _whole_lines(data: bytearray) -> int:
+    """Return how much of a stream can be written: not half a line, nor half a key."""
+    end = data.rfind(b"\n") + 1
+    begun = data.rfind(b"-----BEGIN ", max(0, end - _KEY_BYTES), end)
+    if begun > data.rfind(b"-----END ", 0, end):
+        end = begun
+    return end if end or len(data) < _LINE_BYTES else len(data)

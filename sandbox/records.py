@@ -18,7 +18,7 @@ from sandbox.config import Dirs
 from sandbox.desk import Permission
 from sandbox.effects import Effects
 from sandbox.errors import SandboxError
-from sandbox.masking import mask
+from sandbox.masking import mask, mask_all
 from sandbox.owners import owner_label
 from sandbox.results import CallResult, ChangeView, WatchEvent
 from sandbox.store import Store
@@ -134,7 +134,7 @@ class Recorder:
 
     async def event(self, record: dict[str, Any]) -> None:
         """Record something else, on disk when this returns."""
-        await self._soon(lambda: self.store.append(record, durable=True))
+        await self._soon(lambda: self.store.append(_masked(record), durable=True))
 
     def keep_diff(self, call: str, diff: str, *, rest: bool = False) -> None:
         """Keep a call's diff in its folder, secrets masked; `rest` is what of it is still held."""
@@ -153,7 +153,7 @@ class Recorder:
         return asyncio.get_running_loop().run_in_executor(self._thread, work)
 
     def _later(self, record: dict[str, Any]) -> None:
-        self._soon(lambda: self._guarded(lambda: self.store.append(record, durable=False)))
+        self._soon(lambda: self._guarded(lambda: self.store.append(_masked(record), durable=False)))
 
     def _guarded(self, work: Callable[[], Any]) -> None:
         try:
@@ -164,7 +164,19 @@ class Recorder:
     def _checked(self, record: dict[str, Any]) -> None:
         if self._broken is not None:
             raise self._broken
-        self.store.append(record, durable=True)
+        self.store.append(_masked(record), durable=True)
+
+
+_TEXTS = (
+    *("params", "intent", "message", "outcome", "layers", "because", "answer_reason", "action"),
+    *("details", "escalation"),
+)
+"""Fields of a record that may hold text of an agent."""
+
+
+def _masked(record: dict[str, Any]) -> dict[str, Any]:
+    """Return a record without the secrets that stand in its texts."""
+    return {key: mask_all(one) if key in _TEXTS else one for key, one in record.items()}
 
 
 def recorded(views: Sequence[ChangeView]) -> list[dict[str, Any]]:

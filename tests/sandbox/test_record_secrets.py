@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""No secret of a command, its output or its diff reaches the state folder; with controls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policy.model import Verdict
+from sandbox.config import Dirs
+from sandbox.output import Output
+from sandbox.store import Store
+from tests.sandbox.test_supervisor import Bench
+
+WORD = "Zx8Kq2Lm9Pw4Rt7Vb3Nc"
+
+
+@pytest.fixture
+def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+    return Bench(tmp_path, monkeypatch)
+
+
+def everything(folder: Path) -> bytes:
+    return b"\n".join(path.read_bytes() for path in folder.rglob("*") if path.is_file())
+
+
+@pytest.mark.parametrize("verdict", [Verdict.ALLOW, Verdict.DENY, Verdict.ASK])
+def test_a_command_with_a_secret_leaves_none(
+    bench: Bench, tmp_path: Path, verdict: Verdict
+) -> None:
+    bench.verdict = verdict
+    bench.sh(f"echo shown DB_PASSWORD={WORD}")
+    kept = everything(tmp_path / "lockgate" / "state")
+    if verdict is Verdict.ASK:  # whoever is asked sees the exact command, until it is answered
+        call = bench.supervisor._record.store.calls(limit=1)[0]["id"]
+        bench.supervisor._desk._grants.close(call, "denied")
+        kept = everything(tmp_path / "lockgate" / "state")
+    assert WORD.encode() not in kept
+    assert b"shown DB_PASSWORD=[masked]" in kept
+
+
+def test_output_that_is_kept_is_masked_across_pieces(tmp_path: Path) -> None:
+    store = Store(Dirs.under(tmp_path).create())
+    output = Output(store, "c1", 1_000_000, None)
+    text = f"line\n-----BEGIN RSA PRIVATE KEY-----\n{WORD}\n-----END RSA PRIVATE KEY-----\n"
+    data = (text + f"token={WORD}\n").encode() + b"x" * 700_000
+    for at in range(0, 3 * len(data), 7919):
+        output.take(1, (data * 3)[at : at + 7919])
+    output.finish()
+    kept = store.output("c1")[0]
+    assert WORD.encode() not in kept
+    assert kept.count(b"[masked]") == 6
+    assert kept.count(b"x" * 700_000) == 3
+
+
+def test_what_is_no_secret_is_kept_byte_for_byte(tmp_path: Path) -> None:
+    store = Store(Dirs.under(tmp_path).create())
+    output = Output(store, "c1", 10, None)
+    data = bytes(range(256)) * 9000
+    for at in range(0, len(data), 4096):
+        output.take(2, data[at : at + 4096])
+    output.finish()
+    assert store.output("c1")[1] == data
