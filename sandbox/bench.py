@@ -27,12 +27,14 @@ from rich.table import Table
 
 from policy.model import ActionPlan, Workspace
 from sandbox.config import Dirs
+from sandbox.decide_times import MORE_RULES, decide_times
 from sandbox.images import names
 from sandbox.supervisor import Supervisor
 
 SMALL, LARGE = 10, 100_000
 ROUNDS, SLOW_ROUNDS = 60, 8
 WRITE = "printf %s {n} > bench.txt"
+EVERYDAY = "(commands of every day)"
 SAME = "printf same > same.txt"
 """Writes what is there already: a private layer is made and looked at, and nothing lands."""
 
@@ -207,6 +209,29 @@ async def run(root: Path, rounds: int) -> list[Row]:
         subprocess.run([*lockgate, "shutdown"], env=env, capture_output=True, check=False)
 
 
+def decide_rows(bare_ms: float) -> list[Row]:
+    """Measure gate 1 alone, beside bash's `true` of `bare_ms` milliseconds."""
+    times = decide_times()
+    named = {
+        "gate 1": times.alone,
+        "gate 1, paths never seen before": times.fresh,
+        "gate 1, both readings": times.second,
+        f"gate 1, {MORE_RULES} more rules": times.more_rules,
+    }
+    return [
+        Row(
+            name,
+            EVERYDAY,
+            0,
+            round(cost.median / 1000, 3),
+            round(cost.p95 / 1000, 3),
+            round(cost.median / 1000 / bare_ms, 2),
+            cost.answers,
+        )
+        for name, cost in named.items()
+    ]
+
+
 def machine() -> str:
     """Return the machine's kind in one line."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1024**3
@@ -227,7 +252,9 @@ def main() -> int:
         rows = asyncio.run(run(root, args.rounds))
     finally:
         shutil.rmtree(root, ignore_errors=True)
-    rows.sort(key=lambda row: (row.command != "true", row.median_ms))
+    bare = next(row.median_ms for row in rows if (row.name, row.command) == ("bash", "true"))
+    rows += decide_rows(bare)
+    rows.sort(key=lambda row: (row.command != "true", row.command == EVERYDAY, row.median_ms))
     if args.json:
         print(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}))
         return 0

@@ -58,14 +58,25 @@ EVERYDAY = (
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
-    """Medians over the everyday commands, in microseconds."""
+class Cost:
+    """What one answer costs, in microseconds, over the everyday commands."""
 
-    alone: float
+    median: float
+    p95: float
+    answers: int
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """What gate 1 costs."""
+
+    alone: Cost
     """`decide` by itself."""
-    second: float
+    fresh: Cost
+    """`decide` in a workspace that it has not seen before, so that it remembers no path."""
+    second: Cost
     """With the second reading, as a call meets it."""
-    more_rules: float
+    more_rules: Cost
     """With a thousand more rules, without the second reading."""
 
 
@@ -76,17 +87,30 @@ def decide_times(rounds: int = ROUNDS) -> Times:
     with SecondOpinion() as opinion:
         opinion.wait_ready()
 
-        def twice(plan: ActionPlan) -> None:
+        def twice(plan: ActionPlan, number: int) -> None:
             wanted = wants_second_opinion(plan, policy)
             question = opinion.ask(plan.params.command or "") if wanted else None
             decision = decide(plan, _CONTEXT, policy)
             if decision.allowed:
                 heed(decision, opinion.wait(question) or (), policy)
 
+        places = [f"{_HERE}-{number}" for number in range(rounds + 1)]
+        contexts = [Context(workspaces=(Workspace(one),), home="/home/user") for one in places]
+        elsewhere = {
+            (command, number): _plan(command, place)
+            for command in EVERYDAY
+            for number, place in enumerate(places)
+        }
+
+        def fresh(plan: ActionPlan, number: int) -> None:
+            asked = elsewhere[plan.params.command or "", number]
+            decide(asked, contexts[number], policy)
+
         return Times(
-            alone=_median(plans, lambda plan: decide(plan, _CONTEXT, policy), rounds),
-            second=_median(plans, twice, rounds),
-            more_rules=_median(plans, lambda plan: decide(plan, _CONTEXT, many), rounds),
+            alone=_cost(plans, lambda plan, _: decide(plan, _CONTEXT, policy), rounds),
+            fresh=_cost(plans, fresh, rounds),
+            second=_cost(plans, twice, rounds),
+            more_rules=_cost(plans, lambda plan, _: decide(plan, _CONTEXT, many), rounds),
         )
 
 
@@ -117,18 +141,20 @@ def with_rules(policy: Policy, count: int) -> Policy:
     return policy.tightened(PolicyFile(rules=tuple(rules), commands=tuple(commands)))
 
 
-def _plan(command: str) -> ActionPlan:
-    return ActionPlan(tool="Bash", params=Params(command=command), workspace=_HERE, cwd=_HERE)
+def _plan(command: str, place: str = _HERE) -> ActionPlan:
+    return ActionPlan(tool="Bash", params=Params(command=command), workspace=place, cwd=place)
 
 
-def _median(plans: list[ActionPlan], work: Callable[[ActionPlan], object], rounds: int) -> float:
+def _cost(plans: list[ActionPlan], work: Callable[[ActionPlan, int], object], rounds: int) -> Cost:
+    """Return what work on a plan costs, given the number of its round; the first is not counted."""
     found = []
     for plan in plans:
-        work(plan)
+        work(plan, 0)
         each = []
-        for _ in range(rounds):
+        for number in range(1, rounds + 1):
             began = time.perf_counter()
-            work(plan)
-            each.append(time.perf_counter() - began)
+            work(plan, number)
+            each.append((time.perf_counter() - began) * 1e6)
         found.append(statistics.median(each))
-    return statistics.median(found) * 1e6
+    found.sort()
+    return Cost(statistics.median(found), found[int(len(found) * 0.95)], len(plans) * rounds)
