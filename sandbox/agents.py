@@ -140,12 +140,21 @@ class Registry:
 
     def members(self, agent: Agent) -> dict[int, Target]:
         """Return the processes of an agent that have not ended, by number."""
+        return self.members_of([agent])[agent.id]
+
+    def members_of(self, agents: Sequence[Agent]) -> dict[str, dict[int, Target]]:
+        """Return the processes of several agents by id, all from one pass over the host."""
+        if not agents:
+            return {}
         table = self.host.table()
-        markers = self.host.markers(table, since=agent.created)
-        group = self.group(agent)
-        grouped = group.members() if group else ()
-        found = members(table, self.tree(agent), markers=markers, grouped=grouped)
-        return {pid: one for pid, one in found.items() if not one.process.ended}
+        markers = self.host.markers(table, since=min(one.created for one in agents))
+        found = {}
+        for agent in agents:
+            group = self.group(agent)
+            grouped = group.members() if group else ()
+            own = members(table, self.tree(agent), markers=markers, grouped=grouped)
+            found[agent.id] = {pid: one for pid, one in own.items() if not one.process.ended}
+        return found
 
     def of_process(self, pid: int) -> Agent | None:
         """Return the agent that a process belongs to, the innermost one, or None."""
@@ -189,14 +198,14 @@ class Registry:
         """Forget agents without any process left, of this boot or an earlier one; return them."""
         if self.empty:
             return []
-        gone = []
         with self._locked():
-            for path in sorted(self._folder.glob("*.json")):
-                one = _read(path)
-                if one is not None and not self._lives(one):
-                    self._drop(one, path)
-                    gone.append(one)
-        return gone
+            some = [(path, _read(path)) for path in sorted(self._folder.glob("*.json"))]
+            agents = [(path, one) for path, one in some if one is not None]
+            left = self.members_of([one for _, one in agents if self._may_live(one)])
+            gone = [(path, one) for path, one in agents if not left.get(one.id)]
+            for path, one in gone:
+                self._drop(one, path)
+        return [one for _, one in gone]
 
     def note_seen(self) -> None:
         """Note the processes that agents have now, so that they are known later by what they are.
@@ -206,21 +215,14 @@ class Registry:
         agents = [] if self.empty else self.all()
         if not agents:
             return
-        table = self.host.table()
-        markers = self.host.markers(table, since=min(one.created for one in agents))
-        for agent in agents:
-            group = self.group(agent)
-            grouped = group.members() if group else ()
-            found = members(table, self.tree(agent), markers=markers, grouped=grouped)
-            self.seen(agent).add({one.process.known for one in found.values()}, table)
+        for agent, own in zip(agents, self.members_of(agents).values(), strict=True):
+            self.seen(agent).add({one.process.known for one in own.values()}, self.host)
+
+    def _may_live(self, agent: Agent) -> bool:
+        return agent.boot == boot()
 
     def _lives(self, agent: Agent) -> bool:
-        if agent.boot != boot():
-            return False
-        process = self.host.process(agent.pid)
-        if process is not None and process.created == agent.created and not process.ended:
-            return True
-        return bool(self.members(agent))
+        return self._may_live(agent) and bool(self.members(agent))
 
     def _drop(self, agent: Agent | None, path: Path) -> None:
         if agent is not None:

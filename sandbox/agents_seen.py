@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from pathlib import Path
 
-from sandbox.sweeping_table import Known, Proc
+from sandbox.sweeping_table import Host, Known
 
 MOST_BYTES = 64 * 1024
 """A longer list is written anew, with the living alone."""
@@ -37,7 +37,7 @@ class Seen:
                 found.add(Known(int(pid), int(created)))
         return frozenset(found)
 
-    def add(self, some: Collection[Known], table: Mapping[int, Proc]) -> None:
+    def add(self, some: Collection[Known], host: Host) -> None:
         """Add what is not there yet. Without room on the disk nothing is added."""
         fresh = set(some) - self.read()
         if not fresh:
@@ -51,15 +51,15 @@ class Seen:
             finally:
                 os.close(fd)
             if long:
-                self._shorten(table)
+                self._shorten(host)
 
     def remove(self) -> None:
         """Remove the list."""
         with contextlib.suppress(OSError):
             self._path.unlink(missing_ok=True)
 
-    def _shorten(self, table: Mapping[int, Proc]) -> None:
-        living = {one.known for one in table.values()}
+    def _shorten(self, host: Host) -> None:
+        living = {one.known for one in host.table().values()}
         draft = self._path.with_suffix(f".{os.getpid()}.new")
         kept = sorted(one for one in self.read() if one in living)
         draft.write_text("".join(f"{pid} {created}\n" for pid, created in kept))

@@ -180,12 +180,11 @@ class Stop:
         spared = {*own, *_supervisor(self._dirs, self._host)}
         trees = [self._registry.tree(one) for one in whom.agents]
         groups = [group for one in whom.agents if (group := self._registry.group(one))]
-        members = {
-            target.process.known: target
-            for one in whom.agents
-            for target in self._registry.members(one).values()
-        }
-        asking = [target for known, target in members.items() if known in own]
+        asking = []
+        if self._registry.of_process(os.getpid()) is not None:
+            members = self._registry.members_of(whom.agents).values()
+            asking = [one for some in members for one in some.values() if one.process.known in own]
+            asking = list({one.process.known: one for one in asking}.values())
         self.asking = tuple(target.process.known for target in asking)
         if asking:  # a frozen group would freeze us
             groups = []

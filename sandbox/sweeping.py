@@ -31,7 +31,9 @@ class Processes(Protocol):
     """What the sweep needs of a host."""
 
     def table(self) -> dict[int, Proc]: ...
-    def markers(self, table: Mapping[int, Proc], *, since: int) -> dict[int, str]: ...
+    def markers(
+        self, table: Mapping[int, Proc], *, since: int, known: dict[Known, str] | None = None
+    ) -> dict[int, str]: ...
     def send(self, one: Known, number: signal.Signals) -> Sent: ...
     def owner(self, pid: int) -> int | None: ...
 
@@ -102,6 +104,7 @@ class _Sweep:
         self._clock = clock
         self._sleep = sleep
         self._since = min(tree.root.created for tree in trees)
+        self._marks: dict[Known, str] = {}
         self._forbidden: dict[Known, Target] = {}
         self.swept = Swept()
 
@@ -111,7 +114,7 @@ class _Sweep:
         found = targets(
             table,
             self._trees,
-            markers=self._host.markers(table, since=self._since),
+            markers=self._host.markers(table, since=self._since, known=self._marks),
             grouped={group.agent: group.members() for group in self._groups},
             spared=self._spared,
         )

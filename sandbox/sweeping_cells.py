@@ -8,6 +8,7 @@ neither waits for an engine that is slow nor depends on one that hangs.
 
 from __future__ import annotations
 
+import os
 import signal
 import threading
 import time
@@ -36,6 +37,7 @@ class ContainerEngine(Protocol):
     def containers(self, **labels: str) -> list[dict[str, Any]]: ...
     def kill(self, identity: str) -> None: ...
     def remove(self, identity: str) -> None: ...
+    def local(self, kernel: str) -> bool: ...
 
 
 class Processes(Protocol):
@@ -70,7 +72,7 @@ def sweep_cells(
     """
     known = {one.id: one for one in noted.all().values() if one.is_of(agent)}
     direct = _Direct(host)
-    asked = _Asked(connect, agent)
+    asked = _Asked(connect, agent, known)
     asked.start()
     direct.kill(_here(known))
     answered = asked.wait(engine_seconds)
@@ -97,27 +99,35 @@ class _Direct:
         self.ended: dict[str, set[Known]] = {}
         """Processes that were killed, by container."""
         self._forbidden: set[Known] = set()
+        self._begun: set[str] = set()
+        """Containers whose process 1 was killed."""
 
     def kill(self, wanted: Collection[str]) -> list[tuple[Known, str]]:
-        """Kill what is in these containers now; return what was found: (process, container)."""
+        """Kill what is in these containers now; return what was found: (process, container).
+
+        The first time only process 1 of each, which is its oldest: all else goes with it.
+        """
         if not wanted:
             return []
         table = self._host.table()
         inside = self._host.containers(table)
         found = [
             (table[pid].known, identity)
-            for pid, identity in sorted(inside.items())  # process 1 of a cell is its oldest
+            for pid, identity in inside.items()
             if identity in wanted and not table[pid].ended
         ]
+        found.sort(key=lambda one: (one[0].created, one[0].pid))
         for one, identity in found:
-            match self._host.send(one, signal.SIGKILL, container=identity):
-                case Sent.FORBIDDEN:
-                    self._forbidden.add(one)
-                case Sent.SENT:
-                    self.ended.setdefault(identity, set()).add(one)
-                case Sent.GONE:  # process 1 went before, and all with it
-                    self.ended.setdefault(identity, set()).add(one)
+            killed = self.ended.setdefault(identity, set())
+            if identity in self._begun or not killed:
+                self._send(one, identity)
+            killed.add(one)
+        self._begun.update(self.ended)
         return found
+
+    def _send(self, one: Known, identity: str) -> None:
+        if self._host.send(one, signal.SIGKILL, container=identity) is Sent.FORBIDDEN:
+            self._forbidden.add(one)
 
     def kill_all(self, wanted: Collection[str]) -> list[str]:
         """Kill until a pass finds none; return a line for each process that is left."""
@@ -136,10 +146,16 @@ class _Direct:
 class _Asked(threading.Thread):
     """Has the engine end its part, on a thread that nobody must wait for."""
 
-    def __init__(self, connect: Callable[[], ContainerEngine], agent: str | None) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], ContainerEngine],
+        agent: str | None,
+        known: Mapping[str, Note],
+    ) -> None:
         super().__init__(name="stop-engine", daemon=True)
         self._connect = connect
         self._agent = agent
+        self._known = dict(known)
         self._done = threading.Event()
         self.problem = ""
         self.found: dict[str, Note] = {}
@@ -150,7 +166,11 @@ class _Asked(threading.Thread):
         return self._done.wait(seconds) and not self.problem
 
     def run(self) -> None:
-        """End containers until the engine lists none that runs."""
+        """End what only the engine can end: what has not started, and what is not on this host.
+
+        Whether a container on this host still runs is seen at its processes, since an engine says
+        so long after they are dead.
+        """
         try:
             self._work(self._connect())
         except SandboxError as error:
@@ -164,11 +184,17 @@ class _Asked(threading.Thread):
         deadline = time.monotonic() + ENGINE_SECONDS
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
             while True:
-                listed = [(_note(one), str(one.get("State"))) for one in engine.containers()]
+                listed = [
+                    (self._note(one, engine), one.get("State")) for one in engine.containers()
+                ]
                 wanted = [(note, state) for note, state in listed if note.is_of(self._agent)]
                 self.found |= {note.id: note for note, _ in wanted}
                 fresh = [note for note, state in wanted if state == "created"]
-                self.running = [note for note, state in wanted if state in ("running", "paused")]
+                self.running = [
+                    note
+                    for note, state in wanted
+                    if not note.local and state in ("running", "paused")
+                ]
                 if not (fresh or self.running) or time.monotonic() > deadline:
                     return
                 # One that has not started must be gone before a request to start it comes.
@@ -176,20 +202,24 @@ class _Asked(threading.Thread):
                 list(pool.map(engine.kill, [note.id for note in self.running]))
                 time.sleep(PAUSE_SECONDS)
 
+    def _note(self, container: Mapping[str, Any], engine: ContainerEngine) -> Note:
+        """Return what is noted of a container, or what its labels say."""
+        identity = str(container["Id"])
+        if identity in self._known:
+            return self._known[identity]
+        labels = container.get("Labels") or {}
+        note = self._known[identity] = Note(
+            identity,
+            str(labels.get(LABEL_CELL, "")),
+            str(labels.get(LABEL_ROLE, "")),
+            str(labels.get(LABEL_AGENT, "")),
+            local=engine.local(os.uname().release),
+        )
+        return note
+
 
 def _here(known: Mapping[str, Note]) -> list[str]:
     return [one.id for one in known.values() if one.local]
-
-
-def _note(container: Mapping[str, Any]) -> Note:
-    labels = container.get("Labels") or {}
-    return Note(
-        str(container["Id"]),
-        str(labels.get(LABEL_CELL, "")),
-        str(labels.get(LABEL_ROLE, "")),
-        str(labels.get(LABEL_AGENT, "")),
-        local=True,
-    )
 
 
 def _say_killed(

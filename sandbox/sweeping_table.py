@@ -13,7 +13,6 @@ import os
 import re
 import signal
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -33,8 +32,7 @@ class Known(NamedTuple):
     created: int
 
 
-@dataclass(frozen=True, slots=True)
-class Proc:
+class Proc(NamedTuple):
     """What the table says of one process."""
 
     pid: int
@@ -94,6 +92,10 @@ class Host:
 
     def marker(self, pid: int) -> str | None:
         """Return the mark in a process's environment, or None; not every process shows it."""
+        return self._mark(pid) or None
+
+    def _mark(self, pid: int) -> str | None:
+        """Return a process's mark, an empty text for none, or None where it shows nothing."""
         text = _content(f"{_PROC}/{pid}/environ")
         if not text:  # the first thread may have exited, and others live
             with contextlib.suppress(OSError):
@@ -102,21 +104,42 @@ class Host:
         for entry in text.split(b"\0") if _MARKER in text else ():
             if entry.startswith(_MARKER):
                 return entry[len(_MARKER) :].decode("utf-8", "replace")
-        return None
+        return "" if text else None
 
-    def markers(self, table: Mapping[int, Proc], *, since: int) -> dict[int, str]:
-        """Return the marks of the processes that are not older than `since` (ticks)."""
-        return {
-            pid: mark
-            for pid, one in table.items()
-            if one.created >= since and (mark := self.marker(pid)) is not None
-        }
+    def markers(
+        self, table: Mapping[int, Proc], *, since: int, known: dict[Known, str] | None = None
+    ) -> dict[int, str]:
+        """Return the marks of the processes that are not older than `since` (ticks).
 
-    def containers(self, pids: Iterable[int]) -> dict[int, str]:
-        """Return the id of the container that each process is in, by its control group."""
+        `known` keeps, from one pass to the next, what processes showed: a mark or, as an empty
+        text, none. One that shows no environment at all is looked at again.
+        """
+        seen: dict[Known, str] = {} if known is None else known
+        found = {}
+        for pid, one in table.items():
+            if one.created < since:
+                continue
+            mark = seen.get(one.known)
+            if mark is None:
+                mark = self._mark(pid)
+                if mark is not None:
+                    seen[one.known] = mark
+            if mark:
+                found[pid] = mark
+        return found
+
+    def containers(
+        self, pids: Iterable[int], *, known: dict[int, str] | None = None
+    ) -> dict[int, str]:
+        """Return the id of the container that each process is in, by its control group.
+
+        `known`: what an earlier pass found; those are not looked at again.
+        """
         found = {}
         for pid in pids:
-            if (match := _CONTAINER.search(_content(f"{_PROC}/{pid}/cgroup"))) is not None:
+            if known is not None and pid in known:
+                found[pid] = known[pid]
+            elif (match := _CONTAINER.search(_content(f"{_PROC}/{pid}/cgroup"))) is not None:
                 found[pid] = match[0].decode("ascii")
         return found
 
@@ -171,7 +194,7 @@ def _parsed(text: bytes) -> Proc | None:
     try:
         start, _, rest = text.rpartition(b")")
         number, _, name = start.partition(b"(")
-        fields = rest.split()
+        fields = rest.split(None, 20)
         return Proc(
             pid=int(number),
             ppid=int(fields[1]),

@@ -39,6 +39,10 @@ class NoEngine:
 
     remove = kill
 
+    def local(self, kernel: str) -> bool:
+        """Say that it runs on this kernel."""
+        return True
+
 
 class HungEngine(NoEngine):
     """An engine that never answers."""

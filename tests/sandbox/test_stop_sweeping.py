@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import pytest
 
@@ -55,7 +54,9 @@ class World:
             happens(self)
         return dict(self.processes)
 
-    def markers(self, table: Mapping[int, Proc], *, since: int) -> dict[int, str]:
+    def markers(
+        self, table: Mapping[int, Proc], *, since: int, known: dict[Known, str] | None = None
+    ) -> dict[int, str]:
         """Return marks."""
         return {p: m for p, m in self.marks.items() if p in table and table[p].created >= since}
 
@@ -70,7 +71,7 @@ class World:
         if number is signal.SIGSTOP:
             self.stopped.add(one.pid)
         elif one.pid in self.sleeping:
-            self.processes[one.pid] = replace(there, state="D")
+            self.processes[one.pid] = there._replace(state="D")
         else:
             del self.processes[one.pid]
         return Sent.SENT
