@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Texts that once ended gate 1, kept it busy for seconds, or hid a command from it."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from policy.document import read_document
+from policy.load import PolicyError
+from policy.model import Verdict
+from tests.policy.asking import bash
+
+MOST_SECONDS = 3.0
+"""Of processor time; each takes some milliseconds, and took seconds. The machine may be slow."""
+LONG = 60_000
+
+BUSY = {
+    "parentheses that close nothing": ")" * LONG,
+    "redirections without a target": "<" * LONG,
+    "pipes without an end": "a|" * (LONG // 2),
+    "here-documents without an end": "<<a\n" * (LONG // 4),
+    "here-documents without an end, each another": "".join(f"a <<x{n}\n" for n in range(6000)),
+    "arrays that are not closed": "a=(b\n" * (LONG // 5),
+    "functions without a body": "f() " * (LONG // 4),
+    "a brace of many words": "ls {" + "a," * (LONG // 2),
+    "a brace of many words that cannot be read": "if {" + "a," * LONG,
+    "a long word in a program for node": f'node -e \'require("x").execSync("echo {"A" * LONG}',
+    "a long word in a program for node, closed": (
+        f'node -e \'require("child_process").execSync("echo {"A" * 30_000}; rm -rf lib")\''
+    ),
+    "a long word in a program for awk": f"awk '{'n' * LONG}'",
+    "many words for awk": "awk '" + "rm y -r" * 8000 + "'",
+    "commands that are evaluated again and again": "x='a'; " + 'eval "$x$x$x"; ' * 200,
+    "expansions inside of expansions": "echo " + "${x:-" * 60 + "$(ls)" + "}" * 60,
+    "loops inside of loops": "for i in {1..24}; do " * 6 + "ls $i" + "; done" * 6,
+    "a line of a million characters": "echo " + "a" * 1_000_000,
+    "ten thousand nested parentheses": "(" * 10_000 + "ls" + ")" * 10_000,
+    "ten thousand nested substitutions": "echo " + "$(" * 10_000 + "ls" + ")" * 10_000,
+    "every byte": bytes(range(256)).decode("latin-1") * 200,
+    "surrogates": "ls " + "".join(map(chr, range(0xD800, 0xDC00))),
+}
+
+
+@pytest.mark.parametrize("text", BUSY.values(), ids=BUSY)
+def test_the_answer_comes_soon(text: str) -> None:
+    began = time.process_time()
+    assert bash(text).verdict in Verdict
+    assert time.process_time() - began < MOST_SECONDS
+
+
+@pytest.mark.parametrize("text", BUSY.values(), ids=BUSY)
+def test_a_forbidden_command_before_it_is_seen(text: str) -> None:
+    assert bash(f"rm -rf src; {text}").verdict is Verdict.DENY
+
+
+def test_nesting_that_no_stack_holds_is_asked_about() -> None:
+    text = "ls"
+    for _ in range(12):
+        text = "bash -c '" + text.replace("'", "'\\''") + "'" if len(text) < 20_000 else text
+    for _ in range(20):
+        text = f"if ls; then {{ echo ${{x:-$(\n{text}\n)}}\n}}\nfi"
+    assert bash(text).verdict is Verdict.ASK
+
+
+HIDDEN = {
+    "a command behind redirections alone": "2>&1 >a nmap <b h",
+    "a command behind an assignment and a redirection, negated": "! A=b >/dev/null nmap h",
+    "an argument of xargs behind a NUL": "printf '%s\\0' 'nmap h' | xargs -0 -n1 bash -c",
+    "parentheses in what awk runs": "awk 'BEGIN { system(\"echo $(nmap h)\") }'",
+    "a per cent sign that printf's escapes give": "printf '\\x6e\\x6d\\x61\\x70\\x20%%' | sh",
+    "quotes in a substitution in a pattern": "x=1; : ${x#$(sh -c \"nmap h\")}",
+    "a slash in a substitution in a replacement": "x=1; : ${x/$(/usr/bin/nmap h)/y}",
+    "a quoted pattern": "x=zznmap; ${x#'zz'} h",
+    "a parameter that letters follow": "set -- nm; $1ap h",
+    "a descriptor's here-string": "exec 3<<< 'nmap h'; bash <&3",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HIDDEN.values(), ids=HIDDEN)
+def test_the_command_is_found(text: str) -> None:
+    assert bash(text).verdict is Verdict.DENY
+
+
+def test_the_same_texts_with_another_command_are_not_denied() -> None:
+    """The control: it is the command that is found, not the way it is hidden."""
+    harmless = [
+        one.replace("nmap", "date").replace("nm", "da").replace("$1ap", "$1te")
+        for one in HIDDEN.values()
+        if "x6e" not in one
+    ]
+    assert [one for one in harmless if bash(one).verdict is Verdict.DENY] == []
+
+
+RUNS_UNKNOWN = {
+    "a command of node that is made elsewhere": "node -e 'require(\"child_process\").execSync(c)'",
+    "a command of awk in a variable": "awk '{ $1 | getline }'",
+}
+
+
+@pytest.mark.parametrize("text", RUNS_UNKNOWN.values(), ids=RUNS_UNKNOWN)
+def test_what_runs_an_unknown_command_is_asked_about(text: str) -> None:
+    assert bash(text).verdict is Verdict.ASK
+
+
+def test_a_policy_file_whose_key_is_a_mapping_is_refused_with_its_line() -> None:
+    with pytest.raises(PolicyError) as refused:
+        read_document("# a policy\n? {a: b}\n: c\n", "policy.yaml")
+    assert str(refused.value) == "policy.yaml:2: a key is no text; write `key: value`"
