@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from policy.catalog_model import Carrier, Programs
 from policy.facts import Facts, How
-from policy.marks import HOLE
 from policy.model import Tier
 from policy.shell_state import Call
 
@@ -173,21 +172,26 @@ def guess(catalog: Catalog, shell: Shell, call: Call) -> None:
     Only what a trial finds forbidden counts, since the program itself is asked about already.
     """
     for one in islice(_candidates(catalog, call), _MOST_TEXTS):
-        tried = Facts()
-        kept, shell.facts = shell.facts, tried
-        try:
-            if isinstance(one, str):
-                shell.aside(lambda: shell.run_text(one, call.stdin))  # noqa: B023
-            else:
-                shell.aside(lambda: shell.call(one))  # noqa: B023
-        finally:
-            shell.facts = kept
-        shell.facts.programs |= tried.programs
-        if any(found.tier is Tier.FORBIDDEN for found in tried.findings) or tried.touches:
-            shell.facts.findings |= tried.findings
-            shell.facts.touches |= tried.touches
-            shell.facts.calls |= tried.calls
-            shell.facts.writes |= tried.writes
+        _try(shell, one, call.stdin)
+
+
+def _try(shell: Shell, what: str | Call, stdin: str | None) -> None:
+    """Read a text or a command apart, and keep what it does only where that matters."""
+    tried = Facts()
+    kept, shell.facts = shell.facts, tried
+    try:
+        if isinstance(what, str):
+            shell.aside(lambda: shell.run_text(what, stdin))
+        else:
+            shell.aside(lambda: shell.call(what))
+    finally:
+        shell.facts = kept
+    shell.facts.programs |= tried.programs
+    if any(found.tier is Tier.FORBIDDEN for found in tried.findings) or tried.touches:
+        shell.facts.findings |= tried.findings
+        shell.facts.touches |= tried.touches
+        shell.facts.calls |= tried.calls
+        shell.facts.writes |= tried.writes
 
 
 def _candidates(catalog: Catalog, call: Call) -> Iterator[str | Call]:
@@ -226,7 +230,16 @@ def telling(entry: Programs) -> bool:
     return entry.handler in _PLAIN
 
 
-def literal(catalog: Catalog, shell: Shell, text: str) -> str:
+def literal(catalog: Catalog, shell: Shell, text: str) -> None:
     """Run a text that a literal of a program holds, if it can only be meant as a command."""
     plain = _PREFIX.sub("", text)
-    return shell.aside(lambda: shell.run_text(plain)) if plausible(catalog, plain.split()) else HOLE
+    words = plain.split()
+    if plausible(catalog, words):
+        shell.aside(lambda: shell.run_text(plain))
+    elif named(catalog, words):
+        _try(shell, plain, None)
+
+
+def named(catalog: Catalog, words: Sequence[str]) -> bool:
+    """Return whether words may be a command: a program of the catalog and something for it."""
+    return len(words) > 1 and _named(catalog, words[0])

@@ -67,9 +67,9 @@ def _commands(catalog: Catalog, text: str) -> Iterator[tuple[str, str]]:
             if not _BETWEEN.fullmatch(text[before.end() : one.start()]):
                 break
             words.append(body)
-        if carried.plausible(catalog, words[0].split()):
+        if carried.named(catalog, words[0].split()):
             yield words[0], ""
-        elif len(words) > 1 and carried.plausible(catalog, words):
+        elif carried.named(catalog, words):
             quoted = ("'" + one.replace("'", "'\\''") + "'" for one in words[1:])
             yield " ".join((words[0], *quoted)), ""
 

@@ -63,7 +63,9 @@ def _python(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 if letter in "cm":
                     value = word[at + 1 :] or (words.pop(0) if words else "")
                     if letter == "c" and call.name == "ipython" and _MAGIC.search(value):
-                        return _session(catalog, shell, value)
+                        for found in _MAGIC.finditer(value):
+                            shell.run_text(found[1])
+                        return _session(catalog, shell, _MAGIC.sub("", value))
                     if letter == "c":
                         return run_code(catalog, shell, value, words, call.stdin)
                     return _module(catalog, shell, call, value, words)

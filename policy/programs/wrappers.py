@@ -127,8 +127,10 @@ def _env(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             "-iv",
         ):
             words.pop(0)
-        elif word in ("-u", "--unset") or word.startswith(("--unset=", "-u")):
-            words = words[2 if word in ("-u", "--unset") else 1 :]
+        elif word in ("-u", "--unset", "-a", "--argv0"):
+            words = words[2:]
+        elif word.startswith(("--unset=", "-u")):
+            words = words[1:]
         elif word in ("-C", "--chdir") or word.startswith(("--chdir=", "-C")):
             target = (
                 words[1]
