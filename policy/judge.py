@@ -33,6 +33,11 @@ SHOWN = 3
 """Paths that a message names for each reason."""
 _STRICTNESS = (Outcome.DISCARD, Outcome.HOLD, Outcome.LAND)
 _CONFIG_NAMES = frozenset(("config", "config.worktree", "gitconfig", ".gitconfig", ".gitmodules"))
+_OBJECT = re.compile(
+    r"(?:.*/)?\.git/(?:.*/)?objects/(?:[0-9a-f]{2}/[0-9a-f]{38,}|pack/[^/]*\.(?:pack|idx))",
+    re.DOTALL,
+)
+_WORK_TREE_POINTER = re.compile(r"(?:.*/)?\.git/worktrees/[^/]+/(?:commondir|gitdir)", re.DOTALL)
 _REPOSITORY = frozenset(("head", "config"))
 _REPOSITORY_FOLDERS = frozenset((".git", "objects", "refs"))
 
@@ -65,6 +70,7 @@ def judge(
         reasons += _configured(change, configured)
         reasons += _git_settings(change, paths)
         reasons += _hidden_tracked(change)
+        reasons += _commits(change, paths)
         reasons += _deletion(change, named, paths)
         reasons += _link(change, paths, workspace)
         reasons += _plain(change)
@@ -105,6 +111,12 @@ def _obeyed(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
         return  # what it holds is listed by itself
     if normal(change.path).rpartition("/")[2] == ".git" and change.kind is not Kind.DELETED:
         because = "it tells git on the host which repository, and so which settings, to use"
+        yield PathReason(change.path, Outcome.HOLD, "git-pointers", because)
+        return
+    if (change.kind is Kind.MODIFIED or change.modified) and _WORK_TREE_POINTER.fullmatch(
+        normal(change.path)
+    ):
+        because = "it tells git on the host where the repository of a work tree is"
         yield PathReason(change.path, Outcome.HOLD, "git-pointers", because)
         return
     for path in _ends(change):
@@ -189,6 +201,23 @@ def _hidden_tracked(change: Change) -> Iterator[PathReason]:
             f"{lost} would leave the repository, only because calls cannot see it; instead of "
             "`-a` or `-A`, name what to commit: `git add FILE…`, `git commit FILE…`",
         )
+
+
+def _commits(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
+    for path in change.commits:
+        if paths.governance_of(path) or paths.obeyed_of(path) or paths.is_secret(path):
+            yield PathReason(
+                path,
+                Outcome.HOLD,
+                "commit-content",
+                "a new commit holds it with a content that is neither its parent's nor the file's",
+            )
+    if change.kind is Kind.MODIFIED and _OBJECT.fullmatch(normal(change.path)):
+        because = "git never changes an object that is there"
+        yield PathReason(change.path, Outcome.HOLD, "git-substitutes", because)
+    if change.commits_odd:
+        because = f"what new commits hold cannot be found out: {_shown(change.commits_odd)}"
+        yield PathReason(change.path, Outcome.HOLD, "commit-content", because)
 
 
 class _Named:

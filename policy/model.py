@@ -327,6 +327,11 @@ class Change:
     """For RENAMED: content, mode or owner changed as well."""
     drops_hidden: tuple[str, ...] = ()
     """For git's index: files hidden from the cell that it lists before the change and not after."""
+    commits: tuple[str, ...] = ()
+    """For git's objects: paths that a new commit holds with a content which neither its parents nor
+    the real files have."""
+    commits_odd: str = ""
+    """For git's objects: why it cannot be found out what new commits hold."""
 
 
 class Outcome(str, Enum):

@@ -250,6 +250,10 @@ class PathPolicy(Frozen):
         """Return regular expressions for what is made read-only in a cell where it exists."""
         return tuple(e for rule in self.governance for e in expressions(rule.paths))
 
+    def obey_expressions(self) -> tuple[str, ...]:
+        """Return regular expressions for what the host obeys, exceptions not considered."""
+        return tuple(e for rule in self.obeyed for e in expressions(rule.paths))
+
     def pin_folder_expressions(self) -> tuple[str, ...]:
         """Return regular expressions for the folders in which governance files are named."""
         return tuple(e for rule in self.governance for e in expressions(folders(rule.paths)))

@@ -135,6 +135,7 @@ class Specs:
             pin = paths.pin_expressions()
             above = list(paths.pin_folder_expressions())
             patterns = {"hide": list(hide), "show": list(show), "pin": list(pin), "above": above}
+            patterns["obey"] = list(paths.obey_expressions())
             known = paths, patterns
             self._masked[workspaces] = known
         return known[1]

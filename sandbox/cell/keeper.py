@@ -20,6 +20,7 @@ import time
 from typing import Any
 
 from . import (
+    gitcommits,
     gitindex,
     landing,
     leftovers,
@@ -416,6 +417,7 @@ class Keeper:
     def _walk(self, space: Space, upper: str, since: int) -> walk.Walk:
         walked = walk.walk(upper, space.root, masks=space.hidden, since=since, owners=space.back)
         gitindex.note_dropped(walked.changes, space.root, upper, space.hidden)
+        gitcommits.note_commits(walked.changes, space.root, upper, space.patterns.counts)
         return walked
 
     def _forget(self, transaction: Transaction) -> None:

@@ -34,12 +34,18 @@ class Patterns:
     """
 
     def __init__(
-        self, hide: list[str], show: list[str], pin: list[str], above: Sequence[str] = ()
+        self,
+        hide: list[str],
+        show: list[str],
+        pin: list[str],
+        above: Sequence[str] = (),
+        obey: Sequence[str] = (),
     ) -> None:
         self._hide = _union(hide)
         self._show = _union(show)
         self._pin = _union(pin)
         self._above = _union(above)
+        self._obey = _union(obey)
 
     def hides(self, path: str) -> bool:
         """Whether the cell must not see this path."""
@@ -49,6 +55,10 @@ class Patterns:
     def pins(self, path: str) -> bool:
         """Whether the path is protected: the cell must not write it."""
         return bool(self._pin.match(normal(path)))
+
+    def counts(self, path: str) -> bool:
+        """Whether anybody looks at a change of the path: protected, hidden, or obeyed."""
+        return self.pins(path) or self.hides(path) or bool(self._obey.match(normal(path)))
 
     def holds_pins(self, path: str) -> bool:
         """Whether protected files are named in the folder `path`."""
