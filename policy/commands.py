@@ -380,15 +380,17 @@ class Catalog:
 
 
 def _squeezed(text: str) -> str:
-    """Return a text without what only makes it long: blank lines, runs of blanks, endless words.
+    """Return a text without what only makes it long: blank lines, runs of blanks or of one sign,
+    endless words.
 
     The patterns look back over blanks, so that their cost would grow with the square of a run.
     """
     lines = (_BLANKS.sub(" ", line) for line in text.split("\n"))
-    return _LONG.sub("x", "\n".join(line for line in lines if line.strip()))
+    return _RUN.sub(r"\1\1", _LONG.sub("x", "\n".join(line for line in lines if line.strip())))
 
 
 _BLANKS = re.compile(r"[ \t\r\f\v]{2,}")
+_RUN = re.compile(r"([^\w\s])\1{15,}")
 _LONG = re.compile(r"[\w.+=-]{300,}")
 _TRUSTED_FOLDER = re.compile(
     r"^/(?:usr/(?:local/)?)?s?bin$|^/opt/[\w/.-]*bin$|/(?:node_modules/\.bin|\.?venv/bin)$"
