@@ -120,7 +120,7 @@ class _Reader:
             value, space = value + space, ""
             if char == "\\":
                 char = self._next()
-                if char == "\n":
+                if char in ("\n", ""):  # git reads a line's end where the text ends
                     continue
                 if char not in ("t", "b", "n", "\\", '"'):
                     return None

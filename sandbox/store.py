@@ -201,19 +201,24 @@ def _hash(text: bytes) -> str:
 
 
 def _backwards(path: Path) -> Iterator[bytes]:
-    """Yield the lines of a file from the last to the first."""
+    """Yield the lines of a file from the last to the first.
+
+    What follows the last line's end is left out: somebody is just writing it, or died over it.
+    """
     try:
         file = path.open("rb")
     except OSError:
         return
     with file:
         position = file.seek(0, os.SEEK_END)
-        rest = b""
+        rest, ended = b"", False
         while position > 0:
             step = min(_BLOCK, position)
             position -= step
             file.seek(position)
             lines = (file.read(step) + rest).split(b"\n")
+            if not ended:
+                ended, lines[-1] = len(lines) > 1, b""
             rest = lines[0]
             yield from (text for text in reversed(lines[1:]) if text)
         if rest:

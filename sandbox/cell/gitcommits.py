@@ -58,7 +58,7 @@ def note_commits(changes: Iterable[dict[str, Any]], root: str, upper: str, named
                 change["commits"] = found
 
 
-def _arrivals(changes: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+def _arrivals(changes: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the objects folders that got something, each with the first change that says so."""
     found: dict[str, Any] = {}
     for change in changes:

@@ -190,3 +190,12 @@ def test_output_and_diff_of_a_call_come_back_whole(dirs: Dirs) -> None:
     store.keep_output("c1", "diff.patch", "+é\n".encode())
     assert store.output("c1") == (b"one\xfftwo", b"")
     assert (store.diff("c1"), store.diff("c2")) == ("+é\n", "")
+
+
+@pytest.mark.parametrize("length", [10, 200_000])
+def test_a_line_that_is_being_written_hides_nothing(tmp_path: Path, length: int) -> None:
+    store = Store(Dirs.under(tmp_path).create())
+    store.append({"event": "decided", "call": "c1"}, durable=False)
+    with store.log.open("ab") as log:
+        log.write(b'{"n": 2, "event": "' + b"x" * length)
+    assert [one["call"] for one in store.records()] == ["c1"]
