@@ -23,6 +23,7 @@ ADVICE = {
     "git-plumbing": "use the everyday command, such as `git commit`",
     "git-config": "give the setting to the one command that needs it, or let a person set it",
     "opaque": "write the command out plainly",
+    "runs-program": "run that program as a command of its own",
     "runs-text": "run that program as a command of its own",
     "option": "leave the option out",
     "hidden-text": "write the command in plain characters",
@@ -59,6 +60,7 @@ ADVICE = {
     "truncate": "name the rows with WHERE",
     "delete-all": "name the rows with WHERE",
     "delete-always": "name the rows with WHERE",
+    "archive": "unpack it into the workspace",
     "patch": "edit the files with `Edit`, so that it is known which they are",
     "windows": "write the path with `/`, in its plain spelling",
     "web": "name a public page",
@@ -78,6 +80,8 @@ _LAYERS = {
     "level": "work on, and let a person approve this call",
     "role": "give it to an agent whose role may do it",
     "rules": "take another way, or ask a person",
+    "tier": "take another way, or ask a person",
+    "workspace": "work inside the workspace",
 }
 """By layer, where the rule is of one file."""
 

@@ -30,7 +30,16 @@ from policy.model import (
 )
 from policy.paths import Where, below, where
 from policy.places import Places
-from policy.rules import Bounds, CommandRule, PolicyFile, Rule, RuleIndex, Tools
+from policy.rules import (
+    Bounds,
+    CommandRule,
+    PolicyCheck,
+    PolicyCheckResult,
+    PolicyFile,
+    Rule,
+    RuleIndex,
+    Tools,
+)
 from policy.standing import LAYERS, Standing
 
 _ORDER = tuple(Verdict)
@@ -95,8 +104,7 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     judged = tiers.answers(facts)
     placed = [policy.places.judge(one, context) for one in facts.touches]
     others = [one for one in placed if one is not None] or [_quiet("workspace", _INSIDE)]
-    lasting = [one for one in facts.touches if where(one.path, context) is not Where.TEMPORARY]
-    checked = policy.index.check(plan, lasting, facts, shell=shell)
+    checked = _checked(plan, context, policy, facts)
     others += checked.answers or [_quiet("rules", checked.message)]
     others += policy.index.commanded(facts)
     if shell and (missed := _overlooked(plan, facts, policy)):
@@ -116,12 +124,27 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
         objection_seconds=_wait(policy, landing),
         layers=layers,
         matched_rules=checked.matched_rules,
-        enforcement=checked.enforcement,
+        enforcement=checked.demand,
         message=_message(verdict, layers),
         named_deletions=named_deletions(facts, context, plan),
         programs=tuple(facts.programs),
         policy=policy.digest,
     )
+
+
+def policy_check(plan: ActionPlan, context: Context, policy: Policy) -> PolicyCheckResult:
+    """Return what the rules alone say of a plan (policy-check.md, `policy_check`).
+
+    It is one layer of `decide`: a call that it allows may still be asked about or denied.
+    """
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    return _checked(plan, context, policy, facts).result
+
+
+def _checked(plan: ActionPlan, context: Context, policy: Policy, facts: Facts) -> PolicyCheck:
+    """Return what rules with triggers and checks say; what is temporary lies beyond them."""
+    lasting = [one for one in facts.touches if where(one.path, context) is not Where.TEMPORARY]
+    return policy.index.check(plan, lasting, facts, shell=policy.tools.is_shell(plan.tool))
 
 
 def _overlooked(plan: ActionPlan, facts: Facts, policy: Policy) -> str | None:

@@ -251,7 +251,7 @@ class Decision(Frozen):
         said = [a.rule for a in self.layers if a.rule and a.verdict is self.verdict]
         rest = [a.rule for a in self.layers if a.rule and a.verdict is not self.verdict]
         ids = [m.rule_id for m in self.matched_rules]
-        return tuple(dict.fromkeys([*ids, *said, *rest]))
+        return tuple(dict.fromkeys([*said, *ids, *rest]))
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,7 @@ from policy.rules_model import (
     CommandRule,
     Constraints,
     PolicyCheck,
+    PolicyCheckResult,
     PolicyFile,
     Rule,
     Tools,
@@ -44,12 +45,12 @@ __all__ = [
     "CommandRule",
     "Constraints",
     "PolicyCheck",
+    "PolicyCheckResult",
     "PolicyFile",
     "Rule",
     "RuleIndex",
     "Tools",
     "Triggers",
-    "check",
 ]
 
 _ORDER = tuple(Verdict)
@@ -87,7 +88,10 @@ class RuleIndex:
     def check(
         self, plan: ActionPlan, touches: Iterable[Touch], facts: Facts, *, shell: bool
     ) -> PolicyCheck:
-        """Return what the rules say of a plan; see `check`."""
+        """Return what the rules say of a plan, the strictest first.
+
+        `shell` says that the plan is a command line, so that a match is one of behaviour.
+        """
         found = _Found(plan, shell=shell)
         intent = plan.intent.casefold()
         for rule in self._keyed if intent else ():
@@ -205,16 +209,6 @@ class _Found:
             answers=tuple(dict.fromkeys(one[0] for one in said)),
             constraints=tuple(self._constraints),
         )
-
-
-def check(
-    plan: ActionPlan, touches: Iterable[Touch], rules: Sequence[Rule], *, shell: bool
-) -> PolicyCheck:
-    """Return what rules say of a plan, the strictest first.
-
-    `shell` says that the plan is a command line, so that a match is one of behaviour.
-    """
-    return RuleIndex(rules).check(plan, touches, Facts(), shell=shell)
 
 
 def _surest(fits: Iterable[Fit]) -> Fit:

@@ -201,6 +201,15 @@ class PolicyFile(Frozen):
     tools: Tools = Tools()
 
 
+class PolicyCheckResult(Frozen):
+    """The document's `PolicyCheckResult` (policy-check.md)."""
+
+    allowed: bool
+    matched_rules: tuple[MatchedRule, ...] = ()
+    enforcement: Enforcement | None = None
+    message: str
+
+
 class PolicyCheck(Frozen):
     """The answer of all rules (policy-check.md, PolicyCheckResult)."""
 
@@ -210,3 +219,19 @@ class PolicyCheck(Frozen):
     message: str
     answers: tuple[LayerAnswer, ...] = ()
     constraints: tuple[Constraints, ...] = ()
+
+    @property
+    def demand(self) -> Enforcement | None:
+        """What a rule demands; None where all of them let the call pass as it is."""
+        found = self.enforcement
+        return found if found is not None and found.decision != "allow" else None
+
+    @property
+    def result(self) -> PolicyCheckResult:
+        """The answer as the document has it."""
+        return PolicyCheckResult(
+            allowed=self.allowed,
+            matched_rules=self.matched_rules,
+            enforcement=self.demand,
+            message=self.message,
+        )

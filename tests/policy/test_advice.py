@@ -36,7 +36,7 @@ def test_every_stopped_command_of_the_corpus_says_what_to_do() -> None:
     assert silent == {}
 
 
-@pytest.mark.parametrize("layer", ["trust", "mode", "level", "role", "rules"])
+@pytest.mark.parametrize("layer", ["trust", "mode", "level", "role", "rules", "tier", "workspace"])
 def test_a_rule_of_somebodys_own_has_the_advice_of_its_layer(layer: str) -> None:
     answer = LayerAnswer(layer=layer, verdict=Verdict.ASK, reason="x", rule="my-own")
     assert advice(answer)

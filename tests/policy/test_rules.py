@@ -3,18 +3,24 @@
 
 from __future__ import annotations
 
-from policy import tools
-from policy.engine import Policy, decide
-from policy.model import ActionPlan, Enforcement, MatchedRule, Tier, Verdict
-from policy.rules import Check, Checks, CommandRule, PolicyCheck, PolicyFile, Rule, Triggers, check
+from policy.engine import Policy, decide, policy_check
+from policy.model import ActionPlan, Enforcement, MatchedRule, Params, Tier, Verdict
+from policy.rules import (
+    Check,
+    Checks,
+    CommandRule,
+    PolicyCheckResult,
+    PolicyFile,
+    Rule,
+    Triggers,
+)
 from tests.policy.asking import CONTEXT, bash, plan, tool
 
 POLICY = Policy.default()
 
 
-def checked(asked: ActionPlan) -> PolicyCheck:
-    facts = tools.facts(asked, CONTEXT, POLICY.catalog, POLICY.tools)
-    return check(asked, facts.touches, POLICY.rules, shell=asked.tool == "Bash")
+def checked(asked: ActionPlan) -> PolicyCheckResult:
+    return policy_check(asked, CONTEXT, POLICY)
 
 
 def test_a_direct_waiver_write_is_blocked() -> None:
@@ -49,9 +55,52 @@ def test_a_waiver_by_pull_request_passes_the_rules() -> None:
         "Bash", command="gh pr create --title 'Add lint waiver' --body '.devkit-waiver.yml'"
     )
     answer = checked(asked)
-    assert answer.allowed
-    assert answer.matched_rules == ()
-    assert decide(asked, CONTEXT, POLICY).verdict is Verdict.ASK  # it leaves the machine
+    assert answer == PolicyCheckResult(
+        allowed=True,
+        matched_rules=(
+            MatchedRule(
+                rule_id="rule_006",
+                rule_name="Layered Governance Constitution",
+                trigger_type="command_pattern",
+                trigger_match="gh pr create",
+            ),
+        ),
+        message="Policy passed",
+    )
+    decision = decide(asked, CONTEXT, POLICY)
+    assert decision.verdict is Verdict.ASK, "it leaves the machine"
+    assert (decision.rules[0], decision.enforcement) == ("network", None)
+
+
+def test_a_pull_request_beside_a_write_is_no_way_around() -> None:
+    asked = plan("Bash", command="echo x > .devkit-waiver.yml; gh pr create --title x")
+    assert not checked(asked).allowed
+    assert decide(asked, CONTEXT, POLICY).verdict is Verdict.DENY
+
+
+def test_a_plan_that_no_rule_is_about_has_no_constraints() -> None:
+    answer = checked(plan("Bash", command="ls"))
+    assert answer.model_dump() == {
+        "allowed": True,
+        "matched_rules": (),
+        "enforcement": None,
+        "message": "No policy constraints",
+    }
+
+
+def test_the_fields_are_those_of_the_document() -> None:
+    assert set(PolicyCheckResult.model_fields) == {
+        "allowed", "matched_rules", "enforcement", "message",
+    }  # fmt: skip
+    assert set(MatchedRule.model_fields) == {
+        "rule_id", "rule_name", "trigger_type", "trigger_match",
+    }  # fmt: skip
+    assert set(Enforcement.model_fields) == {
+        "decision", "check_id", "denied_path", "allowed_path", "required_fields",
+        "next_action_template",
+    }  # fmt: skip
+    assert {"tool", "params", "intent", "derived_from"} <= set(ActionPlan.model_fields)
+    assert {"file_path", "command", "content"} <= set(Params.model_fields)
 
 
 def test_a_sneaky_redirect_is_blocked() -> None:

@@ -77,7 +77,7 @@ def test_show_names_files_and_the_places_of_rules(shell: Shell) -> None:
     assert (status, err) == (0, "")
     assert re.search(rf"^workspace +only tightens +{re.escape(str(own(shell)))}$", out, re.M)
     assert re.search(rf"^no-stash +command +deny +git stash +{own(shell)}:2$", out, re.M)
-    assert re.search(r"^rule_006 +rule +deny .* policy/defaults/policy\.yaml:\d+$", out, re.M)
+    assert re.search(r"^rule_006 +rule +deny, allow .* policy/defaults/policy\.yaml:\d+$", out, re.M)
     assert "`tools.write` is ignored" in out
     said = json.loads(shell("policy", "show", "--json")[1])
     assert [one["state"] for one in said["files"]] == ["absent", "only tightens", "absent"]
