@@ -17,6 +17,7 @@ import docker.errors
 import pytest
 
 import sandbox.engine
+from sandbox import gvisor
 from sandbox.engine import Engine
 from sandbox.errors import ImageProblem, NotEnforced, Unavailable
 from sandbox.images import Images
@@ -30,6 +31,8 @@ from sandbox.plan import (
     gaps,
     keeper_plan,
 )
+from sandbox.runtimes import missing
+from tests.conftest import cannot_run
 
 Body = dict[str, Any]
 
@@ -328,6 +331,81 @@ def test_each_weaker_point_of_a_keeper_is_named(
     for volume in (keeper.volumes[0][0], "gaps-other"):
         docker_client.volumes.get(volume).remove()
     assert missed == {}
+
+
+def first_mount(**changes: Any) -> Callable[[Body], None]:
+    """Return a change of the request's first mount."""
+    return lambda request: request["HostConfig"]["Mounts"][0].update(changes)
+
+
+VIEW: dict[str, tuple[Callable[[Body], None], str]] = {
+    "another folder is shown": (first_mount(Source="/etc"), "Mounts"),
+    "it is shown elsewhere": (first_mount(Target="/mnt"), "Mounts"),
+    "it can be written": (first_mount(ReadOnly=False), "Mounts"),
+    "what the cell mounts appears on the host": (
+        first_mount(BindOptions={"Propagation": "rshared", "NonRecursive": False}),
+        "HostConfig.Mounts",
+    ),
+    "pinned files are left out": (
+        first_mount(BindOptions={"Propagation": "rslave", "NonRecursive": True}),
+        "HostConfig.Mounts",
+    ),
+    "a second folder is shown": (mount(Type="bind", Source="/etc", Target="/mnt"), "Mounts"),
+    "it runs on the host's kernel": (without("Runtime"), "HostConfig.Runtime"),
+}
+
+
+def test_each_weaker_point_of_a_view_is_named(
+    engine: Engine,
+    images: Images,
+    run_id: str,
+    built: Callable[[ContainerPlan, Body], Body],
+    docker_client: docker.DockerClient,
+) -> None:
+    if problem := missing(gvisor.NAME, docker_client.info()):
+        cannot_run(problem)
+    name = f"gaps-{run_id}-views"
+    views = engine.make_views(name, {LABEL_TEST: run_id, LABEL_STATE: engine.state})
+    plan = cell_plan(
+        name=f"gaps-{run_id}",
+        image=engine.image_id(images.cell),
+        workspaces=("/home/someone/project",),
+        uid=1000,
+        gid=1000,
+        labels={LABEL_TEST: run_id, LABEL_STATE: engine.state},
+        resources=Resources(),
+        runtime=gvisor.NAME,
+        views=(views,),
+    )
+    keeper = keeper_plan(
+        name=f"gaps-{run_id}-keeper",
+        image=engine.image_id(images.keeper),
+        workspaces=("/etc",),
+        cell=None,
+        volume=f"gaps-{run_id}",
+        labels={LABEL_TEST: run_id, LABEL_STATE: engine.state},
+        maps_owners=True,
+        views=(name, views),
+    )
+    private = {"Propagation": "rprivate", "NonRecursive": True}
+    unshared: Callable[[Body], None] = lambda request: request["HostConfig"]["Mounts"][1].update(  # noqa: E731
+        BindOptions=private, Source="/etc"
+    )
+    try:
+        assert gaps(plan, built(plan, body(plan))) == ()
+        assert gaps(keeper, built(keeper, body(keeper))) == ()
+        assert {"Mounts", "HostConfig.Mounts"} <= set(
+            gaps(keeper, built(keeper, weakened(keeper, unshared)))
+        )
+        missed = {}
+        for what, (weaken, key) in VIEW.items():
+            named = gaps(plan, built(plan, weakened(plan, weaken)))
+            if key not in named:
+                missed[what] = named
+        assert missed == {}
+    finally:
+        for volume in (name, f"gaps-{run_id}"):
+            engine.remove_volume(volume)
 
 
 def test_a_container_that_differs_is_removed_unstarted(

@@ -131,6 +131,66 @@ def test_a_cell_runs_under_the_runtime_of_the_settings() -> None:
     assert "Runtime" not in body(CELL)["HostConfig"]
 
 
+def view_of(*, writes: bool) -> ContainerPlan:
+    """Return the plan of a cell over two views."""
+    return cell_plan(
+        name="lockgate-1",
+        image="sha256:cell",
+        workspaces=("/home/a/b c", "/srv/w"),
+        uid=1000,
+        gid=100,
+        labels={"org.lockgate.state": "s"},
+        resources=Resources(),
+        runtime="runsc",
+        views=("/engine/v/0", "/engine/v/1"),
+        writes=writes,
+    )
+
+
+VIEW_KEEPER = keeper_plan(
+    name="lockgate-1-keeper",
+    image="sha256:keeper",
+    workspaces=("/home/a/b c", "/srv/w"),
+    cell=None,
+    volume="layers",
+    labels={"org.lockgate.state": "s"},
+    maps_owners=True,
+    views=("views", "/engine/v"),
+)
+
+
+def test_a_cell_over_views_has_those_and_no_other_mount() -> None:
+    options = {"Propagation": "rslave", "NonRecursive": False}
+    shown = [
+        {"Type": "bind", "Source": "/engine/v/0", "Target": "/home/a/b c", "BindOptions": options},
+        {"Type": "bind", "Source": "/engine/v/1", "Target": "/srv/w", "BindOptions": options},
+    ]
+    writing, reading = (body(view_of(writes=writes))["HostConfig"] for writes in (True, False))
+    assert writing["Mounts"] == shown
+    assert reading["Mounts"] == [{**one, "ReadOnly": True} for one in shown]
+    assert sorted(writing["Tmpfs"]) == ["/home/agent", "/tmp"]
+    assert (writing["Runtime"], writing["NetworkMode"], writing["CapAdd"]) == ("runsc", "none", [])
+
+
+def test_a_keeper_of_views_enters_no_cell_and_shares_one_folder() -> None:
+    host = body(VIEW_KEEPER)["HostConfig"]
+    assert host["PidMode"] == ""
+    assert set(KEEPER_CAPS) - set(host["CapAdd"]) == {"SYS_CHROOT", "SYS_PTRACE"}
+    shared = [
+        m for m in host["Mounts"] if m.get("BindOptions", {}).get("Propagation") != "rprivate"
+    ]
+    assert shared == [
+        {
+            "Type": "bind",
+            "Source": "/engine/v",
+            "Target": "/views",
+            "BindOptions": {"Propagation": "rshared", "NonRecursive": True},
+        },
+        {"Type": "volume", "Source": "layers", "Target": "/tx"},
+        {"Type": "volume", "Source": "views", "Target": "/anchor"},
+    ]
+
+
 def answer(plan: ContainerPlan) -> dict[str, Any]:
     """Return what an engine says of a container that is exactly as planned."""
     request = copy.deepcopy(body(plan))
@@ -141,7 +201,7 @@ def answer(plan: ContainerPlan) -> dict[str, Any]:
     host.update(
         MaskedPaths=["/proc/kcore", "/proc/keys", "/proc/timer_list", "/proc/more"],
         ReadonlyPaths=["/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus"],
-        Runtime="runc",
+        Runtime=plan.runtime or "runc",
         RestartPolicy={"Name": "no", "MaximumRetryCount": 0},
     )
     mounts = [
@@ -156,7 +216,16 @@ def answer(plan: ContainerPlan) -> dict[str, Any]:
     return {"Image": plan.image, "Config": request, "HostConfig": host, "Mounts": mounts}
 
 
-@pytest.mark.parametrize("plan", [CELL, KEEPER], ids=["cell", "keeper"])
+PLANS = {
+    "cell": CELL,
+    "keeper": KEEPER,
+    "cell over views": view_of(writes=True),
+    "cell over views to read": view_of(writes=False),
+    "keeper of views": VIEW_KEEPER,
+}
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_a_container_as_planned_has_no_gaps(plan: ContainerPlan) -> None:
     assert gaps(plan, answer(plan)) == ()
 
@@ -167,7 +236,13 @@ def test_capabilities_may_be_spelled_with_their_prefix() -> None:
     assert gaps(KEEPER, seen) == ()
 
 
-@pytest.mark.parametrize("plan", [CELL, KEEPER], ids=["cell", "keeper"])
+def test_a_view_that_can_be_written_is_no_view_to_read() -> None:
+    reading, writing = view_of(writes=False), view_of(writes=True)
+    assert gaps(reading, answer(writing)) == ("HostConfig.Mounts", "Mounts")
+    assert gaps(writing, answer(reading)) == ("HostConfig.Mounts", "Mounts")
+
+
+@pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
 def test_every_setting_that_is_missing_is_named(plan: ContainerPlan) -> None:
     for key, value in body(plan)["HostConfig"].items():
         if value in ("", [], {}, False):
