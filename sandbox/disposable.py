@@ -61,11 +61,7 @@ class Disposables:
         ready = self._ready.get(kind, deque())
         cell = None
         while ready and cell is None:
-            cell = ready.popleft()
-            self._used.add(cell)
-            if not await self._fits(cell):
-                self.throw_away(cell)
-                cell = None
+            cell = await self._checked(ready.popleft())
         if cell is None:
             cell = await self._make(kind)
             self._used.add(cell)
@@ -116,6 +112,17 @@ class Disposables:
         with contextlib.suppress(SandboxError):
             while len(ready) < self._warm:
                 ready.append(await self._make(kind))
+
+    async def _checked(self, cell: Cell) -> Cell | None:
+        """Return a ready cell if it still fits; else, or when cancelled, throw it away."""
+        self._used.add(cell)
+        fits = False
+        try:
+            fits = await self._fits(cell)
+        finally:
+            if not fits:
+                self.throw_away(cell)
+        return cell if fits else None
 
     async def _fits(self, cell: Cell) -> bool:
         if not (cell.alive and cell.stands() and self._specs.fits(cell.spec)):
