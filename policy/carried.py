@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from policy.shell import Shell
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-_BANG = re.compile(r"(?m)^\s*[:!]*!\s*(.+)$")
+_BANG = re.compile(r"(?m)^[ \t]*+:*+!++[ \t]*+(\S.*)$")
 _SCRIPT = re.compile(r"^(npm|pnpm|yarn|bun):")
 _ENVIRONMENT = re.compile(r"^[A-Za-z][\w.+-]*:(?=[A-Za-z])")
 """`hatch run ENVIRONMENT:command`."""

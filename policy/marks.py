@@ -57,6 +57,10 @@ _SHOWN = {
 _SHOW = str.maketrans(_SHOWN)
 _BRACES = str.maketrans({OPEN: "{", COMMA: ",", CLOSE: "}"})
 _MOST_WORDS = 64
+_MOST_PARTS = 512
+"""Characters of a pattern; what follows may be anything."""
+_ANYTHING = re.compile(r"(?:\.\*){2,}")
+_STARS = re.compile(r"(?:\[\^/\]\*){2,}")
 
 
 def clean(text: str) -> str:
@@ -177,6 +181,9 @@ def pattern(word: str) -> re.Pattern[str]:
     at = 0
     while at < len(word):
         char = word[at]
+        if len(out) > _MOST_PARTS:
+            out.append(".*")
+            break
         if char in _UNKNOWN:
             out.append(r"\d*" if char == NUM else ".*")
         elif char == STAR:
@@ -196,7 +203,7 @@ def pattern(word: str) -> re.Pattern[str]:
         else:
             out.append(re.escape(char))
         at += 1
-    text = re.sub(r"(?:\.\*){2,}", ".*", "".join(out))
+    text = _STARS.sub("[^/]*", _ANYTHING.sub(".*", "".join(out)))
     try:
         return re.compile(text, re.DOTALL | re.IGNORECASE)
     except re.error:

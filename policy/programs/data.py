@@ -27,15 +27,15 @@ _TEXTS = (
     "--init-command",
 )
 _BANG = re.compile(
-    r"(?m)^\s*(?:\\!|\.(?:shell|system)|system)\s+(.+)|\\copy\b.*\b(?:program)\s+'([^']+)'|copy\b[^;]*\bprogram\s+'([^']+)'",
+    r"(?m)^[^\S\n]*+(?:\\!|\.(?:shell|system)|system)\s+(.+)|\\copy\b.*\b(?:program)\s+'([^']+)'|copy\b[^;]*\bprogram\s+'([^']+)'",
     re.IGNORECASE,
 )
 _OUT = re.compile(
-    r"(?m)^\s*(?:\\o|\.(?:output|once|backup|save|log|excel))\s+(?:\w+\s+)?['\"]?([^'\"\s]+)|copy\b[^;]*?\bto\s+'([^']+)'|into\s+(?:outfile|dumpfile)\s+'([^']+)'|writefile\s*\(\s*'([^']+)'|vacuum\s+into\s+'([^']+)'|attach\s+(?:database\s+)?'([^']+)'",
+    r"(?m)^[^\S\n]*+(?:\\o|\.(?:output|once|backup|save|log|excel))\s+(?:\w+\s+)?['\"]?([^'\"\s]+)|copy\b[^;]*?\bto\s+'([^']+)'|into\s+(?:outfile|dumpfile)\s+'([^']+)'|writefile\s*\(\s*'([^']+)'|vacuum\s+into\s+'([^']+)'|attach\s+(?:database\s+)?'([^']+)'",
     re.IGNORECASE,
 )
 _IN = re.compile(
-    r"(?m)^\s*(?:\\i|\\ir|\.(?:read|import|restore|open|load))\s+['\"]?([^'\"\s]+)|(?:load_file|readfile|pg_read_file|load_extension)\s*\(\s*'([^']+)'",
+    r"(?m)^[^\S\n]*+(?:\\i|\\ir|\.(?:read|import|restore|open|load))\s+['\"]?([^'\"\s]+)|(?:load_file|readfile|pg_read_file|load_extension)\s*\(\s*'([^']+)'",
     re.IGNORECASE,
 )
 

@@ -35,7 +35,9 @@ _VALUED = {
     "ed": ("-p",),
     "nano": ("-T", "-s", "-o", "-r", "-C", "-Q", "-X", "-Y", "-J"),
 }
-_BANG = re.compile(r"(?:^|\|)[\s:]*(?:silent!?\s*)?(?:\d*,?[\d$]*|%)?(?:r(?:ead)?\s*)?!\s*(.+)")
+_BANG = re.compile(
+    r"(?:^|\|)[\s:]*(?:silent!?\s*)?(?:\d*+(?:[,$][\d$]*+)?|%)?(?:r(?:ead)?\s*)?!\s*(.+)"
+)
 _SYSTEM = re.compile(
     r"(?:system|systemlist|shell-command|call-process|termopen|jobstart)\s*\(?\s*['\"]([^'\"]*)['\"]"
 )

@@ -18,8 +18,8 @@ from policy.shell_words import source
 
 _ENCODED = re.compile(r"^[-/]e(?:c|nc|ncodedcommand|n|nco\w*)?$", re.IGNORECASE)
 _TREE = re.compile(
-    r"\b(?:rd|rmdir|del|erase|deltree)\b[^&|;\n]*\s/s\b"
-    r"|\b(?:remove-item|ri|rm|rmdir|del|erase|rd)\b[^;|\n]*\s-r(?:ec(?:u(?:r(?:s(?:e)?)?)?)?)?\b"
+    r"\b(?:rd|rmdir|del|erase|deltree)\b[^&|;\n]{0,500}\s/s\b"
+    r"|\b(?:remove-item|ri|rm|rmdir|del|erase|rd)\b[^;|\n]{0,500}\s-r(?:ec(?:u(?:r(?:s(?:e)?)?)?)?)?\b"
     r"|\|\s*(?:remove-item|ri|del|rm)\b|\brm\s+-\w*r|\[io\.directory\]::delete\([^)]*true|clear-recyclebin",
     re.IGNORECASE,
 )
