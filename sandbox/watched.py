@@ -61,7 +61,11 @@ class Watched:
         if self.path is not None and outcome is not Outcome.DISCARD:
             return replace(effects, judgement=self._discard(effects.judgement, self.path, paths))
         if self.lost and outcome is Outcome.LAND and effects.total:
-            return effects.kept(f"it was not watched to its end ({self.lost})")
+            text = f"held, nothing landed yet: it was not watched to its end ({self.lost})"
+            text += "; a person can land or discard it"
+            return replace(
+                effects, judgement=replace(effects.judgement, outcome=Outcome.HOLD, message=text)
+            )
         return effects
 
     def sentence(self) -> str:

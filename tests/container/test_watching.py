@@ -8,6 +8,7 @@ import os
 import shutil
 import signal
 import time
+from functools import partial
 
 import psutil
 import pytest
@@ -204,6 +205,6 @@ def test_an_observer_that_dies_between_calls_is_replaced(lab: Lab) -> None:
     for _ in range(3):
         pid = observer(lab)
         os.kill(pid, signal.SIGKILL)
-        wait_for(lambda pid=pid: over(pid), "it ends")
+        wait_for(partial(over, pid), "it ends")
         done = lab.sh("echo x >> new; echo fine")
         assert (done.ending, done.stdout, done.landed) == (Ending.RAN, "fine\n", True)

@@ -205,7 +205,7 @@ def test_what_the_workspace_holds_elsewhere_is_no_alarm(
 def test_an_alarm_comes_by_itself(layer: Layer) -> None:
     layer.do(f"echo x >{WAIVER}")
     heard: list[Any] = []
-    wait_for(lambda: heard.extend(layer.observer.take()) or heard)
+    wait_for(lambda: heard or heard.__iadd__(layer.observer.take()))
     assert [(name, seen.alarm and seen.alarm["path"]) for name, seen in heard] == [
         (str(layer.root), WAIVER)
     ]
@@ -233,7 +233,7 @@ def test_an_event_in_a_tree_of_6000_folders_arrives(observer: Watch, tmp_path: P
     layer = Layer(observer, tmp_path / "layer")
     layer.do(f"echo x >d59/e99/{WAIVER}")
     heard: list[Any] = []
-    wait_for(lambda: heard.extend(observer.take()) or heard)
+    wait_for(lambda: heard or heard.__iadd__(observer.take()))
     assert layer.alarm() == (f"d59/e99/{WAIVER}", [("created", f"d59/e99/{WAIVER}")])
 
 
