@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from sandbox.errors import BadInput
@@ -46,7 +48,9 @@ def test_a_commit_of_named_files_lands_beside_a_tracked_secret(lab: Lab) -> None
 @pytest.mark.parametrize("owner", OWNERS)
 def test_a_commit_is_clean_outside_and_undone_after_a_persons_status(lab: Lab) -> None:
     lab.git("status", "--short")
-    give(lab.ws, lab.ws.stat().st_uid)
+    owner = lab.ws.stat()
+    # the index alone: to give a file to its owner again changes its ctime, which git compares
+    os.chown(lab.ws / ".git/index", owner.st_uid, owner.st_gid)
     head, before = lab.git("rev-parse", "HEAD"), lab.text("README.md")
     done = lab.sh(f"echo more >> README.md; echo new > new.txt; git add new.txt; {COMMIT} -a")
     assert (done.exit_status, done.judgement, done.landed) == (0, "land", True)
@@ -78,6 +82,55 @@ def test_an_entry_added_after_a_commit_still_stops_its_undo(lab: Lab) -> None:
     with pytest.raises(BadInput, match=r"\.git/index"):
         lab.run(lab.supervisor.undo(done.id))
     assert lab.git("diff", "--cached", "--name-only") == "mine.txt\n"
+
+
+EVIL = "evil=$(echo evil | git hash-object -w --stdin)"
+PAST = f"{EVIL}; export GIT_INDEX_FILE=/tmp/index; git read-tree HEAD"
+PROTECTED = "100644,$evil,devkit.config.json"
+WRITE_IT = (
+    f"{PAST}; git update-index --cacheinfo {PROTECTED}; t=$(git write-tree);"
+    " c=$(git -c user.name=A -c user.email=a@example.invalid commit-tree -p HEAD -m x $t)"
+)
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_commit_past_the_index_with_another_protected_file_is_held(lab: Lab) -> None:
+    head = lab.git("rev-parse", "HEAD")
+    for command in (f"{WRITE_IT}; git update-ref refs/heads/main $c", WRITE_IT):
+        done = lab.sh(command)
+        assert (done.exit_status, done.judgement, done.landed) == (0, "hold", False)
+        assert "`devkit.config.json`: a new commit holds it" in done.message
+    assert lab.git("rev-parse", "HEAD") == head
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_ordinary_work_with_git_lands(lab: Lab) -> None:
+    work = (
+        f"echo x >> README.md; {COMMIT} README.md",
+        f"git checkout -q -b topic; echo y > y.txt; git add y.txt; {COMMIT} y.txt",
+        "git -c user.name=A -c user.email=a@example.invalid merge -q --no-ff -m merged topic",
+    )
+    for command in work[:2]:
+        done = lab.sh(command, derived_from="deletes")
+        assert (done.exit_status, done.judgement, done.message) == (0, "land", "")
+    lab.git("checkout", "-q", "--", "devkit.config.json")  # the person takes a change back
+    for command in ("git checkout -q main", work[2]):
+        done = lab.sh(command, derived_from="deletes")
+        assert (done.exit_status, done.judgement, done.message) == (0, "land", "")
+    assert lab.git("log", "-1", "--format=%s") == "merged\n"
+    lab.git("fsck", "--strict", "--no-dangling")
+
+
+@pytest.mark.parametrize("owner", OWNERS)
+def test_files_that_an_older_setting_names_are_held(lab: Lab) -> None:
+    command = "mkdir -p tools/gates; echo exit >> tools/gates/pre-commit"
+    assert lab.sh(command).landed
+    lab.git("config", "core.hooksPath", "tools/gates")
+    give(lab.ws, lab.ws.stat().st_uid)
+    done = lab.sh(command)
+    assert (done.judgement, done.landed) == ("hold", False)
+    assert "`core.hookspath` is set to it" in done.message
+    assert lab.sh("echo x > tools/other").landed
 
 
 def _clean(lab: Lab) -> None:
