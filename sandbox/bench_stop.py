@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
+import os
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,14 +25,26 @@ from policy.model import ActionPlan, Params, Workspace
 from sandbox.agents import Registry, register
 from sandbox.approvals import yes
 from sandbox.config import Dirs
-from sandbox.latch import Latch
-from sandbox.stop import stop_all
+from sandbox.results import CallResult
 from sandbox.supervisor import Supervisor
 from sandbox.sweeping_notes import ContainerNotes
 from sandbox.sweeping_table import Host
 
 ROUNDS, CELLS, TREES, PROCESSES = 3, 20, 20, 50
 READY_SECONDS = 120.0
+_STOP = """
+import sys, time
+from pathlib import Path
+import sandbox.engine, sandbox.endpoints, sandbox.pool, sandbox.results, sandbox.store
+from sandbox.dirs import Dirs
+from sandbox.stop import stop_all
+print("ready", flush=True)
+sys.stdin.readline()
+started, used = time.perf_counter(), time.process_time()
+report = stop_all(Dirs.under(Path(sys.argv[1])), "a measurement")
+wall, cpu = time.perf_counter() - started, time.process_time() - used
+print(wall * 1000, cpu * 1000, len(report.left), flush=True)
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +57,8 @@ class StopRow:
     """In each cell and in each tree."""
     median_ms: float
     worst_ms: float
+    median_cpu_ms: float
+    """What the stop itself computed; the rest of the time others had the processors."""
     survivors: int
     """Processes that ran when the stop had returned, in all rounds together."""
     runs: int
@@ -50,7 +67,8 @@ class StopRow:
         """Return the row for people."""
         return (
             f"stop of {self.cells} cells and {self.trees} agents with {self.processes} processes "
-            f"each: median {self.median_ms:.0f} ms, worst {self.worst_ms:.0f} ms, "
+            f"each: median {self.median_ms:.0f} ms ({self.median_cpu_ms:.0f} ms of processor time), "
+            f"worst {self.worst_ms:.0f} ms, "
             f"{self.survivors} survivors in {self.runs} runs"
         )
 
@@ -59,7 +77,8 @@ def rows(
     *, rounds: int = ROUNDS, cells: int = CELLS, trees: int = TREES, processes: int = PROCESSES
 ) -> list[StopRow]:
     """Measure stops; needs an engine with the images. Takes about half a minute a round."""
-    times, survivors = [], 0
+    times: list[tuple[float, float]] = []
+    survivors = 0
     for _ in range(rounds):
         root = Path(tempfile.mkdtemp(prefix="lgstop-"))
         try:
@@ -68,12 +87,15 @@ def rows(
             shutil.rmtree(root, ignore_errors=True)
         times.append(took)
         survivors += left
-    median, worst = statistics.median(times), max(times)
-    return [StopRow(cells, trees, processes, median, worst, survivors, rounds)]
+    wall, cpu = zip(*times, strict=True)
+    median, median_cpu = statistics.median(wall), statistics.median(cpu)
+    return [StopRow(cells, trees, processes, median, max(wall), median_cpu, survivors, rounds)]
 
 
-async def _round(root: Path, cells: int, trees: int, processes: int) -> tuple[float, int]:
-    """Fill cells and trees, stop all; return milliseconds and how many processes survived."""
+async def _round(
+    root: Path, cells: int, trees: int, processes: int
+) -> tuple[tuple[float, float], int]:
+    """Fill cells and trees, stop all; return the times and how many processes survived."""
     dirs = Dirs.under(root / "lockgate").create()
     workspace = root / "work"
     workspace.mkdir()
@@ -81,8 +103,22 @@ async def _round(root: Path, cells: int, trees: int, processes: int) -> tuple[fl
     agents = [
         subprocess.Popen(["bash", "-c", script], start_new_session=True) for _ in range(trees)
     ]
-    for number, one in enumerate(agents):
-        register(dirs, one.pid, name=f"tree-{number}", source="bench")
+    try:
+        for number, one in enumerate(agents):
+            register(dirs, one.pid, name=f"tree-{number}", source="bench")
+        return await _measured(
+            dirs, workspace, script, {one.pid for one in agents}, cells, processes
+        )
+    finally:
+        for one in agents:  # what the stop has not ended: each leads a group of its own
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(one.pid, signal.SIGKILL)
+            one.wait()
+
+
+async def _measured(
+    dirs: Dirs, workspace: Path, script: str, trees: Collection[int], cells: int, processes: int
+) -> tuple[tuple[float, float], int]:
     async with Supervisor(dirs, workspaces=[Workspace(str(workspace))]) as supervisor:
         calls = []
         for number in range(cells):
@@ -93,30 +129,56 @@ async def _round(root: Path, cells: int, trees: int, processes: int) -> tuple[fl
                 agent=f"cell-{number}",
             )
             calls.append(asyncio.create_task(supervisor.call(plan, approver=yes)))
-        await _filled(dirs, cells, trees, processes)
+        await _filled(dirs, cells, len(trees), processes, calls)
         identities = set(ContainerNotes(dirs).all())
-        started = time.perf_counter()
-        report = await asyncio.to_thread(stop_all, dirs, "a measurement")
-        took = (time.perf_counter() - started) * 1000
-        left = (
-            len(_inside(identities)) + len(_below({one.pid for one in agents})) + len(report.left)
-        )
+        took, named = await asyncio.to_thread(_stopped, dirs)
+        left = len(_inside(identities)) + len(_below(trees)) + named
         await asyncio.gather(*calls, return_exceptions=True)
-    for one in agents:
-        one.wait()
-    Latch(dirs).clear()
     return took, left
 
 
-async def _filled(dirs: Dirs, cells: int, trees: int, processes: int) -> None:
+def _stopped(dirs: Dirs) -> tuple[tuple[float, float], int]:
+    """Stop from a process of its own, as a person does; return (ms, ms of processor time), and how
+    much is left.
+
+    The start of that process is not counted.
+    """
+    root = str(Path(__file__).parent.parent)
+    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", _STOP, str(dirs.state.parent)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+    ) as stop:
+        assert stop.stdin is not None
+        assert stop.stdout is not None
+        stop.stdout.readline()  # it is ready
+        stop.stdin.write("go\n")
+        stop.stdin.flush()
+        wall, cpu, left = stop.stdout.readline().split()
+    return (float(wall), float(cpu)), int(left)
+
+
+async def _filled(
+    dirs: Dirs,
+    cells: int,
+    trees: int,
+    processes: int,
+    calls: Sequence[asyncio.Task[CallResult]],
+) -> None:
     """Wait until every cell and every tree has its processes."""
     deadline = time.monotonic() + READY_SECONDS
     registry = Registry(dirs)
     while True:
         inside = len(_inside(set(ContainerNotes(dirs).all())))
-        outside = sum(len(registry.members(one)) for one in registry.all())
+        outside = sum(map(len, registry.members_of(registry.all()).values()))
         if inside >= cells * processes and outside >= trees * processes:
             return
+        for call in calls:
+            if call.done():
+                raise SystemExit(f"bench: a call has ended: {call.exception() or call.result()}")
         if time.monotonic() > deadline:
             raise SystemExit(f"bench: {inside} processes in cells and {outside} outside, no more")
         await asyncio.sleep(0.2)

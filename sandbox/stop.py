@@ -11,7 +11,6 @@ import contextlib
 import fcntl
 import json
 import os
-import threading
 import time
 import unicodedata
 from collections.abc import Callable, Sequence
@@ -23,7 +22,7 @@ from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, SandboxError
 from sandbox.latch import TIME, Latch, LatchInfo, below
 from sandbox.sweeping import Swept, sweep
-from sandbox.sweeping_cells import CellsSwept, ContainerEngine, sweep_cells
+from sandbox.sweeping_cells import CellsSwept, CellSweep, ContainerEngine
 from sandbox.sweeping_notes import ContainerNotes
 from sandbox.sweeping_table import Host, Known
 from sandbox.text import safe_line
@@ -117,14 +116,17 @@ class Stop:
         whom = self._whom()
         if self._agent is not None:
             problems = self._set_latch(whom.path)
-        cells: list[CellsSwept] = []
-        work = threading.Thread(target=lambda: cells.append(self._sweep_cells(whom)), daemon=True)
-        work.start()
-        swept, asked = self._sweep_agents(whom)
-        work.join()
-        with contextlib.suppress(SandboxError):
-            self._registry.drop_ended()
-        report = self._report(whom, problems, cells[0], swept, asked)
+        cells = CellSweep(self._host, ContainerNotes(self._dirs), self._connected, agent=whom.path)
+        cells.begin()
+        try:
+            swept, asked = self._sweep_agents(whom)
+        finally:
+            ended = cells.finish()  # whatever failed meanwhile
+        if not (swept.left or asked):
+            with contextlib.suppress(SandboxError):
+                for one in whom.agents:
+                    self._registry.remove(one)
+        report = self._report(whom, problems, ended, swept, asked)
         return self._recorded(report)
 
     # -- parts of it
@@ -157,13 +159,6 @@ class Stop:
         if any(one.is_of(name) for one in ContainerNotes(self._dirs).all().values()):
             return True
         return any(below(name, str(one.get("agent"))) for one in self._calls())
-
-    def _sweep_cells(self, whom: _Whom) -> CellsSwept:
-        noted = ContainerNotes(self._dirs)
-        try:
-            return sweep_cells(self._host, noted, self._connected, agent=whom.path)
-        except Exception as error:  # the outermost edge of a thread: never lose the answer
-            return CellsSwept(left=[f"cells: {type(error).__name__}: {error}"])
 
     def _connected(self) -> ContainerEngine:
         from sandbox.endpoints import connect

@@ -104,6 +104,7 @@ class _Sweep:
         self._clock = clock
         self._sleep = sleep
         self._since = min(tree.root.created for tree in trees)
+        self._own = {tree.mark for tree in trees}
         self._marks: dict[Known, str] = {}
         self._forbidden: dict[Known, Target] = {}
         self.swept = Swept()
@@ -111,13 +112,18 @@ class _Sweep:
     def find(self) -> list[Target]:
         """Return what there is to end, by one pass over the host."""
         table = self._host.table()
-        found = targets(
-            table,
-            self._trees,
-            markers=self._host.markers(table, since=self._since, known=self._marks),
-            grouped={group.agent: group.members() for group in self._groups},
-            spared=self._spared,
-        )
+        grouped = {group.agent: group.members() for group in self._groups}
+
+        def look(markers: Mapping[int, str]) -> dict[int, Target]:
+            return targets(
+                table, self._trees, markers=markers, grouped=grouped, spared=self._spared
+            )
+
+        found = look({})
+        rest = {pid: one for pid, one in table.items() if pid not in found}
+        marks = self._host.markers(rest, since=self._since, known=self._marks)
+        if self._own & set(marks.values()):  # what only its mark gives away, and what it started
+            found = look(marks)
         self._remember(found)
         return [
             one
@@ -127,10 +133,12 @@ class _Sweep:
 
     def _remember(self, found: Mapping[int, Target]) -> None:
         """Keep what was proven once: a child may lose its proof when its parent is killed."""
+        own: dict[str, set[Known]] = {}
+        for one in found.values():
+            own.setdefault(one.agent, set()).add(one.process.known)
         for index, tree in enumerate(self._trees):
-            own = {one.process.known for one in found.values() if one.agent == tree.agent}
-            if not own <= tree.seen:
-                self._trees[index] = replace(tree, seen=tree.seen | own)
+            if not own.get(tree.agent, set()) <= tree.seen:
+                self._trees[index] = replace(tree, seen=tree.seen | own[tree.agent])
 
     def freeze(self) -> None:
         """Freeze all, until a pass finds nothing that runs."""

@@ -44,6 +44,8 @@ class Processes(Protocol):
     """What the sweep needs of a host."""
 
     def table(self) -> dict[int, Proc]: ...
+    def process(self, pid: int) -> Proc | None: ...
+    def inside_of(self, containers: Collection[str]) -> dict[int, str] | None: ...
     def containers(self, pids: Iterable[int]) -> dict[int, str]: ...
     def send(self, one: Known, number: signal.Signals, *, container: str | None = None) -> Sent: ...
 
@@ -57,38 +59,50 @@ class CellsSwept:
     notes: list[str] = field(default_factory=list)
 
 
-def sweep_cells(
-    host: Processes,
-    noted: ContainerNotes,
-    connect: Callable[[], ContainerEngine],
-    *,
-    agent: str | None = None,
-    engine_seconds: float = ENGINE_SECONDS,
-) -> CellsSwept:
-    """End every container of this state folder, or of one agent; return what was done.
+class CellSweep:
+    """The sweep over the cells of a state folder, or of one agent, in two parts."""
 
-    Returns when no process of one is left on this host and the engine says that none runs, or
-    names what is left. `connect` reaches the engine, and may take long or raise SandboxError.
-    """
-    known = {one.id: one for one in noted.all().values() if one.is_of(agent)}
-    direct = _Direct(host)
-    asked = _Asked(connect, agent, known)
-    asked.start()
-    direct.kill(_here(known))
-    answered = asked.wait(engine_seconds)
-    known |= {one.id: one for one in asked.found.values() if one.id not in known}
-    left = direct.kill_all(_here(known))
-    swept = CellsSwept()
-    _say_killed(swept, known, direct.ended, asked.found)
-    swept.left += left
-    if not answered:
-        _say_silent(swept, known, asked.problem)
-    else:
-        swept.left += [f"container {one.id[:12]} of cell {one.name} runs" for one in asked.running]
+    def __init__(
+        self,
+        host: Processes,
+        noted: ContainerNotes,
+        connect: Callable[[], ContainerEngine],
+        *,
+        agent: str | None = None,
+        engine_seconds: float = ENGINE_SECONDS,
+    ) -> None:
+        """`connect` reaches the engine, and may take long or raise SandboxError."""
+        self._noted = noted
+        self._known = {one.id: one for one in noted.all().values() if one.is_of(agent)}
+        self._direct = _Direct(host)
+        self._asked = _Asked(connect, agent, self._known)
+        self._engine_seconds = engine_seconds
+
+    def begin(self) -> None:
+        """Kill what is known, at once, and have the engine begin its part."""
+        self._direct.kill(_here(self._known))
+        self._asked.start()
+
+    def finish(self) -> CellsSwept:
+        """Return when no process of a cell is left on this host and the engine has done its part,
+        or name what is left."""
+        answered = self._asked.wait(self._engine_seconds)
+        found = self._asked.found
+        known = self._known | {one.id: one for one in found.values() if one.id not in self._known}
+        left = self._direct.kill_all(_here(known))
+        swept = CellsSwept()
+        _say_killed(swept, known, self._direct.ended, found)
+        swept.left += left
+        if not answered:
+            _say_silent(swept, known, self._asked.problem)
+            return swept
+        swept.left += [
+            f"container {one.id[:12]} of cell {one.name} runs" for one in self._asked.running
+        ]
         for identity in known:
-            if identity not in asked.found:
-                noted.remove(identity)
-    return swept
+            if identity not in found:
+                self._noted.remove(identity)
+        return swept
 
 
 class _Direct:
@@ -109,13 +123,14 @@ class _Direct:
         """
         if not wanted:
             return []
-        table = self._host.table()
-        inside = self._host.containers(table)
-        found = [
-            (table[pid].known, identity)
-            for pid, identity in inside.items()
-            if identity in wanted and not table[pid].ended
-        ]
+        inside = self._host.inside_of(wanted) if not self._begun else None
+        if inside is None:  # their control groups are not where engines put them: look at all
+            inside = self._host.containers(self._host.table())
+        found = []
+        for pid, identity in inside.items():
+            process = self._host.process(pid) if identity in wanted else None
+            if process is not None and not process.ended:
+                found.append((process.known, identity))
         found.sort(key=lambda one: (one[0].created, one[0].pid))
         for one, identity in found:
             killed = self.ended.setdefault(identity, set())

@@ -12,7 +12,7 @@ import contextlib
 import os
 import re
 import signal
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
@@ -22,6 +22,13 @@ MARKER = "LOCKGATE_AGENT"
 _MARKER = f"{MARKER}=".encode()
 _CONTAINER = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _PROC = "/proc"
+_GROUPS = (
+    "/sys/fs/cgroup/freezer/docker/{}/cgroup.procs",
+    "/sys/fs/cgroup/docker/{}/cgroup.procs",
+    "/sys/fs/cgroup/system.slice/docker-{}.scope/cgroup.procs",
+    "/sys/fs/cgroup/freezer/system.slice/docker-{}.scope/cgroup.procs",
+)
+"""Where engines put the control group of a container, in both versions and with both drivers."""
 _MOST = 1 << 22
 
 
@@ -92,12 +99,15 @@ class Host:
 
     def marker(self, pid: int) -> str | None:
         """Return the mark in a process's environment, or None; not every process shows it."""
-        return self._mark(pid) or None
+        return self._mark(pid, exited=True) or None
 
-    def _mark(self, pid: int) -> str | None:
-        """Return a process's mark, an empty text for none, or None where it shows nothing."""
+    def _mark(self, pid: int, *, exited: bool) -> str | None:
+        """Return a process's mark, an empty text for none, or None where it shows nothing.
+
+        `exited`: its first thread may have exited while others live, which are asked then.
+        """
         text = _content(f"{_PROC}/{pid}/environ")
-        if not text:  # the first thread may have exited, and others live
+        if not text and exited:
             with contextlib.suppress(OSError):
                 for thread in os.listdir(f"{_PROC}/{pid}/task"):  # noqa: PTH208
                     text = text or _content(f"{_PROC}/{pid}/task/{thread}/environ")
@@ -121,25 +131,32 @@ class Host:
                 continue
             mark = seen.get(one.known)
             if mark is None:
-                mark = self._mark(pid)
+                mark = self._mark(pid, exited=one.state == "Z" and one.threads > 1)
                 if mark is not None:
                     seen[one.known] = mark
             if mark:
                 found[pid] = mark
         return found
 
-    def containers(
-        self, pids: Iterable[int], *, known: dict[int, str] | None = None
-    ) -> dict[int, str]:
-        """Return the id of the container that each process is in, by its control group.
+    def inside_of(self, containers: Collection[str]) -> dict[int, str] | None:
+        """Return the processes of containers by their control groups, without a look at all others.
 
-        `known`: what an earlier pass found; those are not looked at again.
+        None where the group of one is not where engines usually put it.
         """
+        found: dict[int, str] = {}
+        for identity in containers:
+            lists = [text for place in _GROUPS if (text := _content(place.format(identity)))]
+            if not any(lists):
+                return None
+            for text in lists:
+                found |= {int(pid): identity for pid in text.split() if pid.isdigit()}
+        return found
+
+    def containers(self, pids: Iterable[int]) -> dict[int, str]:
+        """Return the id of the container that each process is in, by its control group."""
         found = {}
         for pid in pids:
-            if known is not None and pid in known:
-                found[pid] = known[pid]
-            elif (match := _CONTAINER.search(_content(f"{_PROC}/{pid}/cgroup"))) is not None:
+            if (match := _CONTAINER.search(_content(f"{_PROC}/{pid}/cgroup"))) is not None:
                 found[pid] = match[0].decode("ascii")
         return found
 

@@ -44,6 +44,23 @@ class Target:
     why: str
 
 
+class Index:
+    """A table of processes, looked up by parent, session and mark; made once for all agents."""
+
+    def __init__(self, table: Mapping[int, Proc], markers: Mapping[int, str]) -> None:
+        self.table = table
+        self.children: dict[int, list[Proc]] = {}
+        self.sessions: dict[int, list[Proc]] = {}
+        self.marked: dict[str, list[Proc]] = {}
+        for pid, one in table.items():
+            if pid > KERNEL and one.ppid != KERNEL:
+                self.children.setdefault(one.ppid, []).append(one)
+                self.sessions.setdefault(one.session, []).append(one)
+        for pid, mark in markers.items():
+            if pid in table:
+                self.marked.setdefault(mark, []).append(table[pid])
+
+
 def members(
     table: Mapping[int, Proc],
     tree: Tree,
@@ -56,41 +73,7 @@ def members(
     `markers`: the mark of each process that shows one; `grouped`: the processes in the agent's
     control group. Whoever calls keeps itself out.
     """
-    found: dict[int, Target] = {}
-    possible = {
-        pid: one
-        for pid, one in table.items()
-        if pid > KERNEL and one.ppid != KERNEL and one.created >= tree.root.created
-    }
-
-    def add(one: Proc, why: str) -> None:
-        if tree.starter != one.known:
-            found.setdefault(one.pid, Target(one, tree.agent, why))
-
-    for pid, one in possible.items():
-        if one.known == tree.root:
-            add(one, "registered")
-        elif markers.get(pid) == tree.mark:
-            add(one, "marked")
-        elif pid in grouped:
-            add(one, "in its control group")
-        elif one.known in tree.seen:
-            add(one, "seen as a descendant")
-        elif tree.starter is not None and _is_child(one, table.get(tree.starter.pid), tree.starter):
-            add(one, "adopted")
-    count = -1
-    while count != len(found):
-        count = len(found)
-        sessions = _sessions(found, table, tree)
-        for pid, one in possible.items():
-            if pid in found:
-                continue
-            parent = found.get(one.ppid)
-            if parent is not None and parent.process.created <= one.created:
-                add(one, "a descendant")
-            elif one.session in sessions:
-                add(one, "in its session")
-    return found
+    return _Membership(Index(table, markers), tree, grouped).found
 
 
 def targets(
@@ -102,31 +85,64 @@ def targets(
     spared: Collection[Known] = (),
 ) -> dict[int, Target]:
     """Return the processes of several agents, without those that are spared."""
+    index = Index(table, markers)
     found: dict[int, Target] = {}
     for tree in trees:
-        own = members(table, tree, markers=markers, grouped=grouped.get(tree.agent, ()))
+        own = _Membership(index, tree, grouped.get(tree.agent, ())).found
         for pid, target in own.items():
             if target.process.known not in spared:
                 found.setdefault(pid, target)
     return found
 
 
-def _is_child(one: Proc, parent: Proc | None, wanted: Known) -> bool:
-    return parent is not None and parent.known == wanted and one.ppid == wanted.pid
+class _Membership:
+    """One agent's processes: what is proven by itself first, then what follows from that."""
 
+    def __init__(self, index: Index, tree: Tree, grouped: Collection[int]) -> None:
+        self.found: dict[int, Target] = {}
+        self._index = index
+        self._tree = tree
+        self._fresh: list[Proc] = []
+        self._joined = {0, tree.foreign}
+        """Sessions that are settled; these two are never the agent's."""
+        table = index.table
+        self._add([one for one in (table.get(tree.root.pid),) if one and one.known == tree.root],
+                  "registered")  # fmt: skip
+        self._add(index.marked.get(tree.mark, ()), "marked")
+        self._add([table[pid] for pid in grouped if pid in table], "in its control group")
+        seen = [one for pid, created in tree.seen if (one := table.get(pid)) is not None
+                and one.created == created]  # fmt: skip
+        self._add(seen, "seen as a descendant")
+        starter = table.get(tree.starter.pid) if tree.starter is not None else None
+        if starter is not None and starter.known == tree.starter:
+            self._add(index.children.get(starter.pid, ()), "adopted")
+        while self._fresh:
+            self._follow(self._fresh.pop())
 
-def _sessions(found: Mapping[int, Target], table: Mapping[int, Proc], tree: Tree) -> set[int]:
-    """Return the sessions that the agent's processes made themselves.
+    def _add(self, some: Iterable[Proc], why: str) -> None:
+        for one in some:
+            if (
+                one.pid > KERNEL
+                and one.ppid != KERNEL
+                and one.created >= self._tree.root.created
+                and one.known != self._tree.starter
+                and one.pid not in self.found
+            ):
+                self.found[one.pid] = Target(one, self._tree.agent, why)
+                self._fresh.append(one)
 
-    A session is joined by being born in it only, so all of one whose leader is the agent's is the
-    agent's. Where the leader has ended, its number is taken by nobody while the session lives.
-    """
-    own = set()
-    for target in found.values():
-        session = target.process.session
-        if session in (0, tree.foreign):
-            continue
-        leader = table.get(session)
-        if leader is None or leader.pid in found:
-            own.add(session)
-    return own
+    def _follow(self, one: Proc) -> None:
+        """Add the children of a process, and what is in the session that is the agent's.
+
+        A session is joined by being born in it only, so all of one whose leader is the agent's is
+        the agent's. Where the leader has ended, its number is taken by nobody while the session
+        lives.
+        """
+        children = self._index.children.get(one.pid, ())
+        self._add([child for child in children if child.created >= one.created], "a descendant")
+        session = one.session
+        if session in self._joined:
+            return
+        if session in self.found or session not in self._index.table:
+            self._joined.add(session)
+            self._add(self._index.sessions.get(session, ()), "in its session")

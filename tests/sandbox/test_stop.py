@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import stat
@@ -22,6 +23,7 @@ from sandbox.errors import BadInput, SandboxError, Stopped, Unavailable
 from sandbox.latch import Latch, mending
 from sandbox.stop import is_stop_word, stop_all
 from sandbox.store import Store
+from sandbox.sweeping_cells import CellSweep
 from sandbox.sweeping_notes import ContainerNotes, Note
 from tests.conftest import cannot_run
 
@@ -261,22 +263,13 @@ def test_an_engine_that_hangs_is_not_waited_for_and_far_cells_are_named(
 ) -> None:
     ContainerNotes(dirs).add(Note("f" * 64, "far", "cell", "main", local=False))
     engine = HungEngine()
-    monkeypatch.setattr(
-        "sandbox.stop.sweep_cells",
-        lambda *a, **k: _sweep_cells(*a, **{**k, "engine_seconds": 0.1}),
-    )
+    monkeypatch.setattr("sandbox.stop.CellSweep", functools.partial(CellSweep, engine_seconds=0.1))
     report = stop_all(dirs, "a test", engine=engine)
     engine.end.set()
     assert report.left == (
         "cells far are in a virtual machine, and its engine did not end them: "
         "it did not answer in time",
     )
-
-
-def _sweep_cells(*arguments: Any, **options: Any) -> Any:
-    from sandbox.sweeping_cells import sweep_cells
-
-    return sweep_cells(*arguments, **options)
 
 
 def test_a_failing_record_keeps_no_stop_from_its_work(dirs: Dirs) -> None:
