@@ -67,7 +67,7 @@ class StopRow:
         """Return the row for people."""
         return (
             f"stop of {self.cells} cells and {self.trees} agents with {self.processes} processes "
-            f"each: median {self.median_ms:.0f} ms ({self.median_cpu_ms:.0f} ms of processor time), "
+            f"each: median {self.median_ms:.0f} ms ({self.median_cpu_ms:.0f} ms of processor), "
             f"worst {self.worst_ms:.0f} ms, "
             f"{self.survivors} survivors in {self.runs} runs"
         )
