@@ -65,6 +65,7 @@ class Disposables:
         if cell is None:
             cell = await self._make(kind)
             self._used.add(cell)
+        cell.once = True
         self.fill(kind)
         return cell
 

@@ -212,11 +212,8 @@ class CellPool:
         place = "cell" if kind.writes is None else "views"
         spec = await asyncio.to_thread(self._specs.make, kind.agent, kind.workspaces, place=place)
         if kind.writes is None:
-            cell = Cell(self._engine, spec)
-        else:
-            cell = ViewCell(self._engine, spec, writes=kind.writes)
-        cell.once = True
-        return await self._started(cell)
+            return await self._started(Cell(self._engine, spec))
+        return await self._started(ViewCell(self._engine, spec, writes=kind.writes))
 
     async def _started(self, cell: Cell) -> Cell:
         await cell.start()

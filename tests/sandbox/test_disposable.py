@@ -26,6 +26,7 @@ class One:
         self.alive = True
         self.there = True
         self.changed = False
+        self.once = False
         self.used = 0.0
         self.spec = SimpleNamespace(number=number)
 
@@ -126,6 +127,20 @@ def test_a_ready_cell_that_fits_no_more_is_not_used(how: str) -> None:
         assert await stock.use() == 1
         await stock.settled()
         assert 0 not in stock.living
+        await stock.pool.end_all()
+
+    run(work())
+
+
+def test_only_a_cell_that_has_its_call_is_for_one_call() -> None:
+    """Else an agent whose budget is spent would have its ready cells end calls to come."""
+
+    async def work() -> None:
+        stock = Stock(warm=1)
+        await cast(Any, stock.pool.fill(KIND))
+        assert not stock.made[0].once
+        async with stock.pool.lease(KIND) as cell:
+            assert cell.once
         await stock.pool.end_all()
 
     run(work())
