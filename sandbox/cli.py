@@ -47,6 +47,7 @@ COMMANDS = {
     "resume": "stop:resume",
     "replay": "replay:command",
     "audit": "system:audit",
+    "hook": "hook:hook",
     "mcp": "mcp:mcp",
     "shell": "shell:shell",
     "version": "system:version",
