@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from textwrap import dedent
 
 import pytest
+from jsonschema import Draft202012Validator  # type: ignore[import-untyped]
 
 from policy import examples
 from policy.document import read_document
 from policy.engine import Policy
-from policy.load import PolicyError
+from policy.load import PolicyError, parse
 from policy.schema import PolicyDocument
 
 POLICY = Policy.default()
@@ -224,3 +227,18 @@ def test_there_is_a_schema_for_editors() -> None:
     schema = PolicyDocument.model_json_schema()
     assert set(schema["properties"]) >= {"rules", "commands", "governance", "secrets", "limits"}
     assert schema["additionalProperties"] is False
+
+
+def test_an_editor_sees_by_the_schema_what_reading_would_refuse() -> None:
+    validator = Draft202012Validator(PolicyDocument.model_json_schema())
+    page = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
+    example = parse(page.split("```yaml\n")[1].split("```")[0], "policy.md")
+    assert list(validator.iter_errors(json.loads(json.dumps(example)))) == []
+    for wrong in (
+        {"versoin": 1},
+        {"commands": [{"id": "a", "programs": ["x"], "tier": "bad", "because": "y"}]},
+        {"limits": {"seconds": "long"}},
+        {"governance": [{"id": "a"}]},
+        {"tools": {"allow": "mcp__x"}},
+    ):
+        assert list(validator.iter_errors(wrong)), wrong

@@ -218,6 +218,14 @@ def test_trust_is_kept_per_domain() -> None:
     assert ask("terraform apply", agent="a", trust=earned).landing is Landing.PROPOSAL
 
 
+def test_an_installation_is_reported_though_green_lists_it_too() -> None:
+    decision = ask("npm install lodash")
+    assert decision.verdict is Verdict.REPORT, "the stricter of both tables counts"
+    assert next(one for one in decision.layers if one.layer == "level").reason == (
+        "Package Installation: yellow for `default`"
+    )
+
+
 def test_a_users_word_for_an_agent_unpins_it() -> None:
     own = TrustFile.model_validate({"agents": {"main": "semi-auto"}})
     assert ask("touch a", POLICY.standing.extended(trust=own)).landing is Landing.DELAYED
