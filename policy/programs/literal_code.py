@@ -19,7 +19,8 @@ from policy.shell import Shell
 from policy.shell_state import Call
 
 _LITERAL = re.compile(
-    r"'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|`((?:[^`\\]|\\.)*)`|(?:\bq[qwx]?\s*|%[wWqQxi]?)[({\[/|]([^)}\]/|]*)[)}\]/|]",
+    r"(?<!\\)(?:'((?:[^'\\]|\\.)*+)'|\"((?:[^\"\\]|\\.)*+)\"|`((?:[^`\\]|\\.)*+)`)"
+    r"|(?:\bq[qwx]?\s*|%[wWqQxi]?)[({\[/|]([^)}\]/|]*)[)}\]/|]",
     re.DOTALL,
 )
 _NAMED = re.compile(

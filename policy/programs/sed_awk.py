@@ -18,10 +18,10 @@ from policy.shell import Shell
 from policy.shell_state import Call
 
 _SED_RUN = re.compile(
-    r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*e(?:\s+([^\n]+)|\s*$|\s*[;}\n])", re.MULTILINE
+    r"(?:^|[;{}\n]|(?<=[0-9$/!]))[^\S\n]*+e(?:\s+([^\n]+)|\s*$|\s*[;}\n])", re.MULTILINE
 )
-_SED_WRITE = re.compile(r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*[wW]\s+([^\n;}]+)", re.MULTILINE)
-_SED_READ = re.compile(r"(?:^|[;{}\n]|(?<=[0-9$/!]))\s*[rR]\s+([^\n;}]+)", re.MULTILINE)
+_SED_WRITE = re.compile(r"(?:^|[;{}\n]|(?<=[0-9$/!]))[^\S\n]*+[wW]\s+([^\n;}]+)", re.MULTILINE)
+_SED_READ = re.compile(r"(?:^|[;{}\n]|(?<=[0-9$/!]))[^\S\n]*+[rR]\s+([^\n;}]+)", re.MULTILINE)
 _SED_FLAGS = re.compile(
     r"s([^\w\s\\])((?:\\.|(?!\1).)*)\1((?:\\.|(?!\1).)*)\1([gpiIm0-9]*)(?:([we])[ \t]*([^\n;}]*))?",
     re.DOTALL,
