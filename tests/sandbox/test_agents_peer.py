@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose call it is: an agent's process calls as that agent, whatever name it gives."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy.model import ActionPlan
+from policy.reputation import Domain, TrustLevel
+from policy.roles import Roles
+from policy.trust import TrustFile
+from sandbox.agents import Agent, Registry, register
+from sandbox.agents_peer import Peer, attributed, peer_pid
+from sandbox.dirs import Dirs
+from sandbox.errors import BadInput
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> Dirs:
+    """Return folders of our own."""
+    return Dirs.under(tmp_path).create()
+
+
+@pytest.fixture
+def agents(dirs: Dirs) -> Iterator[dict[str, Agent]]:
+    """Return agent `a` (a coder), its child `b` (a critic), and `c`."""
+    processes = [subprocess.Popen(["sleep", "60"]) for _ in range(3)]
+    try:
+        a = register(dirs, processes[0].pid, name="a", role="coder", source="test")
+        b = register(dirs, processes[1].pid, name="b", role="critic", parent="a", source="test")
+        c = register(dirs, processes[2].pid, name="c", source="test")
+        yield {"a": a, "b": b, "c": c}
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+
+
+CASES: dict[str, tuple[str | None, dict[str, Any], tuple[str | None, str | None]]] = {
+    "a person's call": (None, {}, (None, None)),
+    "a person's call as a registered agent": (None, {"agent": "b"}, ("a:b", "coder/critic")),
+    "a person's call as somebody": (None, {"agent": "x", "role": "coder"}, ("x", "coder")),
+    "an agent that names nobody": ("a", {}, ("a", "coder")),
+    "an agent that names the default": ("a", {"agent": "main"}, ("a", "coder")),
+    "an agent that names itself": ("a", {"agent": "a"}, ("a", "coder")),
+    "an agent that names its child": ("a", {"agent": "b"}, ("a:b", "coder/critic")),
+    "an agent that names a sub-agent": ("a", {"agent": "x"}, ("a:x", "coder")),
+    "an agent that names a sub-agent whole": ("a", {"agent": "a:x"}, ("a:x", "coder")),
+    "an agent with a role of its choice": ("a", {"role": "deployer"}, ("a", "coder/deployer")),
+    "a child that names nobody": ("b", {}, ("a:b", "coder/critic")),
+    "an agent without a role": ("c", {"role": "critic"}, ("c", "critic")),
+}
+
+
+@pytest.mark.parametrize("around, plan, wanted", CASES.values(), ids=CASES)
+def test_whose_call_it_is(
+    dirs: Dirs,
+    agents: dict[str, Agent],
+    around: str | None,
+    plan: dict[str, Any],
+    wanted: tuple[str | None, str | None],
+) -> None:
+    found = attributed(plan, agents[around] if around else None, Registry(dirs))
+    assert (found.get("agent"), found.get("role")) == wanted
+
+
+@pytest.mark.parametrize("around, named", [("b", "a"), ("a", "c"), ("c", "b")])
+def test_nobody_calls_as_an_agent_that_is_not_its_own(
+    dirs: Dirs, agents: dict[str, Agent], around: str, named: str
+) -> None:
+    with pytest.raises(
+        BadInput, match=f"this is agent `{around}`, which cannot call as agent `{named}`"
+    ):
+        attributed({"agent": named}, agents[around], Registry(dirs))
+
+
+def test_the_kernel_says_who_is_at_the_other_end(dirs: Dirs) -> None:
+    left, right = socket.socketpair(socket.AF_UNIX)
+    with left, right:
+        assert peer_pid(left) == os.getpid()
+        plan = {"agent": "x"}
+        assert Peer(dirs, left).attributed(plan) is plan  # without agents nothing is looked up
+        me = register(dirs, os.getpid(), name="me", role="critic", source="test")
+        try:
+            assert Peer(dirs, left).attributed(plan) == {"agent": "me:x", "role": "critic"}
+        finally:
+            Registry(dirs).remove(me)
+
+
+def test_a_childs_role_is_never_wider_than_its_parents(agents: dict[str, Agent]) -> None:
+    roles = Roles.default()
+    parent, child = roles.find(agents["a"].role or ""), roles.find(agents["b"].role or "")
+    assert parent is not None
+    assert child is not None
+    assert child.meet(parent) == child
+
+
+def test_a_sub_agent_is_trusted_no_more_than_the_agent_above_it() -> None:
+    trust = TrustFile(agents={"*": TrustLevel.AUTONOMOUS, "a": TrustLevel.PROPOSE})
+    for name in ("a", "a:b", "a:b:c"):
+        assert trust.level(name, Domain.CODE_CHANGES) is TrustLevel.PROPOSE
+    for name in ("b", "ab", "b:a"):
+        assert trust.level(name, Domain.CODE_CHANGES) is TrustLevel.AUTONOMOUS
+
+
+def test_an_unknown_role_or_parent_is_said(dirs: Dirs, agents: dict[str, Agent]) -> None:
+    with subprocess.Popen(["sleep", "60"]) as process:
+        try:
+            with pytest.raises(BadInput, match="there is no role `emperor`; roles are researcher"):
+                register(dirs, process.pid, role="emperor", source="test")
+            with pytest.raises(BadInput, match="there is no agent `zz`; see `lockgate agent list`"):
+                register(dirs, process.pid, parent="zz", source="test")
+        finally:
+            process.kill()
+
+
+def test_a_plan_takes_what_is_attributed(agents: dict[str, Agent]) -> None:
+    plan = ActionPlan(tool="Bash", workspace="/w", agent=agents["b"].path, role=agents["b"].role)
+    assert (plan.agent, plan.role) == ("a:b", "coder/critic")

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ways to ask for a stop: a signal, the socket, Ctrl-C twice; and to end one: a person alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from sandbox.client import BlockingClient
+from sandbox.latch import Latch
+from sandbox.store import Store
+from sandbox.sweeping_table import Host
+from tests.fakes import Served
+from tests.sandbox.shells import Shell
+
+WAIT_SECONDS = 30.0
+
+
+def wait_for(condition: Callable[[], object], what: str) -> None:
+    """Wait for a condition, with a bound."""
+    deadline = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+
+
+def stops(shell: Shell) -> list[str]:
+    """Return the reasons of the stops that are recorded."""
+    records = Store(shell.dirs).records()
+    return [str(one["reason"]) for one in records if one["event"] == "stop"]
+
+
+def test_a_signal_to_the_supervisor_stops(shell: Shell) -> None:
+    with BlockingClient(shell.dirs) as client:
+        pid = int(client.ping()["pid"])
+        supervisor = Host().process(pid)
+        assert supervisor is not None
+        try:
+            assert Latch(shell.dirs).read() is None
+            os.kill(pid, signal.SIGUSR1)
+            wait_for(lambda: Latch(shell.dirs).read(), "the latch is set")
+            wait_for(lambda: stops(shell), "the stop is recorded")
+            assert stops(shell) == ["the signal USR1 to the supervisor"]
+            assert int(client.ping()["pid"]) == pid  # it goes on, and answers
+        finally:
+            Host().send(supervisor.known, signal.SIGKILL)
+
+
+def test_a_file_made_by_hand_is_carried_out_by_a_supervisor(shell: Shell) -> None:
+    with BlockingClient(shell.dirs) as client:
+        supervisor = Host().process(int(client.ping()["pid"]))
+        assert supervisor is not None
+        try:
+            (shell.dirs.state / "STOP").write_text("it went wrong")
+            wait_for(lambda: stops(shell), "the stop is carried out")
+            assert stops(shell) == ["it went wrong"]
+        finally:
+            Host().send(supervisor.known, signal.SIGKILL)
+
+
+class Terminal:
+    """A command at a terminal of its own, at which keys are pressed."""
+
+    def __init__(self, shell: Shell, *words: str) -> None:
+        self.mine, theirs = pty.openpty()
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "sandbox.cli", *words],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            cwd=shell.workspace,
+            env=shell.env,
+            start_new_session=True,
+            preexec_fn=lambda: __import__("fcntl").ioctl(0, __import__("termios").TIOCSCTTY, 0),
+        )
+        os.close(theirs)
+        self.shown = b""
+
+    def until(self, text: bytes) -> None:
+        """Read until a text is shown."""
+        while text not in self.shown:
+            assert select.select([self.mine], [], [], WAIT_SECONDS)[0], self.shown
+            try:
+                piece = os.read(self.mine, 65536)
+            except OSError:
+                piece = b""
+            assert piece, self.shown
+            self.shown += piece
+
+    def rest(self) -> str:
+        """Read to the end."""
+        while select.select([self.mine], [], [], WAIT_SECONDS)[0]:
+            try:
+                piece = os.read(self.mine, 65536)
+            except OSError:
+                break
+            self.shown += piece
+        os.close(self.mine)
+        return self.shown.decode().replace("\r\n", "\n")
+
+
+def test_ctrl_c_once_cancels_the_call_alone(shell: Shell, running: Served) -> None:
+    terminal = Terminal(shell, "run", "wait")
+    terminal.until(b"started")
+    os.write(terminal.mine, b"\x03")
+    shown = terminal.rest()
+    assert terminal.process.wait(WAIT_SECONDS) == 130
+    assert "lockgate: cancelling; Ctrl-C again within 2 s stops everything" in shown
+    assert "cancelled: the command was ended, nothing of it landed" in shown
+    assert Latch(shell.dirs).read() is None
+    assert running.fake.cancelled == ["c1"]
+
+
+def test_ctrl_c_twice_stops_everything(shell: Shell, running: Served) -> None:
+    terminal = Terminal(shell, "run", "wait")
+    terminal.until(b"started")
+    os.write(terminal.mine, b"\x03")
+    terminal.until(b"Ctrl-C again")
+    os.write(terminal.mine, b"\x03")
+    shown = terminal.rest()
+    assert terminal.process.wait(WAIT_SECONDS) == 130
+    assert (
+        "stopped: Ctrl-C twice in `lockgate run`; `lockgate resume` lets calls run again" in shown
+    )
+    assert Latch(shell.dirs).read() is not None
+
+
+def test_two_signals_without_a_terminal_are_no_person(shell: Shell, running: Served) -> None:
+    process = shell.start("run", "wait")
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"started\n"
+    process.send_signal(signal.SIGINT)
+    time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=WAIT_SECONDS)
+    assert Latch(shell.dirs).read() is None
+
+
+def test_stop_and_resume_of_one_agent(shell: Shell) -> None:
+    Latch(shell.dirs.create()).set("a test", agent="a:b")
+    status, _, err = shell("resume", "--agent", "b")
+    assert (status, "a person's decision" in err) == (126, True)
+    assert shell("resume") == (
+        0,
+        "not stopped\n",
+        "lockgate: agents that are stopped: a:b; `lockgate resume --agent A`\n",
+    )
+    assert shell.at_terminal("resume", "--agent", "b")[0] == 0
+    assert Latch(shell.dirs).agents() == []
+    status, _, err = shell("stop", "--agent", "nobody")
+    assert (status, "there is no agent `nobody`" in err) == (2, True)
+
+
+def test_an_agent_at_a_terminal_is_no_person(shell: Shell) -> None:
+    Latch(shell.dirs.create()).set("a test", agent="other")
+    inner = f"{sys.executable} -m sandbox.cli resume --agent other; echo status $?"
+    status, shown = shell.at_terminal("agent", "run", "--", "bash", "-c", inner)
+    assert (status, "status 126" in shown) == (0, True), shown
+    assert Latch(shell.dirs).read("other") is not None
+    status, shown = shell.at_terminal("resume", "--agent", "other")  # the control: a person
+    assert (status, Latch(shell.dirs).read("other")) == (0, None)
+
+
+def test_a_paused_agent_is_resumed_by_its_own_command(shell: Shell) -> None:
+    Latch(shell.dirs.create()).set("it was busy", agent="a", until=time.time() + 600)
+    found = json.loads(shell("ps", "--json")[1])
+    assert "agent `a` is paused until" in found["stopped"][0]
+    status, shown = shell.at_terminal("agent", "resume", "a")
+    assert (status, "it was paused" in shown) == (0, True)
+    assert Latch(shell.dirs).read("a") is None
+
+
+@pytest.mark.parametrize("words", [("list",), ("show", "a"), ("remove", "a")])
+def test_agent_commands_without_agents(shell: Shell, words: tuple[str, ...]) -> None:
+    status, out, err = shell("agent", *words)
+    if words == ("list",):
+        assert (status, out.startswith("no agent is under watch; ")) == (0, True)
+    else:
+        assert (status, err) == (
+            2,
+            "lockgate: there is no agent `a`; see `lockgate agent list`\n",
+        )
