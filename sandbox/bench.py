@@ -26,6 +26,7 @@ from rich.console import Console
 from rich.table import Table
 
 from policy.model import ActionPlan, Workspace
+from sandbox import bench_stop
 from sandbox.config import Dirs
 from sandbox.decide_times import MORE_RULES, decide_times
 from sandbox.images import names
@@ -255,8 +256,10 @@ def main() -> int:
     bare = next(row.median_ms for row in rows if (row.name, row.command) == ("bash", "true"))
     rows += decide_rows(bare)
     rows.sort(key=lambda row: (row.command != "true", row.command == EVERYDAY, row.median_ms))
+    stops = bench_stop.rows()
     if args.json:
-        print(json.dumps({"machine": machine(), "rows": [asdict(row) for row in rows]}))
+        found = {"rows": [asdict(row) for row in rows], "stops": [asdict(one) for one in stops]}
+        print(json.dumps({"machine": machine(), **found}))
         return 0
     table = Table(title=f"{time.strftime('%Y-%m-%d')}, {machine()}")
     for column in ("way", "command", "files", "median ms", "p95 ms", "x bash", "runs"):
@@ -264,6 +267,8 @@ def main() -> int:
     for row in rows:
         table.add_row(*(str(value) for value in asdict(row).values()))
     Console().print(table)
+    for one in stops:
+        print(one.line())
     return 0
 
 
