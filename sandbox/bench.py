@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`make bench`: what a call costs, beside bare bash, bwrap, docker exec and docker run.
 
+Also what listing and landing changes costs (bench_changes), and many agents at once (bench_agents).
+
 All rows are measured in one run, in turn, on the same machine; medians and ratios count, single
 times do not. Uses its own state folder and workspaces and removes both.
 """
@@ -26,13 +28,14 @@ from rich.console import Console
 from rich.table import Table
 
 from policy.model import ActionPlan, Workspace
-from sandbox import bench_stop
+from sandbox import bench_agents, bench_changes, bench_stop
 from sandbox.config import Dirs
 from sandbox.decide_times import MORE_RULES, decide_times
 from sandbox.images import names
 from sandbox.supervisor import Supervisor
 
 SMALL, LARGE = 10, 100_000
+AGENTS_SECONDS = 20.0
 ROUNDS, SLOW_ROUNDS = 60, 8
 WRITE = "printf %s {n} > bench.txt"
 EVERYDAY = "(commands of every day)"
@@ -247,10 +250,15 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m sandbox.bench", description=__doc__)
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.add_argument("--rounds", type=int, default=ROUNDS, help="runs of each fast row")
+    parser.add_argument(
+        "--seconds", type=float, default=AGENTS_SECONDS, help="how long many agents work at once"
+    )
     args = parser.parse_args()
     root = Path(tempfile.mkdtemp(prefix="lockgate-bench-"))
     try:
         rows = asyncio.run(run(root, args.rounds))
+        changes = asyncio.run(bench_changes.run(root))
+        agents = asyncio.run(bench_agents.run(root / "agents", seconds=args.seconds))
     finally:
         shutil.rmtree(root, ignore_errors=True)
     bare = next(row.median_ms for row in rows if (row.name, row.command) == ("bash", "true"))
@@ -258,18 +266,22 @@ def main() -> int:
     rows.sort(key=lambda row: (row.command != "true", row.command == EVERYDAY, row.median_ms))
     stops = bench_stop.rows()
     if args.json:
-        found = {"rows": [asdict(row) for row in rows], "stops": [asdict(one) for one in stops]}
-        print(json.dumps({"machine": machine(), **found}))
-        return 0
+        found = {"rows": rows, "changes": changes}
+        told = {name: [asdict(row) for row in some] for name, some in found.items()}
+        told["stops"] = [asdict(one) for one in stops]
+        print(json.dumps({"machine": machine(), **told, "agents": asdict(agents)}))
+        return 1 if agents.problems else 0
     table = Table(title=f"{time.strftime('%Y-%m-%d')}, {machine()}")
     for column in ("way", "command", "files", "median ms", "p95 ms", "x bash", "runs"):
         table.add_column(column, justify="left" if column in ("way", "command") else "right")
     for row in rows:
         table.add_row(*(str(value) for value in asdict(row).values()))
     Console().print(table)
+    Console().print(bench_changes.table(changes))
+    print(bench_agents.said(agents))
     for one in stops:
         print(one.line())
-    return 0
+    return 1 if agents.problems else 0
 
 
 if __name__ == "__main__":

@@ -43,6 +43,8 @@ SHARED = ("shared/log-0.txt", "shared/log-1.txt", "shared/log-2.txt")
 NUMBER = "shared/number.txt"
 BOARD = "shared/board.txt"
 """A shared file whose lines are undone now and then."""
+TRUST = "trust: {pins: {'agent-*': autonomous}}\n"
+"""The policy file of the person at the machine: what these agents change lands at once."""
 GIT = "git -c user.name=a -c user.email=a@example.invalid"
 
 
@@ -261,6 +263,8 @@ async def run(root: Path, *, seconds: float, agents: int = AGENTS, **options: ob
     ledger, tally = Ledger(), Tally()
     workspace = prepared(root, agents, ledger)
     dirs = Dirs.under(root / "lockgate")
+    dirs.config.mkdir(parents=True, exist_ok=True)
+    (dirs.config / "policy.yaml").write_text(TRUST)
     supervisor = Supervisor(dirs, workspaces=[Workspace(str(workspace))], **options)  # type: ignore[arg-type]
     async with supervisor:
         workers = [Agent(number, supervisor, workspace, ledger, tally) for number in range(agents)]

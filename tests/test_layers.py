@@ -20,7 +20,8 @@ IO_MODULES = {"asyncio", "http", "io", "multiprocessing", "os", "pathlib", "rand
               "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time",
               "urllib", "uuid"}  # fmt: skip
 PURE_SANDBOX = ("plan.py", "launch.py", "chain.py", "results.py", "errors.py")
-FRONT_DOORS = ("cli.py", "doctor.py", "bootstrap.py", "bench.py", "replay.py", "progress.py",
+FRONT_DOORS = ("cli.py", "doctor.py", "bootstrap.py", "bench.py",
+               "bench_agents.py", "bench_changes.py", "replay.py", "progress.py",
                "terminal.py", "agents_run.py", "door.py", "start.py", "server.py", "check.py",
                "entry.py", "rates.py")  # fmt: skip
 
