@@ -8,11 +8,15 @@ import string
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.engine import Policy, decide
+from policy.document import Document, read_document
+from policy.engine import Policy, decide, heed, unheard
+from policy.layers import Layer, Source, combine
 from policy.model import (
     Access,
     ActionPlan,
     Context,
+    Decision,
+    Landing,
     Params,
     Tier,
     Verdict,
@@ -20,6 +24,7 @@ from policy.model import (
     strictest,
 )
 from policy.paths import absolute
+from policy.protected import PathPolicy
 from policy.rules import Check, Checks, CommandRule, PolicyFile, Rule, Triggers
 
 POLICY = Policy.default()
@@ -154,3 +159,96 @@ def test_normalising_a_path_is_idempotent(path: str) -> None:
 @given(st.lists(st.sampled_from(ORDER)))
 def test_no_answer_at_all_means_ask(verdicts: list[Verdict]) -> None:
     assert strictest(verdicts) is (max(verdicts, key=ORDER.index) if verdicts else Verdict.ASK)
+
+
+# -- all layers: who asks, and policy files
+
+FILES = (
+    "levels: {users: {default: {overrides: {git: green}}}}\n",
+    "modes: {mode: conservative}\n",
+    "modes: {mode: autonomous}\n",
+    "trust: {agents: {main: propose}}\n",
+    "trust: {pins: {'*': supervised}}\n",
+    "trust: {pins: {main: autonomous}}\n",
+    "secrets: {hide: ['*.py'], match: [a.py]}\n",
+    "places: {secret_files: [README.md]}\n",
+    "limits: {changed_files: 1}\n",
+    "commands: [{id: c, programs: [touch], tier: forbidden, because: a test, match: [touch a]}]\n",
+    "governance: [{id: g, name: G, because: a test, paths: ['README.md'], allowed_path: ask,"
+    " match: [README.md]}]\n",
+)
+DOCUMENTS = [read_document(one, "policy.yaml") for one in FILES]
+ROLES = st.sampled_from(["Researcher", "Coder", "Critic", "Deployer", "Unheard-of"])
+LANDING = list(Landing)
+
+
+def effective(documents: list[Document], *, trusted: bool) -> Policy:
+    sources = [Source(Layer.WORKSPACE, one, trusted=trusted) for one in documents]
+    return combine(POLICY, PathPolicy.default(), sources).policy
+
+
+def not_looser(before: Decision, after: Decision) -> None:
+    assert ORDER.index(after.verdict) >= ORDER.index(before.verdict)
+    assert after.rights.meet(before.rights) == after.rights
+    assert LANDING.index(after.landing) <= LANDING.index(before.landing)
+
+
+def test_a_file_that_nobody_trusts_can_tighten() -> None:
+    """The control: the files of these tests do change decisions."""
+    strict = effective(DOCUMENTS, trusted=False)
+    for command in ("touch src/a.py", "cat README.md"):
+        assert decide(plan(command), CONTEXT, POLICY).allowed
+        assert not decide(plan(command), CONTEXT, strict).allowed
+
+
+@settings(max_examples=150, deadline=None)
+@given(WORK, st.lists(st.sampled_from(DOCUMENTS), min_size=1, max_size=3))
+def test_a_file_that_nobody_trusts_never_loosens_nor_widens(
+    command: str, documents: list[Document]
+) -> None:
+    before = decide(plan(command), CONTEXT, POLICY)
+    not_looser(before, decide(plan(command), CONTEXT, effective(documents, trusted=False)))
+
+
+@settings(max_examples=100, deadline=None)
+@given(WORK, st.permutations(DOCUMENTS))
+def test_the_order_of_files_that_nobody_trusts_does_not_matter(
+    command: str, documents: list[Document]
+) -> None:
+    one = decide(plan(command), CONTEXT, effective(DOCUMENTS, trusted=False))
+    other = decide(plan(command), CONTEXT, effective(documents, trusted=False))
+    assert (one.verdict, one.tier, one.rights) == (other.verdict, other.tier, other.rights)
+
+
+@settings(max_examples=150, deadline=None)
+@given(WORK, ROLES)
+def test_a_role_never_loosens_nor_widens(command: str, role: str) -> None:
+    asked = plan(command)
+    before = decide(asked, CONTEXT, POLICY)
+    not_looser(before, decide(asked.model_copy(update={"role": role}), CONTEXT, POLICY))
+
+
+@settings(max_examples=150, deadline=None)
+@given(WORK, st.sampled_from(["propose", "supervised", "semi-auto", "autonomous", "unknown"]))
+def test_less_trust_never_loosens(command: str, level: str) -> None:
+    most = Context(CONTEXT.workspaces, CONTEXT.home, trust=(("code_changes", "autonomous"),))
+    less = Context(CONTEXT.workspaces, CONTEXT.home, trust=(("code_changes", level),))
+    not_looser(decide(plan(command), most, POLICY), decide(plan(command), less, POLICY))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.binary(max_size=200))
+def test_any_bytes_get_an_answer(raw: bytes) -> None:
+    for text in (raw.decode("latin-1"), raw.decode("utf-8", "surrogateescape")):
+        decision = decide(plan(text), CONTEXT, POLICY)
+        assert decision.verdict in ORDER
+        assert decision.layers
+
+
+@settings(max_examples=150, deadline=None)
+@given(COMMANDS, st.lists(st.sampled_from(["ls", "git", "nmap", "", "x/y"]), max_size=4))
+def test_a_second_reading_never_loosens(command: str, seen: list[str]) -> None:
+    decision = decide(plan(command), CONTEXT, POLICY)
+    for after in (heed(decision, seen, POLICY), unheard(decision)):
+        assert ORDER.index(after.verdict) >= ORDER.index(decision.verdict)
+        assert after.rights == decision.rights
