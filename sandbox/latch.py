@@ -14,7 +14,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextvars import ContextVar
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sandbox.dirs import Dirs
@@ -55,6 +55,8 @@ class LatchInfo:
     """Seconds since the epoch at which a pause ends by itself; None: only a person ends it."""
     pid: int = 0
     """The process that set it and sweeps; 0: it was set by hand, and nobody sweeps yet."""
+    swept: bool = False
+    """Whether the sweep is done."""
 
     @property
     def paused(self) -> bool:
@@ -123,6 +125,21 @@ class Latch:
             with contextlib.suppress(Unavailable):
                 self._set(info)
                 del self._held[agent]
+
+    def mark_swept(self, agent: str | None = None) -> None:
+        """Note in a latch that its sweep is done. Without room on the disk nothing is noted."""
+        info = self.read(agent)
+        if info is None or info.paused:
+            return
+        data = json.dumps(asdict(replace(info, agent=agent, swept=True)))
+        for place in self._places:
+            with contextlib.suppress(OSError):
+                # Never made anew: a person may have cleared it just now.
+                fd = os.open(self._path(place, agent), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                try:
+                    _fill(fd, data)
+                finally:
+                    os.close(fd)
 
     def clear(self, agent: str | None = None) -> None:
         """Clear a latch. Raises Unavailable."""
@@ -207,7 +224,7 @@ def _read(path: Path, agent: str | None) -> LatchInfo | None:
     except OSError as error:
         if not os.path.lexists(path):  # it was cleared just now
             return None
-        return LatchInfo(f"the latch cannot be read: {error.strerror}", "", agent)
+        return LatchInfo(f"the latch cannot be read: {error.strerror}", _made(path), agent)
     except UnicodeDecodeError:
         text = ""
     try:
@@ -219,9 +236,18 @@ def _read(path: Path, agent: str | None) -> LatchInfo | None:
             data.get("agent"),
             float(until) if until is not None else None,
             int(data.get("pid", 0)),
+            data.get("swept") is True,
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        return LatchInfo(_words(text) or "set by hand", "", agent)
+        return LatchInfo(_words(text) or "set by hand", _made(path), agent)
+
+
+def _made(path: Path) -> str:
+    """Return when a latch was made or written to."""
+    try:
+        return time.strftime(TIME, time.localtime(path.lstat().st_mtime))
+    except OSError:
+        return ""
 
 
 def _words(text: str) -> str:
@@ -234,16 +260,20 @@ def _write(path: Path, text: str) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        data = text.encode("utf-8", "backslashreplace")
-        with contextlib.suppress(OSError):  # no room for the reason
-            if os.pwrite(fd, data, 0) == len(data):
-                os.ftruncate(fd, len(data))
-        with contextlib.suppress(OSError):
-            os.fsync(fd)
+        _fill(fd, text)
     finally:
         os.close(fd)
     with contextlib.suppress(OSError):
         _sync(path.parent)
+
+
+def _fill(fd: int, text: str) -> None:
+    data = text.encode("utf-8", "backslashreplace")
+    with contextlib.suppress(OSError):  # no room for the reason
+        if os.pwrite(fd, data, 0) == len(data):
+            os.ftruncate(fd, len(data))
+    with contextlib.suppress(OSError):
+        os.fsync(fd)
 
 
 def _sync(folder: Path) -> None:

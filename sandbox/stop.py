@@ -122,10 +122,11 @@ class Stop:
             swept, asked = self._sweep_agents(whom)
         finally:
             ended = cells.finish()  # whatever failed meanwhile
-        if not (swept.left or asked):
-            with contextlib.suppress(SandboxError):
-                for one in whom.agents:
-                    self._registry.remove(one)
+        with contextlib.suppress(SandboxError):
+            for one in () if swept.left or asked else whom.agents:
+                self._registry.remove(one)
+            self._registry.drop_ended()
+        self._latch.mark_swept(whom.path)
         report = self._report(whom, problems, ended, swept, asked)
         return self._recorded(report)
 

@@ -65,7 +65,7 @@ class StopWatch:
         found = [info for info in (self._latch.read(), *self._latch.agents()) if info is not None]
         self._handled &= set(found)
         for info in found:
-            if info in self._handled or info.paused or self._is_carried_out(info):
+            if info in self._handled or info.paused or info.swept or self._is_carried_out(info):
                 continue
             self._handled.add(info)
             await self._on_stop(info)

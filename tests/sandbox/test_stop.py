@@ -6,11 +6,13 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import stat
 import subprocess
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -109,7 +111,10 @@ def test_whatever_stands_at_its_path_stops(dirs: Dirs, make: Any, reason: str) -
     make(dirs.state / "STOP")
     with pytest.raises(Stopped) as caught:
         Latch(dirs).check("main")
-    assert str(caught.value) == f"stopped: {reason}; a person clears it with `lockgate resume`"
+    assert re.fullmatch(
+        rf"stopped at \d[^;]*: {re.escape(reason)}; a person clears it with `lockgate resume`",
+        str(caught.value),
+    )
 
 
 def test_one_agents_latch_holds_it_and_what_is_below_it(dirs: Dirs) -> None:
@@ -163,6 +168,19 @@ def test_a_person_mends_while_all_is_stopped_and_nobody_else_does(dirs: Dirs) ->
         latch.check("main")
     with pytest.raises(Stopped):
         latch.check("main")
+
+
+def test_a_latch_says_when_its_sweep_is_done(dirs: Dirs) -> None:
+    (dirs.state / "STOP").touch()
+    before = Latch(dirs).read()
+    assert before is not None
+    assert (before.pid, before.swept) == (0, False)
+    stop_all(dirs, "never said", engine=NoEngine())
+    after = Latch(dirs).read()
+    assert after == replace(before, swept=True)
+    Latch(dirs).clear()
+    Latch(dirs).mark_swept()  # and never makes anew what was cleared
+    assert Latch(dirs).read() is None
 
 
 WORDS = {
@@ -346,7 +364,7 @@ def test_a_latch_whose_reason_finds_no_room_counts(
 
     monkeypatch.setattr(os, "pwrite", full_disk)
     Latch(dirs).set("a test")
-    with pytest.raises(Stopped, match="stopped: set by hand"):
+    with pytest.raises(Stopped, match=r"stopped at \d.*: set by hand"):
         Latch(dirs).check()
 
 

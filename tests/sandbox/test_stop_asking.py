@@ -17,6 +17,7 @@ import pytest
 
 from sandbox.client import BlockingClient
 from sandbox.latch import Latch
+from sandbox.stop_watch import LOOK_SECONDS
 from sandbox.store import Store
 from sandbox.sweeping_table import Host
 from tests.fakes import Served
@@ -63,6 +64,18 @@ def test_a_file_made_by_hand_is_carried_out_by_a_supervisor(shell: Shell) -> Non
             (shell.dirs.state / "STOP").write_text("it went wrong")
             wait_for(lambda: stops(shell), "the stop is carried out")
             assert stops(shell) == ["it went wrong"]
+        finally:
+            Host().send(supervisor.known, signal.SIGKILL)
+
+
+def test_a_stop_that_is_done_is_not_carried_out_again(shell: Shell) -> None:
+    with BlockingClient(shell.dirs) as client:
+        supervisor = Host().process(int(client.ping()["pid"]))
+        assert supervisor is not None
+        try:
+            assert shell("stop", "--reason", "a person")[0] == 0
+            time.sleep(4 * LOOK_SECONDS)
+            assert stops(shell) == ["a person"]
         finally:
             Host().send(supervisor.known, signal.SIGKILL)
 

@@ -22,7 +22,7 @@ from tempfile import mkdtemp
 
 import pytest
 
-from sandbox.agents import Agent, Registry, register
+from sandbox.agents import Agent, Registry, describe, register
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Stopped
 from sandbox.latch import Latch
@@ -464,6 +464,18 @@ def test_many_registrations_at_once_are_all_kept(place: Place) -> None:
         assert writer.wait(WAIT_SECONDS) == 0
     assert len(Registry(place.dirs).all()) == 12
     assert len(stop_all(place.dirs, "a test").killed) == 12
+
+
+def test_a_hundred_agents_are_stopped_together(place: Place) -> None:
+    registry = Registry(place.dirs)
+    processes = [place.start(["sleep", "40"]) for _ in range(100)]
+    for number, process in enumerate(processes):
+        registry.add(describe(registry, process.pid, name=f"a{number}", role=None, parent=None,
+                              source="test"))  # fmt: skip
+    report = stop_all(place.dirs, "a test")
+    assert (report.left, len(report.killed)) == ((), 100)
+    assert [process.wait(WAIT_SECONDS) for process in processes] == [-signal.SIGKILL] * 100
+    assert registry.empty
 
 
 def test_a_name_is_one_living_agents_alone(place: Place) -> None:
