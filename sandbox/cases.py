@@ -8,6 +8,7 @@ A case is `{command, verdict}` or `{tool, params, verdict}`, with an optional `r
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,8 +21,10 @@ from pydantic import ValidationError
 
 from policy.engine import Policy, decide
 from policy.examples import CONTEXT, plan_of
+from policy.layers import Effective
 from policy.load import PolicyError, parse
 from policy.model import ActionPlan, Decision, Verdict
+from policy.rules import CommandRule, Rule
 
 MOST_CASES = 100_000
 _VERDICTS = tuple(one.value for one in Verdict)
@@ -98,6 +101,34 @@ def examples() -> tuple[Case, ...]:
             for line, text in _listed(file.read_text("utf-8")):
                 plan = plan_of(text, policy)
                 found.setdefault(text, Case(f"{name}:{line}", plan, text))
+    return tuple(found.values())
+
+
+def of_files(effective: Effective) -> tuple[Case, ...]:
+    """Return the examples of the policy files that count: calls that their rules match and miss,
+    and a call of each tool that they name."""
+    found: dict[str, Case] = {}
+    for source in effective.sources:
+        content, name = source.document.content, source.document.name
+        rules: tuple[Rule | CommandRule, ...] = (*content.rules, *content.commands)
+        calls: list[tuple[str, Any]] = [
+            (source.document.place(rule.id), example)
+            for rule in rules
+            for example in (*rule.match, *rule.miss)
+        ]
+        calls += [
+            (source.document.place("tools"), {"tool": re.sub(r"[*?]+", "x", tool)})
+            for _, tools in content.tools
+            for tool in tools
+        ]
+        calls += [
+            (source.document.place(kept.id), {"tool": "Write", "params": {"file_path": path}})
+            for kept in content.governance
+            for path in kept.match
+        ]
+        for place, call in calls:
+            plan = plan_of(call, effective.policy)
+            found.setdefault(plan.digest(), Case(place or name, plan, _shown(plan)))
     return tuple(found.values())
 
 

@@ -123,12 +123,20 @@ class Policies:
         yield from self._standing
         yield self.trusted.file
 
-    def _combined(self, workspaces: tuple[str, ...]) -> Effective:
+    def base(self) -> Policy:
+        """Return the built-in policy with the user's files on levels, modes, trust and roles.
+
+        Raises PolicyError.
+        """
         base = self._base
         if any(identity(path) for path in self._standing):
             digest = layers.extended_digest(base.digest, map(read_text, self._standing))
             standing = base.standing.with_folder(self._dirs.config)
             base = replace(base, standing=standing, digest=digest)
+        return base
+
+    def _combined(self, workspaces: tuple[str, ...]) -> Effective:
+        base = self.base()
         known = self.trusted.all()
         sources = []
         for layer, path in self.files(workspaces):

@@ -65,10 +65,15 @@ def named(known: Policies, name: str, place: str) -> Effective:
         return built_in
     if name == EFFECTIVE:
         return effective_of(known, place)
+    if name in {one.value for one in Layer}:
+        full = effective_of(known, place)
+        order = list(Layer)
+        kept = [one for one in full.sources if order.index(one.layer) <= order.index(Layer(name))]
+        return combine(known.base(), built_in.paths, kept)
     try:
         document = known.document(Layer.USER, Path(name))
         if document is None:
-            words = f"`{DEFAULTS}`, `{EFFECTIVE}` or a policy file"
+            words = f"`{DEFAULTS}`, `{EFFECTIVE}`, a layer such as `user`, or a policy file"
             raise BadInput(f"`{name}` is not there; name {words}")
         return combine(built_in.policy, built_in.paths, [Source(Layer.USER, document)])
     except PolicyError as error:

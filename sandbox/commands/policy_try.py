@@ -72,25 +72,29 @@ def test(file: str, workspace: str | None, draft: str | None, **flags: bool) -> 
 @click.command(short_help="Say which calls two policies answer differently.")
 @WORKSPACE
 @JSON
-@click.option("--cases", metavar="FILE", help="Compare on these; default: the built-in examples.")
+@click.option("--cases", metavar="FILE", help="Compare on these; default: all examples.")
 @click.argument("old", default=DEFAULTS)
 @click.argument("new", default=EFFECTIVE)
 def diff(old: str, new: str, workspace: str | None, cases: str | None, **flags: bool) -> int:
     """Compare OLD (default: `defaults`) and NEW (default: `effective`, what counts in the
-    workspace): each is one of these words or a policy file, which is put on the defaults.
+    workspace). Each is one of these words, or `user`, `workspace`, `administrator`: what counts up
+    to that file; or a policy file, which is put on the defaults. They are compared on the built-in
+    examples and those of the files themselves.
 
     The status is 0 when no case changes its verdict, and 1 when one does.
 
     \b
     Examples:
       lockgate policy diff
+      lockgate policy diff user workspace
       lockgate policy diff defaults draft.yaml --cases cases.yaml
     """
-    from sandbox.cases import examples, run
+    from sandbox.cases import examples, of_files, run
 
     known, place = policies(), place_of(workspace)
     before, after = named(known, old, place), named(known, new, place)
-    compared = cases_of(cases, before.policy) if cases else examples()
+    own = {one.plan.digest(): one for both in (before, after) for one in of_files(both)}
+    compared = cases_of(cases, before.policy) if cases else (*examples(), *own.values())
     pairs = zip(run(compared, before.policy), run(compared, after.policy), strict=True)
     changed = [(a, b) for a, b in pairs if a.decision.verdict is not b.decision.verdict]
     rows = []

@@ -64,8 +64,9 @@ def test_the_documented_cases_pass(shell: Shell, documented: tuple[Path, Path]) 
 def test_the_documented_example_changes_no_everyday_call(
     shell: Shell, documented: tuple[Path, Path]
 ) -> None:
-    status, out, _ = shell("policy", "diff", "defaults", str(documented[0]))
-    assert status == 0, out
+    _, out, _ = shell("policy", "diff", "defaults", str(documented[0]), "--json")
+    changed = json.loads(out)["changed"]
+    assert all(one["case"].startswith(str(documented[0])) for one in changed), changed
 
 
 # show
@@ -77,7 +78,9 @@ def test_show_names_files_and_the_places_of_rules(shell: Shell) -> None:
     assert (status, err) == (0, "")
     assert re.search(rf"^workspace +only tightens +{re.escape(str(own(shell)))}$", out, re.M)
     assert re.search(rf"^no-stash +command +deny +git stash +{own(shell)}:2$", out, re.M)
-    assert re.search(r"^rule_006 +rule +deny, allow .* policy/defaults/policy\.yaml:\d+$", out, re.M)
+    assert re.search(
+        r"^rule_006 +rule +deny, allow .* policy/defaults/policy\.yaml:\d+$", out, re.M
+    )
     assert "`tools.write` is ignored" in out
     said = json.loads(shell("policy", "show", "--json")[1])
     assert [one["state"] for one in said["files"]] == ["absent", "only tightens", "absent"]
@@ -181,6 +184,25 @@ def test_diff_names_calls_that_get_another_verdict(shell: Shell, tmp_path: Path)
     assert (status, json.loads(out)["changed"][0]["new"]) == (1, "deny")
     assert shell(*words, "effective", "effective")[0] == 0
     assert shell("policy", "diff", "nothing.yaml")[0] == 2
+
+
+def test_diff_compares_on_the_examples_of_the_files(shell: Shell, tmp_path: Path) -> None:
+    draft = tmp_path / "draft.yaml"
+    draft.write_text(STASH + "tools: {deny: [WebSearch, 'mcp__x__*']}\n")
+    status, out, _ = shell("policy", "diff", "defaults", str(draft))
+    assert status == 1
+    assert f"report -> deny: `git stash` (rule no-stash, {draft}:2)\n" in out
+    assert f"allow -> deny: `WebSearch` (rule tools, {draft}:3)\n" in out
+    assert f"ask -> deny: `mcp__x__x` (rule tools, {draft}:3)\n" in out
+
+
+def test_diff_compares_layers(shell: Shell) -> None:
+    (shell.dirs.config / "policy.yaml").write_text(STASH)
+    own(shell).write_text("tools: {deny: [WebSearch]}\n")
+    status, out, _ = shell("policy", "diff", "user", "workspace")
+    assert (status, "allow -> deny: `WebSearch`" in out, "git stash" in out) == (1, True, False)
+    assert shell("policy", "diff", "workspace", "administrator")[0] == 0
+    assert "report -> deny: `git stash`" in shell("policy", "diff", "defaults", "user")[1]
 
 
 def test_the_built_in_examples_get_an_answer() -> None:
