@@ -405,3 +405,38 @@ def test_commands_complete(shell: Shell) -> None:
 def test_version(shell: Shell) -> None:
     assert shell("version")[1].startswith("lockgate 0.1.0 (")
     assert shell("--version") == (0, "lockgate 0.1.0\n", "")
+
+
+def test_held_lists_what_waits(shell: Shell, running: Served) -> None:
+    status, out, err = shell("held")
+    assert (status, err) == (0, "")
+    rows = [row.split() for row in out.splitlines()]
+    assert rows[0] == ["id", "age", "agent", "call", "changes", "size", "why"]
+    assert rows[1] == ["c1", "5", "s", "main", "2", "10", "B"]
+    assert json.loads(shell("held", "--json")[1])[0]["id"] == "c1"
+
+
+def test_paths_of_a_held_call_land(shell: Shell, running: Served, store: Store) -> None:
+    shown = shell.at_terminal("land", "--yes", "--force", "c2", "src/", "*.md")
+    assert shown == (0, "landed c2 src/ *.md --force\n")
+
+
+def test_an_objection_is_carried_to_the_call(shell: Shell, running: Served) -> None:
+    assert shell("object", "c7", "--because", "no") == (0, "discarded c7\n", "")
+    assert running.fake.done == ["object c7"]
+
+
+def test_the_last_ones_are_undone(shell: Shell, running: Served) -> None:
+    assert shell("undo", "--last", "2") == (
+        0,
+        "undone c0; `lockgate undo u0` does it again\n"
+        "undone c1; `lockgate undo u1` does it again\n",
+        "",
+    )
+    assert shell("undo") == (2, "", "lockgate: give CALL or `--last N`\n")
+    assert shell("undo", "c1", "--last", "2")[0] == 2
+    assert shell("undo", "--last", "0")[0] == 2
+
+
+def test_log_lists_what_is_held(shell: Shell, store: Store) -> None:
+    assert [one["id"] for one in json.loads(shell("log", "--held", "--json")[1])] == ["c2"]
