@@ -52,7 +52,7 @@ async def rows(root: Path, rounds: int) -> list[FreshRow]:
     """Measure every way, one after another."""
     info = connect().info()
     runtimes = ["runc", *([gvisor.NAME] if missing(gvisor.NAME, info) is None else [])]
-    ways = [("resident", "runc", Settings())]
+    ways = [("resident", "runc", Settings(warm=0))]
     for name in runtimes:
         for title, warm in (("disposable", 0), ("disposable, ready", 1)):
             wanted = Settings(lifetime=Lifetime.DISPOSABLE, runtime=name, warm=warm)
