@@ -213,4 +213,4 @@ class Call:
 
     def only(self, words: tuple[str, ...]) -> Call:
         """Return the command that a wrapper starts."""
-        return Call(words, self.stdin, self.env, plain=False)
+        return Call(words, self.stdin, self.env, plain=False, node=self.node)
