@@ -18,7 +18,7 @@ from policy.shell_operators import operators
 
 MOST_BYTES = 64 * 1024
 MOST_NESTING = 64
-MOST_OPERATORS = 400
+MOST_OPERATORS = 300
 """Operators outside of quotes and documents: what the grammar needs to recover from an error grows
 with their square."""
 

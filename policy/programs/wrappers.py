@@ -162,9 +162,7 @@ def _env(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if not words:
         return HOLE
     try:
-        return shell.call(
-            Call(tuple(words), call.stdin, tuple(given), plain=False, node=call.node)
-        )
+        return shell.call(Call(tuple(words), call.stdin, tuple(given), plain=False, node=call.node))
     finally:
         shell.state.places = kept
 
