@@ -14,7 +14,7 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from sandbox.cell import protocol
 from sandbox.door import Door
@@ -32,6 +32,17 @@ KEEPER_SECONDS = 900.0
 STDIN_WINDOW = 1 << 20
 
 OnOutput = Callable[[int, bytes], None]
+T = TypeVar("T")
+
+
+async def to_its_end(work: Callable[[], T]) -> T:
+    """Run blocking work in a thread. Cancelled, wait for it first: what it made must be known."""
+    running = asyncio.ensure_future(asyncio.to_thread(work))
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
 
 
 class CellLost(SandboxError):
@@ -308,11 +319,7 @@ class Cell:
     async def _launch(self, plan: ContainerPlan, link: Link, role: str) -> str:
         self._check()
         self._hello[role] = asyncio.Event()
-        identity = await asyncio.to_thread(self._engine.create, plan)
-        if role == "runner":
-            self.identity = identity
-        else:
-            self._keeper_identity = identity
+        identity = await to_its_end(lambda: self._create(plan, role))
         sock, kept = await asyncio.to_thread(self._engine.attach, identity)
         self._kept.append(kept)
         await link.connect(sock)
@@ -323,6 +330,14 @@ class Cell:
         except TimeoutError:
             raise Unavailable(f"the {role} did not start: {link.tail or 'no word'}") from None
         self._check()
+        return identity
+
+    def _create(self, plan: ContainerPlan, role: str) -> str:
+        identity = self._engine.create(plan)
+        if role == "runner":
+            self.identity = identity
+        else:
+            self._keeper_identity = identity
         return identity
 
     async def _go_direct(self, door: Door) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from sandbox.cells import Cell, CellSpec
+from sandbox.cells import Cell, CellSpec, to_its_end
 from sandbox.engine import Engine
 from sandbox.plan import ContainerPlan
 
@@ -46,9 +46,8 @@ class ViewCell(LoneKeeper):
     async def start(self) -> None:
         """Start the keeper, have it mount the views, and start the cell over them."""
         try:
-            views = await asyncio.to_thread(
-                self._engine.make_views, self._volume, dict(self.spec.labels)
-            )
+            labels = dict(self.spec.labels)
+            views = await to_its_end(lambda: self._engine.make_views(self._volume, labels))
             await self._start_keeper(self.spec.keeper(None, (self._volume, views)))
             await self.ask({"access": "write" if self._writes else "read"}, op="stage")
             shown = [f"{views}/{index}" for index in range(len(self.spec.workspaces))]
