@@ -298,6 +298,8 @@ class Shell:
         for child in node.children:
             kind = child.type
             if kind == "variable_assignment":
+                if not self.budget.take():
+                    break
                 env.append(variables.assignment(self, child))
             elif kind.endswith("_redirect"):
                 inner.append(child)

@@ -47,6 +47,11 @@ _ENCODED = {
     byte: bytes((_NIBBLES[byte >> 4], _NIBBLES[byte & 15])).decode("ascii")
     for byte in (*_NIBBLES, *range(0x80, 0x100))
 }
+_DECODED = {
+    bytes((high, low)): bytes((at << 4 | beside,))
+    for at, high in enumerate(_NIBBLES)
+    for beside, low in enumerate(_NIBBLES)
+}
 _SPECIAL = re.compile(f"[{_NIBBLES.decode('ascii')}]|[^\x00-\x7f]")
 _PAIR = re.compile(b"[%s]{2}" % _NIBBLES)
 
@@ -71,8 +76,7 @@ def decode(raw: bytes) -> str:
 
 
 def _byte(pair: re.Match[bytes]) -> bytes:
-    high, low = pair[0]
-    return bytes((_NIBBLES.index(high) << 4 | _NIBBLES.index(low),))
+    return _DECODED[pair[0]]
 
 
 def parse(source: bytes) -> Tree:
