@@ -152,7 +152,8 @@ def test_a_stop_of_one_agent_ends_its_cells_alone(lab: Lab) -> None:
     notes = ContainerNotes(lab.dirs).all().values()
     assert {one.agent for one in notes} == {"one", "one:sub", "two"}
     ours = {one.id for one in notes if one.agent != "two"}
-    others = inside(lab.dirs, {one.id for one in notes if one.agent == "two"})
+    theirs = {one.id for one in notes if one.agent == "two"}
+    others = inside(lab.dirs, theirs)
     report = stop_all(lab.dirs, "a test", agent="one")
     assert inside(lab.dirs, ours) == {}
     assert report.left == ()
@@ -164,8 +165,8 @@ def test_a_stop_of_one_agent_ends_its_cells_alone(lab: Lab) -> None:
         ]
         or len(report.killed) == 2
     )
-    assert len(others) > 3
-    assert inside(lab.dirs) == others
+    assert others
+    assert set(inside(lab.dirs)) >= set(others)  # it may have gone on to start more
     with pytest.raises(Stopped, match="agent `one` was stopped"):
         lab.read("true", agent="one:sub")
     assert lab.read("echo on", agent="two").stdout == "on\n"
