@@ -266,10 +266,14 @@ def main() -> int:
     rows.sort(key=lambda row: (row.command != "true", row.command == EVERYDAY, row.median_ms))
     stops = bench_stop.rows()
     if args.json:
-        found = {"rows": rows, "changes": changes}
-        told = {name: [asdict(row) for row in some] for name, some in found.items()}
-        told["stops"] = [asdict(one) for one in stops]
-        print(json.dumps({"machine": machine(), **told, "agents": asdict(agents)}))
+        told = {
+            "machine": machine(),
+            "rows": [asdict(row) for row in rows],
+            "changes": [asdict(row) for row in changes],
+            "agents": asdict(agents),
+            "stops": [asdict(one) for one in stops],
+        }
+        print(json.dumps(told))
         return 1 if agents.problems else 0
     table = Table(title=f"{time.strftime('%Y-%m-%d')}, {machine()}")
     for column in ("way", "command", "files", "median ms", "p95 ms", "x bash", "runs"):

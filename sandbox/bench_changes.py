@@ -33,7 +33,7 @@ from sandbox.supervisor import Supervisor, yes
 
 TREES = (10, 100_000)
 CHANGED = (1, 100, 10_000)
-ROUNDS = {1: 20, 100: 10, 10_000: 3}
+ROUNDS = {1: 20, 100: 10, 10_000: 2}
 """Files changed -> how often that is measured."""
 
 
