@@ -16,6 +16,8 @@ from pathlib import Path
 
 ROOT = Path("/sys/fs/cgroup")
 FOLDER = "lockgate"
+OLD_SECONDS = 60.0
+"""A group without a process that was made this long ago is nobody's any more."""
 FREEZE_SECONDS = 0.2
 """How long a group may take to freeze; what is not frozen by then is stopped one by one."""
 
@@ -35,6 +37,7 @@ class ControlGroup:
             path = parent / FOLDER / token
             with contextlib.suppress(OSError):
                 path.mkdir(parents=True)
+                _tidy(path.parent)
                 return ControlGroup(path, agent)
         return None
 
@@ -93,6 +96,15 @@ class ControlGroup:
             return "frozen 1" in (self.path / "cgroup.events").read_text()
         except OSError:
             return True
+
+
+def _tidy(folder: Path) -> None:
+    """Remove old groups that are empty: when their agent was killed, its dead were still there."""
+    with contextlib.suppress(OSError):
+        for one in folder.iterdir():
+            with contextlib.suppress(OSError):  # it is a file, or a process is in it
+                if time.time() - one.stat().st_mtime > OLD_SECONDS:
+                    one.rmdir()
 
 
 def _places(root: Path) -> Iterator[Path]:
