@@ -50,6 +50,6 @@ def test_old_empty_groups_go_and_others_stay(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "full" / "child").mkdir()
     for name in ("old", "full"):
-        os.utime(tmp_path / name, (1, os.stat(tmp_path).st_mtime - 2 * OLD_SECONDS))
+        os.utime(tmp_path / name, (1, tmp_path.stat().st_mtime - 2 * OLD_SECONDS))
     _tidy(tmp_path)
     assert sorted(one.name for one in tmp_path.iterdir()) == ["fresh", "full"]
