@@ -35,6 +35,11 @@ class Peer:
         self._registry = Registry(dirs)
         self._connection = connection
 
+    @property
+    def pid(self) -> int:
+        """Return its number, 0 where there is none."""
+        return peer_pid(self._connection) if self._connection is not None else 0
+
     def attributed(self, plan: object) -> object:
         """Return a plan (as it came) with the agent and role that count. Raises BadInput."""
         if self._registry.empty or not isinstance(plan, dict):

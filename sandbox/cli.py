@@ -48,6 +48,7 @@ COMMANDS = {
     "replay": "replay:command",
     "audit": "system:audit",
     "hook": "hook:hook",
+    "connect": "connect:connect",
     "mcp": "mcp:mcp",
     "shell": "shell:shell",
     "version": "system:version",

@@ -170,7 +170,7 @@ class Connection:
                 printed = await self._server.hooks.answer(
                     _text(message, "agent"),
                     _text(message, "said"),
-                    parent=_count(message, "parent"),
+                    peer=self.peer.pid,
                     environment=environment if isinstance(environment, dict) else {},
                 )
                 return {

@@ -330,6 +330,7 @@ def _host_checks(dirs: Dirs | None) -> Iterator[Check]:
     yield settings(found)
     yield from policy_files(found)
     yield guard(found)
+    yield from connected(found)
 
 
 def guard(dirs: Dirs) -> Check:
@@ -395,6 +396,21 @@ def policy_files(dirs: Dirs) -> Iterator[Check]:
         return
     detail = f"{read} policy file{'s' if read != 1 else ''} besides the built-in rules"
     yield Check("policy", Status.OK, detail)
+
+
+def connected(dirs: Dirs) -> Iterator[Check]:
+    """Try each connected agent: is it written, trusted, does it work, did it ever fire."""
+    from sandbox.connecting.health import standing
+    from sandbox.hooks.door import program
+    from sandbox.workspaces import Registry
+
+    try:
+        first = next(iter(Registry(dirs).list()), None)
+    except BadInput as error:
+        yield Check("agents", Status.FAIL, str(error))
+        return
+    for name, status, detail, fix in standing(dirs, program(), Path(first.path) if first else None):
+        yield Check(name, Status(status), detail, fix)
 
 
 def watching(folder: Path) -> Check:

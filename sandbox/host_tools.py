@@ -37,6 +37,7 @@ from sandbox.gate import Answer
 
 _MOST = 2000
 """Paths of one call that are looked up."""
+_COMMANDS = ("Bash", "PowerShell")
 _VERDICTS = {Outcome.HOLD: Verdict.ASK, Outcome.DISCARD: Verdict.DENY}
 
 
@@ -46,11 +47,26 @@ def tightened(answer: Answer, plan: ActionPlan, context: Context) -> Answer:
         return answer
     policy = answer.effective.policy
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
-    said = [*_real(plan, facts, context, policy), *_effects(answer, facts, context)]
+    said = [
+        *_outside(plan),
+        *_real(plan, facts, context, policy),
+        *_effects(answer, facts, context),
+    ]
     strict = strictest([answer.decision.verdict, *(one.verdict for one in said)])
     if strict is answer.decision.verdict:
         return answer
     return replace(answer, decision=_with(answer.decision, said, strict))
+
+
+def _outside(plan: ActionPlan) -> Iterable[LayerAnswer]:
+    """Yield that a command would run on the host itself: no cell contains it."""
+    if plan.tool in _COMMANDS:
+        yield LayerAnswer(
+            layer="workspace",
+            verdict=Verdict.ASK,
+            reason="it would run on the host itself and not in a cell",
+            rule="host-command",
+        )
 
 
 def _with(decision: Decision, said: list[LayerAnswer], verdict: Verdict) -> Decision:

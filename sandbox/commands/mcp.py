@@ -22,6 +22,11 @@ from sandbox.commands import terminal
     metavar="SECONDS",
     help="How long a call waits for a person before it says how to go on; default: 50.",
 )
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Put the program that starts this server under watch, so that a stop ends it.",
+)
 @click.option("--http", is_flag=True, help="Serve streamable HTTP on loopback instead of stdio.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8642, help="Port for --http.")
 def mcp(
@@ -41,7 +46,7 @@ def mcp(
     from sandbox.mcp.door import Door
     from sandbox.workspaces import Registry
 
-    registry = Registry(terminal.dirs())
+    registry = Registry(terminal.dirs().create())
     here = os.path.abspath(workspace or _here())  # noqa: PTH100
     found = registry.find(here) if workspace else registry.around(here)
     door = Door(
@@ -49,6 +54,11 @@ def mcp(
         Who(agent=agent, role=role, workspace=found.path),
         ask_seconds=ask_seconds,
     )
+
+    if rest["watch"]:
+        from sandbox.hooks.sessions import Sessions
+
+        Sessions(terminal.dirs()).watch("mcp", os.getpid())
 
     async def serve() -> None:
         async with door:

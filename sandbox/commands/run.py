@@ -79,6 +79,8 @@ def run(
     import shlex
 
     if ticket is not None:
+        # What the agent types into it later was not judged: the call gets no input.
+        flags |= {"stdin": False, "no_input": True}
         return _make({"ticket": ticket, "text": flags["as_json"]}, None, flags)
     if not command:
         raise click.MissingParameter(param_type="argument", param_hint="COMMAND")
@@ -135,7 +137,7 @@ def _make(fields: dict[str, Any], asking: Any, flags: Mapping[str, bool]) -> int
                 fields,
                 on_output=output.write,
                 on_ask=asking,
-                stdin=_input(wanted=flags["stdin"]),
+                stdin=None if flags.get("no_input") else _input(wanted=flags["stdin"]),
             )
         output.close()
     except Stopped as error:

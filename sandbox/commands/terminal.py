@@ -80,7 +80,7 @@ def person_present() -> bool:
 
     An agent under watch may have one too, and is no person.
     """
-    if _is_an_agents():
+    if is_an_agents():
         return False
     try:
         os.close(os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY))
@@ -89,7 +89,7 @@ def person_present() -> bool:
     return True
 
 
-def _is_an_agents() -> bool:
+def is_an_agents() -> bool:
     """Whether this process belongs to an agent under watch."""
     if not (dirs().state / "agents").is_dir():
         return False

@@ -129,6 +129,8 @@ class Landings:
                 self._ended(record, when, now)
             case "landed":
                 self._landed_later(record, when, now)
+            case "connected" | "disconnected":  # a person's word too
+                self._landed_later({**record, "call": event}, when, now)
             case "undone":
                 self._undo_of[record["call"]] = record["undone"]
                 self._set_undone(record["undone"], undone=True)

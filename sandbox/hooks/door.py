@@ -8,32 +8,34 @@ whatever cannot be read, decided or recorded is answered with a block.
 
 from __future__ import annotations
 
-import contextlib
 import shlex
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 from policy.agent_tools import BadCall, Use, normalise
 from policy.model import ActionPlan
-from sandbox import agents
 from sandbox.admission import Admission, Tickets
 from sandbox.config import Dirs, HookSettings
+from sandbox.connecting.records import Connections
 from sandbox.desk import patient
-from sandbox.errors import BadInput, SandboxError, Stopped
+from sandbox.errors import SandboxError, Stopped
 from sandbox.hooks.dialects import Dialect, named, parse
-from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say, blocked
+from sandbox.hooks.events import SELF_TEST, BadEvent, Event, Kind, Printed, Say, blocked
+from sandbox.hooks.sessions import Sessions
 from sandbox.masking import mask
 from sandbox.person import login
 from sandbox.results import StopReport
 from sandbox.stop import is_stop_word
 from sandbox.workspaces import Registry
 
-MAIN = "main"
 _COMMANDS = frozenset(("Bash",))
 """Tools that run in a cell when the agent takes another command for theirs."""
-_CHILDREN = 10_000
+_MOST_CALLS = 10_000
+_NOTE_SECONDS = 5.0
+"""How often it is noted at most that an agent's hook was called."""
 
 
 class Host(Protocol):
@@ -56,14 +58,16 @@ class HookDoor:
         self._tickets = tickets
         self._settings = settings
         self._registry = Registry(dirs)
-        self._agents = agents.Registry(dirs)
+        self._sessions = Sessions(dirs)
+        self._connections = Connections(dirs)
+        self._noted: dict[str, float] = {}
         self._calls: dict[tuple[str, str], str] = {}
         """(session, tool use) -> our call, for tools that ran on the host."""
 
     async def answer(
-        self, name: str, said: str, *, parent: int, environment: Mapping[str, str]
+        self, name: str, said: str, *, peer: int, environment: Mapping[str, str]
     ) -> Printed:
-        """Return what the hook program prints for one event of an agent."""
+        """Return what the hook program, whose process is `peer`, prints for one event."""
         try:
             dialect = named(name)
             given = parse(said.encode("utf-8", "surrogateescape"))
@@ -71,7 +75,8 @@ class HookDoor:
         except BadEvent as error:
             return blocked(str(error))
         try:
-            say = await self._say(dialect, event, parent, environment)
+            self._note_fired(name, event)
+            say = await self._say(dialect, event, peer, environment)
         except Stopped as error:
             say = Say(allowed=False, reason=str(error), stop=True)
         except (BadEvent, BadCall, SandboxError) as error:
@@ -79,9 +84,10 @@ class HookDoor:
         return dialect.write(event, say, given)
 
     async def _say(
-        self, dialect: Dialect, event: Event, parent: int, environment: Mapping[str, str]
+        self, dialect: Dialect, event: Event, peer: int, environment: Mapping[str, str]
     ) -> Say:
-        agent = self._agent(event, parent)
+        claimed = environment.get("CLAUDE_PID", "") if dialect.agent == "claude" else ""
+        agent = await self._sessions.agent(dialect.agent, event, peer, claimed)
         match event.kind:
             case Kind.BEFORE:
                 return await self._before(dialect, event, agent, environment)
@@ -90,7 +96,7 @@ class HookDoor:
             case Kind.PROMPT:
                 return await self._prompt(event, agent)
             case Kind.BEGINS:
-                await self._begins(dialect, event, parent, environment)
+                self._host.check_latch(agent)
             case Kind.CHILD_BEGINS | Kind.CHILD_ENDS:
                 await self._host.note(
                     {
@@ -173,31 +179,26 @@ class HookDoor:
         self._host.check_latch(agent)
         return Say()
 
-    async def _begins(
-        self, dialect: Dialect, event: Event, parent: int, environment: Mapping[str, str]
-    ) -> None:
-        """Put the agent's own process under watch, so that a stop reaches it."""
-        pid = environment.get("CLAUDE_PID", "")
-        process = int(pid) if pid.isdigit() and pid.isascii() else parent
-        free = self._agents.find(MAIN) is None
-        name = MAIN if free else None
-        with contextlib.suppress(BadInput):  # it is gone, or belongs to an agent already
-            agents.register(self._dirs, process, name=name, source=dialect.agent)
-
-    def _agent(self, event: Event, parent: int) -> str:
-        around = None if self._agents.empty else self._agents.of_process(parent)
-        path = around.path if around is not None else MAIN
-        return f"{path}:sub:{event.child}" if event.child else path
+    def _note_fired(self, name: str, event: Event) -> None:
+        now = time.time()
+        if event.session == SELF_TEST or now - self._noted.get(name, 0.0) < _NOTE_SECONDS:
+            return
+        self._noted[name] = now
+        self._connections.note_fired(name, event.name, now)
 
     def _remember(self, event: Event, call: str) -> None:
-        while len(self._calls) >= _CHILDREN:
+        while len(self._calls) >= _MOST_CALLS:
             del self._calls[next(iter(self._calls))]
         self._calls[event.session, event.use] = call
 
 
-def _program() -> str:
-    """Return how this very Lockgate is started, quoted for a shell."""
+def program() -> tuple[str, ...]:
+    """Return the words that start this very Lockgate, from any folder."""
     beside = Path(sys.executable).parent / "lockgate"
     if beside.exists():
-        return shlex.quote(str(beside))
-    return f"{shlex.quote(sys.executable)} -m sandbox.entry"
+        return (str(beside),)
+    return (sys.executable, "-P", "-m", "sandbox.entry")
+
+
+def _program() -> str:
+    return shlex.join(program())

@@ -46,7 +46,6 @@ def _asked(agent: str, said: bytes) -> dict[str, str]:
         "agent": agent,
         "said": said.decode("utf-8", "surrogateescape"),
         "environment": kept,
-        "parent": os.getppid(),
         "seconds": DEADLINE_SECONDS - 10,
     }
     for fresh in (False, True):

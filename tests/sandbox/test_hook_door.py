@@ -44,7 +44,7 @@ class Hooks:
         async def work() -> Any:
             async with asyncio.timeout(WAIT), self.supervisor:
                 door = HookDoor(self.dirs, self.supervisor, self.tickets, self.settings)
-                return await door.answer(agent, text, parent=1, environment={})
+                return await door.answer(agent, text, peer=0, environment={})
 
         printed = asyncio.run(work())
         return printed.status, json.loads(printed.stdout or "null"), printed.stderr
@@ -187,7 +187,7 @@ def test_a_supervisor_that_fails_denies(hooks: Hooks, tool: str) -> None:
         "tool_name": tool,
         "tool_input": {"command": "ls", "file_path": "a", "content": ""},
     }
-    printed = asyncio.run(door.answer("claude-code", json.dumps(said), parent=1, environment={}))
+    printed = asyncio.run(door.answer("claude-code", json.dumps(said), peer=0, environment={}))
     assert "the disk is full" in printed.stdout
     assert json.loads(printed.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
 
@@ -196,7 +196,7 @@ def test_a_supervisor_that_fails_denies(hooks: Hooks, tool: str) -> None:
 def test_the_words_of_a_person_stop_everything(hooks: Hooks, text: str, stops: bool) -> None:
     door = HookDoor(hooks.dirs, Broken(), hooks.tickets, hooks.settings)
     said = {"hook_event_name": "UserPromptSubmit", "cwd": "/", "prompt": text}
-    printed = asyncio.run(door.answer("claude-code", json.dumps(said), parent=1, environment={}))
+    printed = asyncio.run(door.answer("claude-code", json.dumps(said), peer=0, environment={}))
     assert ("block" in printed.stdout) is stops
 
 
