@@ -2,8 +2,9 @@
 """A hash chain over lines: what was written cannot be changed, reordered or cut unnoticed.
 
 Each line is one JSON object that ends in `"prev"`, the SHA-256 of the line before. The head (number
-and hash of the last line) is kept beside the log as well, so that a cut tail shows. Pure.
-INVARIANT (P9).
+and hash of the last line) is kept beside the log as well, so that a cut tail shows. A log may lie
+in several files, one after another; a first line that is not line 1 is accepted exactly where a
+later line says that what stood before it was removed. Pure. INVARIANT (P9).
 """
 
 from __future__ import annotations
@@ -15,6 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 START = "0" * 64
+SEGMENT, ROTATED, REMOVED, LOST, REPAIRED = "segment", "rotated", "removed", "lost", "repaired"
+RESERVED = frozenset((SEGMENT, ROTATED, REMOVED, LOST, REPAIRED))
+"""Events that the log writes of itself; nobody else's record may be called so."""
+_SPECIAL = tuple(f'"event":"{name}"'.encode() for name in (REMOVED, LOST, REPAIRED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +28,10 @@ class Head:
 
     count: int
     hash: str
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as it stands in a record."""
+        return {"n": self.count, "hash": self.hash}
 
 
 EMPTY = Head(0, START)
@@ -36,29 +45,135 @@ def line(record: dict[str, Any], head: Head) -> tuple[bytes, Head]:
     return text + b"\n", Head(head.count + 1, hashlib.sha256(text).hexdigest())
 
 
-def verify(lines: Iterable[bytes], kept: Head | None) -> str | None:
-    """Return what is wrong with a log, naming the first broken line, or None.
+def head_of(raw: bytes) -> Head:
+    """Return the head after a line (without its newline). Raises ValueError for no record."""
+    try:
+        return Head(int(json.loads(raw)["n"]), hashlib.sha256(raw).hexdigest())
+    except (ValueError, KeyError, TypeError):
+        raise ValueError("not a record") from None
+
+
+def before(raw: bytes) -> Head:
+    """Return the head before a line, as the line says it. Raises ValueError for no record."""
+    try:
+        record = json.loads(raw)
+        return Head(int(record["n"]) - 1, str(record["prev"]))
+    except (ValueError, KeyError, TypeError):
+        raise ValueError("not a record") from None
+
+
+def read_head(text: str) -> Head:
+    """Return a head as `write_head` wrote it. Raises ValueError."""
+    count, _, value = text.strip().partition(" ")
+    return Head(int(count), value)
+
+
+def write_head(head: Head) -> str:
+    """Return a head as text of a fixed length."""
+    return f"{head.count:020d} {head.hash}\n"
+
+
+class Walk:
+    """Goes over a log line by line and says what is wrong with it.
 
     `kept` is the head that was kept elsewhere; a chain that ends before it was cut.
     """
-    head = EMPTY
-    passed = kept is None or kept == EMPTY
-    for number, raw in enumerate(lines, 1):
+
+    def __init__(self, kept: Head | None) -> None:
+        self._kept = kept
+        self._passed = kept is None or kept == EMPTY
+        self._begin: Head | None = None
+        self._removed: set[Head] = set()
+        self._lost: dict[int, str] = {}
+        """Lines that tell of lost ones, and that no person has closed yet."""
+        self._last = b""
+        self.head = EMPTY
+
+    def line(self, raw: bytes) -> str | None:
+        """Take the next line; return what is wrong with it, or None."""
+        number = self.head.count + 1
         if not raw.endswith(b"\n"):
             return f"line {number} is not complete"
         text = raw[:-1]
+        if self._begin is None:
+            if wrong := self._first(text):
+                return wrong
+            number = self.head.count + 1
+        # what Lockgate writes has this form; anything else is read
+        if not text.startswith(b'{"n":%d,' % number) or not text.endswith(
+            b'"prev":"%s"}' % self.head.hash.encode()
+        ):
+            if not _is_record(text):
+                return f"line {number} is not a record"
+            return f"line {number} does not follow line {number - 1}"
+        if any(one in text for one in _SPECIAL):
+            self._special(number, text)
+        self.head = Head(number, hashlib.sha256(text).hexdigest())
+        self._passed = self._passed or self.head == self._kept
+        self._last = text
+        return None
+
+    def end(self) -> str | None:
+        """Return what is wrong with the whole, or None."""
+        if self._last and not _is_record(self._last):
+            return f"line {self.head.count} is not a record"
+        if self._begin not in (None, EMPTY) and self._begin not in self._removed:
+            assert self._begin is not None
+            lines = f"lines 1 to {self._begin.count} are gone"
+            return f"{lines}, and no line says that they were removed"
+        if not self._passed:
+            assert self._kept is not None
+            if self.head.count < self._kept.count:
+                return (
+                    f"the log ends at line {self.head.count}, "
+                    f"but {self._kept.count} lines were written"
+                )
+            return f"line {self._kept.count} was rewritten"
+        if self._lost:
+            number, said = next(iter(self._lost.items()))
+            return f"line {number} says: {said}"
+        return None
+
+    def _first(self, text: bytes) -> str | None:
+        try:
+            begin = before(text)
+        except ValueError:
+            return "line 1 is not a record"
+        if begin.count < 0 or (begin.count == 0 and begin != EMPTY):
+            return "line 1 does not follow line 0"
+        if begin.count and json.loads(text).get("event") != SEGMENT:
+            return f"line 1 does not follow line 0: the first line here is line {begin.count + 1}"
+        self._begin = self.head = begin
+        return None
+
+    def _special(self, number: int, text: bytes) -> None:
         try:
             record = json.loads(text)
-            linked = record["prev"] == head.hash and record["n"] == number
-        except (ValueError, KeyError, TypeError):
-            return f"line {number} is not a record"
-        if not linked:
-            return f"line {number} does not follow line {number - 1}"
-        head = Head(number, hashlib.sha256(text).hexdigest())
-        passed = passed or head == kept
-    if passed:
-        return None
-    assert kept is not None
-    if head.count < kept.count:
-        return f"the log ends at line {head.count}, but {kept.count} lines were written"
-    return f"line {kept.count} was rewritten"
+            match record.get("event"):
+                case "removed":
+                    until = record["until"]
+                    self._removed.add(Head(until["n"], until["hash"]))
+                case "lost":
+                    self._lost[number] = str(record.get("outcome", "lines were lost"))
+                case "repaired":
+                    for accepted in record.get("accepts", ()):
+                        self._lost.pop(accepted, None)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            return  # it was tampered with: the next line, or the head, says so
+
+
+def verify(lines: Iterable[bytes], kept: Head | None) -> str | None:
+    """Return what is wrong with a log, naming the first broken line, or None."""
+    walk = Walk(kept)
+    for raw in lines:
+        if wrong := walk.line(raw):
+            return wrong
+    return walk.end()
+
+
+def _is_record(text: bytes) -> bool:
+    try:
+        record = json.loads(text)
+    except ValueError:
+        return False
+    return isinstance(record, dict) and {"n", "prev"} <= set(record)

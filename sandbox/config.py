@@ -81,6 +81,15 @@ class HookSettings(Frozen):
     """Mask secrets in what tools give back to the model."""
 
 
+class AuditSettings(Frozen):
+    """How the audit log is kept (docs/audit.md)."""
+
+    rotate_mib: Annotated[int, Field(ge=1)] = 64
+    """Size in MiB from which on a new file of the log begins."""
+    keep: Annotated[int, Field(ge=0)] = 0
+    """Older files of the log that are kept; 0: all."""
+
+
 class Settings(Frozen):
     """The settings file. What it does not say keeps its default."""
 
@@ -112,6 +121,8 @@ class Settings(Frozen):
     """How hooks of coding agents behave."""
     time_zone: TimeZone | None = None
     """In which quiet hours are meant (`Europe/Berlin`); none: this host's."""
+    audit: AuditSettings = AuditSettings()
+    """How the audit log is kept (docs/audit.md)."""
     approval_seconds: Annotated[float, Field(gt=0)] = 1800.0
     """How long a question waits for a person before it counts as a no."""
 

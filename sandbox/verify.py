@@ -21,6 +21,7 @@ from typing import Any
 
 from policy.protected import PathPolicy
 from sandbox import chain
+from sandbox.audit_segments import Segments
 from sandbox.errors import Unavailable
 from sandbox.guarding.landed import Landed, Landings, Tampered
 from sandbox.guarding.repository import Blob, Difference, Repository
@@ -48,8 +49,8 @@ class Log:
         try:
             if kept is None and self.own and self.file.stat().st_size:
                 return "the kept head of the log is gone"
-            with self.file.open("rb") as lines:
-                return chain.verify(lines, kept)
+            self.file.stat()
+            return Segments(self.file).verify(kept)
         except OSError as error:
             raise Unavailable(
                 f"no audit log: `{safe_line(str(self.file))}`: {(error.strerror or '').lower()}"
@@ -58,8 +59,7 @@ class Log:
     def _kept(self) -> chain.Head | None:
         place = self._place
         try:
-            count, _, value = place.read_text("ascii").strip().partition(" ")
-            return chain.Head(int(count), value)
+            return chain.read_head(place.read_text("ascii"))
         except FileNotFoundError:
             if self.head is None:
                 return None

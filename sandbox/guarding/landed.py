@@ -13,6 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from sandbox.audit_segments import BEGIN, Segments
+from sandbox.audit_segments import Place as Written
+
 LONGEST_LANDING = 600.0
 """Seconds that a landing or an undo may take until it is recorded."""
 
@@ -64,7 +67,7 @@ class Landings:
 
     def __init__(self, log: Path, wanted: Callable[[str], bool]) -> None:
         """`wanted` says which paths matter; the others are not remembered."""
-        self._log = log
+        self._segments = Segments(log)
         self._wanted = wanted
         self._start_over()
 
@@ -73,7 +76,7 @@ class Landings:
         self._start_over()
 
     def _start_over(self) -> None:
-        self._offset = 0
+        self._place = BEGIN
         self._history: dict[Place, list[Landed | Tampered]] = {}
         self._calls: dict[str, dict[str, Any]] = {}
         self._undone: set[str] = set()
@@ -83,20 +86,11 @@ class Landings:
 
     def refresh(self) -> None:
         """Read what was added to the log. Raises OSError; a log that is not there is empty."""
-        try:
-            file = self._log.open("rb")
-        except FileNotFoundError:
+        if self._place.segment and not self._segments.reaches(self._place):
             self._start_over()
-            return
-        with file:
-            if file.seek(0, 2) < self._offset:
-                self._start_over()
-            file.seek(self._offset)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                self._offset += len(line)
-                self._take(line)
+        for place, line in self._segments.from_place(self._place):
+            self._place = Written(place.segment, place.offset + len(line))
+            self._take(line)
 
     def of(self, workspace: str, path: str) -> list[Landed | Tampered]:
         """Return what happened to a path in the order of the record; undone landings are left out.

@@ -371,9 +371,9 @@ def test_a_log_that_cannot_be_written_lets_nothing_run(lab: Lab) -> None:
     assert lab.sh("true").ending is Ending.RAN
     lab.run(lab.supervisor._record.flush())
     store = lab.supervisor._record.store
-    assert store._fd is not None
+    assert store.audit._fd is not None
     read_only = os.open(store.log, os.O_RDONLY)
-    os.dup2(read_only, store._fd)
+    os.dup2(read_only, store.audit._fd)
     os.close(read_only)
     for access in (READ, WRITE):
         error = lab.run(ended(lab.call("echo ran; echo x > ran.txt", access)))

@@ -42,12 +42,12 @@ def test_a_durable_record_is_synced_before_append_returns(
     dirs: Dirs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     synced: list[int] = []
-    monkeypatch.setattr("sandbox.store.os.fdatasync", synced.append)
     store = Store(dirs)
+    monkeypatch.setattr("sandbox.audit_log.os.fdatasync", synced.append)
     store.append(ended("c1"), durable=False)
     assert synced == []
     store.append(decided("c2"), durable=True)
-    assert synced == [store._fd]
+    assert synced == [store.audit._fd]
     assert json.loads(store.log.read_bytes().splitlines()[-1])["call"] == "c2"
 
 
@@ -115,7 +115,9 @@ def test_a_half_line_of_a_crash_is_taken_back(dirs: Dirs) -> None:
         file.write(b'{"n":3,"event":"dec')
     store = Store(dirs)
     write(store, decided("c2"))
-    assert [record["call"] for record in store.records()] == ["c2", "c1", "c1"]
+    found = list(store.records())
+    assert [record.get("call") for record in found] == ["c2", None, "c1", "c1"]
+    assert found[1]["outcome"] == "19 bytes of a line that was never finished were taken back"
     assert store.verify() is None
 
 
@@ -148,7 +150,7 @@ def test_a_full_disk_is_one_clear_line_and_leaves_no_half_record(
     store = Store(dirs)
     write(store, decided("c1"))
     real = os.write
-    monkeypatch.setattr("sandbox.store.os.write", lambda fd, data: real(fd, data[:10]))
+    monkeypatch.setattr("sandbox.audit_log.os.write", lambda fd, data: real(fd, data[:10]))
     with pytest.raises(Unavailable, match="cannot be written: no space left on device"):
         write(store, decided("c2"))
     monkeypatch.undo()
