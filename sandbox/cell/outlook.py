@@ -109,7 +109,8 @@ class _Outlook:
 
     def _carried(self) -> dict[str, tuple[str, os.stat_result]]:
         """Return what moves along: where it is now -> (where it will be, status)."""
-        away = {op.path for op in self._ops if op.other is None and op.action in (PUT, TAKE)}
+        leaves = PUT if self._back else TAKE
+        away = {op.path for op in self._ops if op.other is None and op.action == leaves}
         found: dict[str, tuple[str, os.stat_result]] = {}
         for now, then in self._ends.items():
             status = fs.lstat(self._root, now)

@@ -657,6 +657,21 @@ def test_what_is_said_of_a_landing_and_of_its_undo_is_what_changes(
             _same(dict(done.digests), before, overlay.real(), list(done.changes))
 
 
+def test_what_moves_back_onto_a_name_in_use_is_listed_whole(overlay: Overlay) -> None:
+    overlay.call("mv d n; echo x >d")
+    overlay.land(overlay.walk())
+    overlay.undo("c1", "u1")
+    changes = overlay.undo("u1", "u2").changes
+    assert [(c["kind"], c["path"], c.get("source")) for c in changes] == [
+        ("created", "d", None),
+        ("renamed", "n", "d"),
+        ("renamed", "n/a", "d/a"),
+        ("renamed", "n/e", "d/e"),
+        ("renamed", "n/e/b", "d/e/b"),
+        ("renamed", "n/link", "d/link"),
+    ]
+
+
 def _same(
     told: dict[str, str], before: Tree, after: Tree, changes: list[dict[str, object]]
 ) -> None:
