@@ -76,11 +76,20 @@ class WatchedLayer:
                 return Alarm(found, self._trail.leading_to(place))
         return None
 
-    def look(self) -> Alarm | None:
-        """Look at all names in the layer; return an alarm for the first protected one."""
-        for place in _names(self._upper, ""):
-            if self._protected(place):
-                return Alarm(place, self._trail.leading_to(place))
+    def look(self, path: str | None = None) -> Alarm | None:
+        """Look at all names in the layer, or in one folder of it (an absolute path).
+
+        Returns an alarm for the first protected one.
+        """
+        top = "" if path is None else self._place(path)
+        if top is None:
+            return None
+        for place, is_folder in _names(f"{self._upper}/{top}" if top else self._upper, top):
+            found = place if self._protected(place) else None
+            if found is None and is_folder:
+                found = next(self._brought(place), None)
+            if found is not None:
+                return Alarm(found, self._trail.leading_to(found))
         return None
 
     # -- parts
@@ -128,7 +137,7 @@ class WatchedLayer:
         below = self._below(place)
         if below is None or below == place:
             return
-        for name in _names(f"{self._lower}/{below}", place):
+        for name, _ in _names(f"{self._lower}/{below}", place):
             if self._patterns.pins(name):
                 yield name
 
@@ -153,8 +162,8 @@ class WatchedLayer:
         return low
 
 
-def _names(root: str, prefix: str) -> Iterator[str]:
-    """Give the names below a folder, outer ones first, at most MOST_ENTRIES."""
+def _names(root: str, prefix: str) -> Iterator[tuple[str, bool]]:
+    """Give the names below a folder and whether they are folders, at most MOST_ENTRIES."""
     waiting, seen = [(root, prefix)], 0
     while waiting:
         folder, place = waiting.pop()
@@ -167,9 +176,10 @@ def _names(root: str, prefix: str) -> Iterator[str]:
             if seen > MOST_ENTRIES:
                 return
             name = join(place, entry.name)
-            yield name
             try:
-                if entry.is_dir(follow_symlinks=False):
-                    waiting.append((entry.path, name))
+                is_folder = entry.is_dir(follow_symlinks=False)
             except OSError:
-                continue
+                is_folder = False
+            yield name, is_folder
+            if is_folder:
+                waiting.append((entry.path, name))

@@ -21,6 +21,7 @@ import socket
 import threading
 import time
 import warnings
+from collections.abc import Mapping
 from typing import Any
 
 from watchdog.events import (
@@ -33,8 +34,9 @@ from watchdog.events import (
     FileSystemEvent,
     FileSystemEventHandler,
 )
-from watchdog.observers import Observer
 from watchdog.observers.api import BaseObserver, ObservedWatch
+from watchdog.observers.inotify import InotifyEmitter
+from watchdog.observers.inotify_c import InotifyConstants, InotifyFD, Mask, inotify_add_watch
 from watchdog.observers.inotify_move_event_grouper import InotifyMoveEventGrouper
 
 from . import host
@@ -90,6 +92,12 @@ class _Watched(FileSystemEventHandler):
             self._tell(alarm)
             self.settled(number)
 
+    def look_below(self, path: str) -> None:
+        """Look at the names in a folder whose events were not heard until now."""
+        with self._lock:
+            alarm = self.layer.look(path)
+        self._tell(alarm)
+
     def settled(self, number: int) -> None:
         """Say that all until the mark of this number was handled."""
         self._watcher.say(
@@ -104,6 +112,62 @@ class _Watched(FileSystemEventHandler):
         self._watcher.say(
             {"op": "alarm", "layer": self.layer.folder, "path": alarm.path, "events": events}
         )
+
+
+class _Emitter(InotifyEmitter):
+    """Handles events on its own thread: watchdog would pass each on to one more."""
+
+    def __init__(self, *args: Any, layers: Mapping[str, _Watched], **more: Any) -> None:
+        super().__init__(*args, **more)
+        self._layers = layers
+
+    def queue_event(self, event: FileSystemEvent) -> None:
+        one = self._layers.get(str(self.watch.path))
+        if one is None or type(event) not in FILTER:
+            return
+        one.on_any_event(event)
+        if event.is_directory and event.event_type != "deleted":
+            path = os.fsencode(event.dest_path or event.src_path)
+            if self._secure(path):
+                one.look_below(os.fsdecode(path))
+
+    def _secure(self, path: bytes) -> bool:
+        """Watch a folder that watchdog believes it watches but does not; return whether it was so.
+
+        watchdog looks a folder up by name when it hears of it: one that was moved on meanwhile is
+        taken for what stands at its place now (often the whiteout that the move left).
+        """
+        group = self._inotify
+        if group is None:
+            return False
+        mask = Mask(group.event_mask | InotifyConstants.IN_ONLYDIR)
+        watch = inotify_add_watch(self._inotify_fd._inotify_fd, path, mask)
+        if watch < 0:  # gone, or no folder
+            return False
+        with group._lock:
+            if group._active_callbacks_by_watch.get(watch) == path:
+                return False
+            known = watch in group._active_callbacks_by_watch
+            if known:
+                group._active_callbacks_by_watch[watch] = path
+                group._active_callbacks_by_path[path] = watch
+            else:
+                group._add_all_callbacks(path)
+        return not known
+
+
+class _Observer(BaseObserver):
+    """watchdog's observer for Linux, with emitters of ours."""
+
+    def __init__(self, layers: Mapping[str, _Watched]) -> None:
+        self.reader = InotifyFD()
+        self.reader.start()
+        super().__init__(_Emitter, inotify_fd=self.reader, layers=layers)
+
+    def on_thread_stop(self) -> None:
+        super().on_thread_stop()
+        self.reader.stop()
+        self.reader.join()
 
 
 class _Overflows(logging.Handler):
@@ -195,16 +259,17 @@ class Watcher:
     def _begin(self, folder: str, lower: str) -> None:
         assert self._patterns is not None
         one = _Watched(self, WatchedLayer(folder, lower, self._patterns))
+        self._watched[folder] = one
         try:
             self._schedule(one)
         except (OSError, RuntimeError) as error:
+            del self._watched[folder]
             self.say({"op": "failed", "layer": folder, "why": str(error)})
             return
-        self._watched[folder] = one
         self.say({"op": "watching", "layer": folder})
 
-    def _start(self) -> BaseObserver:
-        observer = Observer()
+    def _start(self) -> _Observer:
+        observer = _Observer(self._watched)
         observer.start()
         return observer
 

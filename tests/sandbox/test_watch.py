@@ -339,7 +339,7 @@ def test_a_reader_that_dies_is_replaced_and_nothing_is_missed(
     (tmp_path / "mark.0").touch()
     host.send(sock, {"op": "watch", "layer": str(tmp_path), "lower": str(tmp_path)})
     said(sock, "watching")
-    dead = one._observer._inotify_fd  # type: ignore[attr-defined]
+    dead: Any = one._observer.reader
 
     def dies(_event: object) -> None:
         raise KeyError("as folders that are renamed away make it")
@@ -420,3 +420,18 @@ def test_half_a_move_holds_nothing_up(layer: Layer) -> None:
     layer.do("for i in {1..20}; do echo x >a; mv a ../../; done; rm ../../a")
     assert layer.alarm() is None
     assert time.monotonic() - started < 5
+
+
+def test_a_folder_that_watchdog_takes_for_another_is_watched_all_the_same(
+    overlay: tuple[Overlay, Layer],
+) -> None:
+    """It looks for what came by its name, where the whiteout of the next move stands by then."""
+    opened, layer = overlay
+    os.kill(layer.observer.pid, signal.SIGSTOP)  # so that it is late for sure
+    opened.call("mv d x")
+    os.kill(layer.observer.pid, signal.SIGCONT)
+    assert layer.alarm() is None
+    opened.call("mkdir x/governance; echo y >x/governance/rules.yml")
+    found = layer.alarm()
+    assert found is not None
+    assert found[0] == "x/governance/rules.yml"
