@@ -15,7 +15,7 @@ import pytest
 from policy.model import ActionPlan, Context, Decision, Landing, Verdict
 from sandbox.approvals import Answer
 from sandbox.errors import BadInput, SandboxError, Stopped
-from sandbox.guard import Guard
+from sandbox.guard import Guard, Tampering
 from sandbox.results import CallResult, Ending
 from tests.container import lab as labs
 from tests.container.lab import Lab, ended, eventually, snapshot
@@ -337,14 +337,13 @@ def test_protected_files_are_recorded_with_their_content(
 
 
 def test_the_guard_and_verify_match_what_landed_exactly(lab: Lab) -> None:
-    guard = lambda: Guard(lab.dirs, workspaces=[str(lab.ws)]).look()  # noqa: E731
-    assert guard() == []
+    assert guarded(lab) == []
     base = lab.git("rev-parse", "HEAD").strip()
     done = lab.sh("mkdir -p .github/workflows; echo 'on: push' > .github/workflows/ci.yml")
     assert done.judgement == "hold"
     lab.run(lab.supervisor.land(done.id))
     lab.run(lab.supervisor._record.flush())
-    assert guard() == []
+    assert guarded(lab) == []
     lab.git("add", "-A")
     lab.git("commit", "-q", "-m", "ci")
     report = verified(lab, base)
@@ -353,13 +352,20 @@ def test_the_guard_and_verify_match_what_landed_exactly(lab: Lab) -> None:
     ]
     lab.run(lab.supervisor.undo(done.id))
     lab.run(lab.supervisor._record.flush())
-    assert guard() == []
+    assert guarded(lab) == []
     (lab.ws / ".github/workflows").mkdir(parents=True, exist_ok=True)
     (lab.ws / ".github/workflows/ci.yml").write_text("on: [push]\n")  # the control
-    assert [(one.path, one.kind) for one in guard()] == [(".github/workflows/ci.yml", "created")]
+    assert [(one.path, one.kind) for one in guarded(lab)] == [
+        (".github/workflows/ci.yml", "created")
+    ]
     lab.git("add", "-A")
     lab.git("commit", "-q", "-m", "other")
     assert not verified(lab, base)["approved"]
+
+
+def guarded(lab: Lab) -> list[Tampering]:
+    """Have a guard look once."""
+    return Guard(lab.dirs, workspaces=[str(lab.ws)]).look()
 
 
 def verified(lab: Lab, base: str) -> dict[str, Any]:
