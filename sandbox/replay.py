@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from policy.model import ActionPlan, Frozen, Params, Verdict
 from sandbox.approvals import Approver, nobody, yes
 from sandbox.errors import BadInput, SandboxError
+from sandbox.person import login
 from sandbox.results import CallResult
 from sandbox.text import is_unicode
 
@@ -141,6 +142,7 @@ def _plan(line: Line, workspace: str) -> ActionPlan:
             intent=line.intent,
             agent=line.agent,
             role=line.role,
+            user=login(),
             workspace=workspace,
             cwd=str(Path(workspace) / line.cwd) if line.cwd is not None else None,
         )

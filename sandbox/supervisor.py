@@ -194,8 +194,11 @@ class Supervisor:
         env: Mapping[str, str] | None,
         on_output: OnOutput | None,
         call_id: str | None,
+        admitted: Decision | None = None,
     ) -> CallResult:
         call = await self._prepare(plan, stdin, env, on_output, call_id)
+        if call.decision == admitted:  # it is on disk, and answered
+            return await self._make(call, None)
         decided = self._record.decided(call.id, plan, call.decision)  # P1: awaited before it runs
         if call.decision.verdict is Verdict.DENY or not launch.runnable(plan.tool):
             await decided
@@ -207,8 +210,14 @@ class Supervisor:
             if refused is not None:
                 return refused
             self._latch.check(plan.agent)
+        return await self._make(call, decided)
+
+    async def _make(self, call: Call, decided: asyncio.Future[None] | None) -> CallResult:
+        """Run a call that may run, once its decision is on disk."""
+        plan = call.plan
         if plan.params.run_in_background:
-            await decided
+            if decided is not None:
+                await decided
             return await self._start_background(call)
         with self._listed(call):
             async with self._failure_recorded(call):
@@ -256,15 +265,20 @@ class Supervisor:
         env: Mapping[str, str] | None = None,
         on_output: OnOutput | None = None,
     ) -> CallResult:
-        """Make a call that was admitted; what changed since then is asked anew."""
-        return await self.call(
-            admission.plan,
+        """Make a call that was admitted; what is decided otherwise by now is asked anew."""
+        plan = admission.plan
+        self._latch.check(plan.agent)
+        made = functools.partial(
+            self._call,
+            plan,
             approver=admission.said,
             stdin=stdin,
             env=env,
             on_output=on_output,
             call_id=admission.call,
+            admitted=admission.decision if admission.refused is None else None,
         )
+        return await self._budgets.counted(plan.agent, made)
 
     async def _run(
         self, call: Call, cell: Cell, decided: asyncio.Future[None] | None = None

@@ -20,6 +20,7 @@ from sandbox.mcp.server import build
 
 HOST = "127.0.0.1"
 PATH = "/mcp"
+_BACKLOG = 128
 _BODY_BYTES = 16 * 1024 * 1024
 
 
@@ -92,6 +93,7 @@ async def serve_http(door: Door, *, port: int, say: Callable[[str], None]) -> No
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((HOST, port))
+        listener.listen(_BACKLOG)  # whoever is told the address may connect at once
     except OSError as error:
         listener.close()
         raise BadInput(f"port {port} on {HOST}: {error.strerror}; use --port") from None
