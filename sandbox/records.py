@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from policy.model import ActionPlan, Decision
+from sandbox.audit_writer import Writer
 from sandbox.config import Dirs
 from sandbox.desk import Permission
 from sandbox.effects import Effects
@@ -34,7 +34,7 @@ class Recorder:
 
     def __init__(self, dirs: Dirs) -> None:
         self.store = Store(dirs)
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="record")
+        self._writer = Writer(lambda: self.store.sync())
         self._broken: SandboxError | None = None
         self._answers: dict[str, tuple[str | None, str | None]] = {}
         """Of calls that a person approved and that have not ended: who, and by which grant."""
@@ -64,7 +64,7 @@ class Recorder:
             "policy": decision.policy,
             "supervisor": owner_label(),
         }
-        return self._soon(lambda: self._checked(record))
+        return self._writer.put(lambda durable: self._checked(record, durable), durable=True)
 
     async def answered(self, call: str, said: Permission) -> None:
         """Record a person's answer, on disk when this returns."""
@@ -134,7 +134,8 @@ class Recorder:
 
     async def event(self, record: dict[str, Any]) -> None:
         """Record something else, on disk when this returns."""
-        await self._soon(lambda: self.store.append(_masked(record), durable=True))
+        masked = _masked(record)
+        await self._writer.put(lambda durable: self._append(masked, durable), durable=True)
 
     def keep_diff(self, call: str, diff: str, *, rest: bool = False) -> None:
         """Keep a call's diff in its folder, secrets masked; `rest` is what of it is still held."""
@@ -150,10 +151,10 @@ class Recorder:
         await self._soon(lambda: None)
 
     def _soon(self, work: Callable[[], Any]) -> asyncio.Future[None]:
-        return asyncio.get_running_loop().run_in_executor(self._thread, work)
+        return self._writer.put(lambda _durable: work(), durable=False)
 
     def _later(self, record: dict[str, Any]) -> None:
-        self._soon(lambda: self._guarded(lambda: self.store.append(_masked(record), durable=False)))
+        self._soon(lambda: self._guarded(lambda: self._append(_masked(record), False)))
 
     def _guarded(self, work: Callable[[], Any]) -> None:
         try:
@@ -161,10 +162,13 @@ class Recorder:
         except (SandboxError, OSError) as error:
             self._broken = SandboxError(f"an outcome could not be recorded: {error}")
 
-    def _checked(self, record: dict[str, Any]) -> None:
+    def _checked(self, record: dict[str, Any], durable: bool) -> None:
         if self._broken is not None:
             raise self._broken
-        self.store.append(_masked(record), durable=True)
+        self._append(_masked(record), durable)
+
+    def _append(self, record: dict[str, Any], durable: bool) -> None:
+        self.store.append(record, durable=durable)
 
 
 _TEXTS = (
