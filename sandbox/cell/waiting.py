@@ -70,8 +70,8 @@ class Waiting:
         rest = part(walked, left, lambda path: f"+{path}" not in done)
         times = {take.path: take.identity for take in rest.takes}
         for take in rest.takes:
-            for name, identity in (take.inner or {}).items():
-                times[f"{take.path}/{name}"] = identity
+            for name, held in (take.inner or {}).items():
+                times[f"{take.path}/{name}"] = held
         for change in rest.changes:
             identity = times.get(change["path"]) if _mark(change) in clean else None
             if change["kind"] == "deleted" and identity is not None and _old(identity, since):
