@@ -35,6 +35,8 @@ class Call:
     workspaces: tuple[str, ...]
     on_host: bool = False
     """The agent runs it itself, on the host."""
+    category: str = ""
+    """What a report calls it; looked up while its command runs."""
     started: float = field(default_factory=time.perf_counter)
 
     @property

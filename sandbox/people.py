@@ -22,6 +22,8 @@ from sandbox.results import CallResult
 
 BATCH_SECONDS = 60.0
 """How often reports that wait are sent to channels."""
+NOTE_SECONDS = 0.5
+"""How long reports come together before they are noted."""
 Now = Callable[[], datetime]
 
 
@@ -42,10 +44,10 @@ class People:
         self._now = now
         self._levels: Levels = Levels.default()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._notes: list[tuple[str, str, YellowReport, str | None]] = []
+        self._noting: asyncio.Future[None] | None = None
 
-    async def told(
-        self, plan: ActionPlan, result: CallResult, title: str, levels: Levels
-    ) -> CallResult:
+    def told(self, plan: ActionPlan, result: CallResult, title: str, levels: Levels) -> CallResult:
         """Note a call's report; return the result with it, unless its user is to have quiet."""
         self._levels = levels
         now = self._now()
@@ -54,7 +56,9 @@ class People:
             return result
         quiet = is_quiet(levels.user(plan.user).quiet_hours, self._zone, now)
         how = None if quiet or self._channel(levels.user(plan.user)) else "inline"
-        self._later(self._note(result.id, plan.user, report, how))
+        self._notes.append((result.id, plan.user, report, how))
+        if self._noting is None or self._noting.done():
+            self._noting = asyncio.ensure_future(self._note_soon())
         return result if quiet else result.model_copy(update={"report": report})
 
     async def asked(self, kind: str, what: dict[str, Any], user: str, levels: Levels) -> None:
@@ -89,17 +93,27 @@ class People:
 
     async def close(self) -> None:
         """Wait for what is being noted and sent."""
+        if self._noting is not None:
+            self._noting.cancel()
+        await self._note()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _channel(self, said: UserLevels) -> Channel | None:
         return self._channels.get(said.escalation_channel or "")
 
-    async def _note(self, call: str, user: str, report: YellowReport, how: str | None) -> None:
+    async def _note_soon(self) -> None:
+        """Note what has come together: one write for many calls, and none in a call's way."""
+        await asyncio.sleep(NOTE_SECONDS)
+        await self._note()
+
+    async def _note(self) -> None:
+        notes, self._notes = self._notes, []
+        if not notes:
+            return
         try:
-            work = self._reports.note
-            await asyncio.to_thread(work, call, user, report, delivered=how)
+            await asyncio.to_thread(self._reports.note, notes)
         except SandboxError as error:
-            await self._record.event({"event": "undelivered", "call": call, "because": str(error)})
+            await self._record.event({"event": "undelivered", "because": str(error)})
 
     async def _send(self, channel: Channel, message: dict[str, Any]) -> bool:
         problem = await deliver(channel, message)

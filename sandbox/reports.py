@@ -109,14 +109,14 @@ class Reports:
         """Reach for nothing yet."""
         self._db = Database(dirs.state / FILE, _STEPS, loss="the log still holds what was done")
 
-    def note(self, call: str, user: str, report: YellowReport, *, delivered: str | None) -> None:
-        """Note a report, delivered already or not."""
-        at = datetime.fromisoformat(report.timestamp).timestamp()
+    def note(self, notes: Iterable[tuple[str, str, YellowReport, str | None]]) -> None:
+        """Note reports: call, user, the report, and how it was delivered if it was."""
+        rows = [
+            (call, user, _instant(report), report.model_dump_json(), how)
+            for call, user, report, how in notes
+        ]
         with self._db.writing() as db:
-            db.execute(
-                "INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?)",
-                (call, user, at, report.model_dump_json(), delivered),
-            )
+            db.executemany("INSERT OR REPLACE INTO reports VALUES (?, ?, ?, ?, ?)", rows)
 
     def waiting(self) -> list[Noted]:
         """Return what nobody has been told yet, the oldest first."""
@@ -143,6 +143,10 @@ class Reports:
             Noted(call, user, YellowReport.model_validate_json(body), how)
             for call, user, body, how in rows
         ]
+
+
+def _instant(report: YellowReport) -> float:
+    return datetime.fromisoformat(report.timestamp).timestamp()
 
 
 _REPORT = "SELECT call, user, body, delivered FROM reports"

@@ -288,6 +288,8 @@ class Supervisor:
             if decided is not None:
                 await decided
             self._latch.check(call.plan.agent)
+            if call.decision.verdict is Verdict.REPORT:  # while the command runs
+                asyncio.get_running_loop().call_soon(self._categorise, call)
             done = await self._execute(call, cell)
             effects = None
             landed = False
@@ -312,7 +314,7 @@ class Supervisor:
         result = call.result(done, effects, transaction.watched, landed=landed)
         self._record.ended(result)
         await self._learning.from_call(call, result, self._context(call.plan, call.workspaces))
-        result = await self._tell(call, result)
+        result = self._tell(call, result)
         call.output.finish()
         return result
 
@@ -453,13 +455,17 @@ class Supervisor:
         levels = self._policies.of(self._workspaces(plan)).policy.standing.levels
         await self._people.asked(kind, what, plan.user, levels)
 
-    async def _tell(self, call: Call, result: CallResult) -> CallResult:
+    def _tell(self, call: Call, result: CallResult) -> CallResult:
         """Report a YELLOW call."""
         if call.answer.effective is None or result.verdict is not Verdict.REPORT:
             return result
-        policy = call.answer.effective.policy
-        title = category(call.plan, self._context(call.plan, call.workspaces), policy)
-        return await self._people.told(call.plan, result, title, policy.standing.levels)
+        levels = call.answer.effective.policy.standing.levels
+        return self._people.told(call.plan, result, call.category, levels)
+
+    def _categorise(self, call: Call) -> None:
+        if call.answer.effective is not None:
+            context = self._context(call.plan, call.workspaces)
+            call.category = category(call.plan, context, call.answer.effective.policy)
 
     def _workspaces(self, plan: ActionPlan) -> tuple[str, ...]:
         wanted = tuple(dict.fromkeys((plan.workspace, *plan.also)))
