@@ -54,8 +54,12 @@ class Door:
         *,
         cwd: str | None = None,
         intent: str = "",
+        wait: float | None = None,
     ) -> CallResult:
-        """Make a call; its output is passed on as progress. Cancelling ends its processes."""
+        """Make a call; its output is passed on as progress. Cancelling ends its processes.
+
+        `wait`: how long a person is waited for, in seconds; default: `ask_seconds`.
+        """
         plan = {
             "tool": tool,
             "params": {key: value for key, value in params.items() if value is not None},
@@ -71,7 +75,9 @@ class Door:
         async with self._reporting(context) as on_output:
             client = await self._reach()
             return await client.call(
-                ActionPlan.model_validate(plan), wait=self.ask_seconds, on_output=on_output
+                ActionPlan.model_validate(plan),
+                wait=self.ask_seconds if wait is None else wait,
+                on_output=on_output,
             )
 
     async def stop(self, reason: str) -> None:

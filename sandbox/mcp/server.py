@@ -13,11 +13,12 @@ from typing import Annotated, Any, Literal
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp_types import CallToolResult, ToolAnnotations
+from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field
 
 from sandbox.errors import SandboxError
 from sandbox.mcp.answers import ToolAnswer, as_result
+from sandbox.mcp.asking import called
 from sandbox.mcp.door import Door
 from sandbox.results import Ending
 from sandbox.version import VERSION
@@ -28,7 +29,7 @@ after: what is refused says why and what to do instead; do that, and do not try 
 Where a person must approve, the answer names the command that they type; make the same call again
 afterwards. Changes land in the workspace only when they passed the second gate; `landed` says so.
 """
-Answer = Annotated[CallToolResult, ToolAnswer]
+Answer = Annotated[CallToolResult, ToolAnswer] | InputRequiredResult
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
 _NOTES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
@@ -81,7 +82,7 @@ def _add_shell(server: MCPServer, door: Door) -> None:
         """Run a shell command in the sandboxed workspace and return its output. Its changes land
         in the real workspace if the second gate lets them."""
         params = {"command": command, "timeout": timeout}
-        return as_result(await door.call("Bash", params, context, cwd=cwd, intent=description))
+        return await called(door, context, "Bash", params, cwd=cwd, intent=description)
 
     @server.tool(title="Start a background command", annotations=_WRITES)
     @_clear
@@ -120,14 +121,14 @@ def _add_files(server: MCPServer, door: Door) -> None:
     ) -> Answer:
         """Read a text file, with line numbers."""
         params = {"file_path": file_path, "offset": offset, "limit": limit}
-        return as_result(await door.call("Read", params, context))
+        return await called(door, context, "Read", params)
 
     @server.tool(title="Write a file", annotations=_WRITES)
     @_clear
     async def write(file_path: _Path, content: str, context: Context) -> Answer:
         """Write a whole file; folders on the way are made."""
         params = {"file_path": file_path, "content": content}
-        return as_result(await door.call("Write", params, context))
+        return await called(door, context, "Write", params)
 
     @server.tool(title="Edit a file", annotations=_WRITES)
     @_clear
@@ -145,7 +146,7 @@ def _add_files(server: MCPServer, door: Door) -> None:
             "new_string": new_string,
             "replace_all": replace_all,
         }
-        return as_result(await door.call("Edit", params, context))
+        return await called(door, context, "Edit", params)
 
     @server.tool(title="Find files", annotations=_READS)
     @_clear
@@ -155,7 +156,7 @@ def _add_files(server: MCPServer, door: Door) -> None:
         path: Annotated[str | None, Field(description="Folder to look in.")] = None,
     ) -> Answer:
         """Find files by name."""
-        return as_result(await door.call("Glob", {"pattern": pattern, "path": path}, context))
+        return await called(door, context, "Glob", {"pattern": pattern, "path": path})
 
     @server.tool(title="Search files", annotations=_READS)
     @_clear
@@ -177,13 +178,13 @@ def _add_files(server: MCPServer, door: Door) -> None:
             "-i": ignore_case,
             "head_limit": head_limit,
         }
-        return as_result(await door.call("Grep", params, context))
+        return await called(door, context, "Grep", params)
 
     @server.tool(title="List a folder", annotations=_READS)
     @_clear
     async def ls(context: Context, path: _Path = ".") -> Answer:
         """List a folder."""
-        return as_result(await door.call("LS", {"path": path}, context))
+        return await called(door, context, "LS", {"path": path})
 
 
 def _add_permissions(server: MCPServer, door: Door) -> None:
