@@ -14,7 +14,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +48,13 @@ class Steps:
         self._kill = kill
         self._left = at
 
-    def watch(self, patch: Callable[[Any, str, Any], None]) -> None:
+    def watch(
+        self,
+        patch: Callable[[Any, str, Any], None],
+        steps: Sequence[tuple[type, str]] = STEPS,
+    ) -> None:
         """Have every step counted; `patch` sets attributes."""
-        for kind, name in STEPS:
+        for kind, name in steps:
             patch(kind, name, self._counted(kind, name, getattr(kind, name)))
 
     def _counted(self, kind: type, name: str, real: Any) -> Any:
