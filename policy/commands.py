@@ -152,11 +152,9 @@ class Catalog:
         shell.facts.programs[name] = None
         if call.args in _ASKED_ABOUT and entry.tier is not Tier.FORBIDDEN:
             return HOLE
-        out = (
-            READERS[entry.handler](self, shell, call, entry)
-            if entry.handler
-            else self.by_data(shell, call, entry)
-        )
+        reader = READERS[entry.handler] if entry.handler else Catalog.by_data
+        with shell.standing_in(call):
+            out = reader(self, shell, call, entry)
         if call.stdin is not None and NET in call.stdin and HOLE in out:
             out += NET  # whatever it makes of what came from the network
         for carrier in self.carriers.get(name, ()):
@@ -240,6 +238,17 @@ class Catalog:
     def content(self, shell: Shell, content: str, call: Call) -> str:
         """Run a file whose content the text itself wrote."""
         shell.facts.programs[call.name] = None
+        path = shell.resolve(call.name)
+        if shell.runs_itself(path, content):
+            return HOLE
+        shell.scripts.append(path)
+        try:
+            return self._content(shell, content, call)
+        finally:
+            shell.scripts.pop()
+
+    @staticmethod
+    def _content(shell: Shell, content: str, call: Call) -> str:
         if content.startswith(PROGRAM):
             return shell.call(Call((content[1:], *call.args), call.stdin, call.env, plain=False))
         first, _, _ = content.partition("\n")

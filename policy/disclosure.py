@@ -38,6 +38,13 @@ _EVALUATES = re.compile(
     r"\b(?:eval|exec|instance_eval|class_eval|Function|runInThisContext|runInNewContext|loadstring"
     r"|load|create_function|assert|system|popen|include|require)\b"
 )
+_RUNS_INPUT = re.compile(
+    r"(?<![\w.])(?:eval|exec|compile|assert|load)(?!\w)|\.(?:instance_eval|class_eval|execute)\b|\bqx\b|%x|`"
+    r"|\b(?:subprocess|child_process|exec(?:Sync|File|FileSync)|spawn(?:Sync)?|system|popen|passthru"
+    r"|shell_exec|proc_open|runIn\w*Context|Function|loadstring|create_function|pickle|marshal|Open3"
+    r"|vm|builtins|__import__)\b"
+)
+"""What turns text into code or commands, in any language."""
 _TALKS = re.compile(
     r"https?://|ftp://|\bsocket\b|TCPSocket|TCPServer|fsockopen|IO::Socket|Socket\b|\bnet\b"
 )
@@ -96,6 +103,12 @@ def program(shell: Shell, text: str) -> None:
         shell.find(Tier.FORBIDDEN, "remote-script", "it connects a shell with another machine")
     elif _EVALUATES.search(_requires(text)) and not re.search(r"localhost|127\.0\.0\.1", text):
         shell.find(Tier.FORBIDDEN, "remote-script", "it runs code that comes from another machine")
+
+
+def fed(shell: Shell, text: str, stdin: str | None) -> None:
+    """Record that a literal program runs what its input brings from the network."""
+    if arrives(stdin) and _RUNS_INPUT.search(_requires(text[:_MOST_TEXT])):
+        shell.find(Tier.FORBIDDEN, "remote-script", "it runs what comes from the network")
 
 
 def _requires(text: str) -> str:

@@ -9,7 +9,8 @@ What it may have overlooked makes the text opaque, which is a finding like any o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
@@ -23,6 +24,7 @@ from policy.paths import absolute
 from policy.shell_chain import Stage, pipelines, stages
 from policy.shell_compound import COMPOUND
 from policy.shell_mending import mended
+from policy.shell_recursion import FORK_BOMB, multiplies, repeats
 from policy.shell_state import Call, Files, State
 from policy.shell_words import Words, source
 
@@ -34,6 +36,8 @@ MOST_OUTPUT = 64 * 1024
 MOST_TEXT = 1024 * 1024
 MOST_NODES = 15_000
 
+STDIN_FILES = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+"""Names under which a program can open its standard input."""
 _BRACES = re.compile(r"\{([^{},\s]*+,[^{}\s]*+)\}")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _GAP = re.compile(rf"(?<=\w){HOLE}+(?=\w)")
@@ -94,6 +98,7 @@ class Shell:
         self.words = Words(self)
         self.calling: list[str] = []
         self.called: set[str] = set()
+        self.scripts: list[str] = []
         self._streams = 0
         self._pending: list[str] = []
 
@@ -129,6 +134,19 @@ class Shell:
         if found is None and (stream := _STREAM.fullmatch(path)) is not None:
             return self.state.streams.get(stream[1])
         return found
+
+    @contextmanager
+    def standing_in(self, call: Call) -> Iterator[None]:
+        """Let the names of the standard input mean what a call is given, while it is read."""
+        named = [] if call.stdin is None else [one for one in STDIN_FILES if one in call.args]
+        kept = {one: self.files.content.get(one) for one in named}
+        self.files.content.update(dict.fromkeys(named, call.stdin or ""))
+        yield
+        for name, content in kept.items():
+            if content is None:
+                self.files.content.pop(name, None)
+            else:
+                self.files.content[name] = content
 
     # Texts
 
@@ -354,6 +372,10 @@ class Shell:
     def _function(self, name: str, body: Node, call: Call) -> str:
         if self.calling.count(name) > 1:
             self.find(Tier.DANGER, "resources", f"the function `{name}` calls itself")
+            ring = self.calling[self.calling.index(name) :]
+            bodies = [self.state.functions[one] for one in ring if one in self.state.functions]
+            if multiplies(ring, bodies):
+                self.find(Tier.FORBIDDEN, "resources", FORK_BOMB)
             return HOLE
         kept = self.state.args
         self.state.args = list(call.args)
@@ -365,6 +387,15 @@ class Shell:
         finally:
             self.calling.pop()
             self.state.args = kept
+
+    def runs_itself(self, path: str, content: str) -> bool:
+        """Record that a script which the text wrote runs itself; return whether it does."""
+        found = self.scripts.count(path) > 1
+        if found:
+            self.find(Tier.DANGER, "resources", f"the script `{path}` runs itself")
+            if repeats(content):
+                self.find(Tier.FORBIDDEN, "resources", FORK_BOMB)
+        return found
 
     # Substitutions
 

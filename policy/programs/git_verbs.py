@@ -177,7 +177,8 @@ def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
             shell.touch(how, path, program="git")
         return HOLE if name != "hash-object" else NAME
     elif name in ("filter-branch", "filter-repo"):
-        for flag, value in pairwise(words):
+        joined = (tuple(one.split("=", 1)) for one in words if "=" in one)
+        for flag, value in (*pairwise(words), *joined):
             if flag.endswith(("-filter", "-callback")):
                 shell.aside(lambda: shell.run_text(value))  # noqa: B023
     elif name in ("difftool", "mergetool"):
@@ -202,6 +203,9 @@ def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
             "-o", "--output", "--output-directory", "--file", "--export-marks"
         ):
             shell.touch(How.WRITE, path, program="git")
+        if name == "archive" and not parsed.has("--list", "-l"):
+            for path in parsed.operands[1:]:
+                shell.touch(How.READ, path, program="git")
     elif name in ("worktree", "sparse-checkout", "subtree"):
         for path in [one for one in words[1:] if not one.startswith("-")]:
             shell.touch(How.WRITE, path, program="git")
@@ -218,6 +222,8 @@ def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     shell.facts.writes = True
     tree = parsed.has("-r")
     cached = parsed.has("--cached")
+    if tree and not cached and not parsed.has("-n", "--dry-run"):
+        shell.find(Tier.FORBIDDEN, "recursive-delete", "`git rm -r` deletes a whole tree")
     for path in parsed.operands:
         how = How.META if cached else How.DELETE
         shell.touch(how, path, program="git")

@@ -75,6 +75,7 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
                 value = values[at] if at < len(values) else HOLE
                 _use(catalog, shell, use, value, call)
     literal_commands.read(catalog, shell, plain, call)
+    disclosure.fed(shell, plain, call.stdin)
     disclosure.program(shell, plain)
     for found in _ENVIRONMENT.finditer(plain):
         if disclosure.SECRET_VARIABLE.search(found[1]):

@@ -136,7 +136,7 @@ def _download(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
         ]
     written = False
     for path in outputs:
-        if path == "-":
+        if path in ("-", "/dev/stdout", "/dev/fd/1", "/proc/self/fd/1"):
             continue
         target = path if path.startswith("/") else base + path
         if shell.feed(target, NET):

@@ -18,6 +18,7 @@ from policy.model import Tier
 from policy.paths import absolute
 from policy.programs.python_values import NETWORK, Values
 from policy.redirects import store
+from policy.shell_recursion import FORK_BOMB
 from policy.shell_state import Call
 
 if TYPE_CHECKING:
@@ -40,6 +41,19 @@ _LISTS = frozenset(
     ("os.listdir", "os.scandir", "os.walk", "glob.glob", "glob.iglob", "os.stat", "os.readlink")
 )
 _MODES = frozenset(("os.chmod", "os.chown", "os.lchown", "os.lchmod", "os.chflags", "shutil.chown"))
+_EXPORTS = {
+    "os": ("system", "popen", "remove", "unlink", "rmdir", "removedirs", "rename", "replace",
+           "chmod", "chown", "fork", "kill", "execv", "execvp", "execl", "execlp", "spawnlp", "spawnvp",
+           "listdir", "walk", "environ", "getenv", "makedirs", "mkdir", "symlink", "link"),
+    "subprocess": ("run", "call", "Popen", "check_call", "check_output", "getoutput",
+                   "getstatusoutput"),
+    "shutil": ("rmtree", "move", "copy", "copy2", "copyfile", "copytree", "chown"),
+    "urllib.request": ("urlopen", "urlretrieve"),
+    "pty": ("spawn",),
+    "socket": ("socket", "create_connection"),
+}  # fmt: skip
+"""What `from module import *` brings, of what matters here."""
+_TABLES = re.compile(r"__dict__|__builtins__|\bglobals\b|\blocals\b|\bvars\b|sys\.modules")
 _UNTRUSTED = re.compile(r"\b(?:input\(|raw_input\(|stdin\b|argv\b|environ\b|getenv\()")
 """What other people or programs hand in."""
 _RUNS = re.compile(
@@ -76,6 +90,7 @@ class Code(Values, ast.NodeVisitor):
                 Tier.DANGER, "opaque", "the Python program nests too deeply to be read"
             )
         disclosure.program(self._shell, text)
+        disclosure.fed(self._shell, text, self._stdin)
         return "".join(self._out) or HOLE
 
     def _touch(self, how: How, path: str) -> None:
@@ -106,6 +121,9 @@ class Code(Values, ast.NodeVisitor):
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         """Note the names of what is imported."""
         for one in node.names:
+            if one.name == "*":
+                for name in _EXPORTS.get(node.module or "", ()):
+                    self._aliases[name] = f"{node.module}.{name}"
             self._aliases[one.asname or one.name] = f"{node.module}.{one.name}"
 
     def visit_Assign(self, node: ast.Assign) -> None:
@@ -131,6 +149,9 @@ class Code(Values, ast.NodeVisitor):
         leaves = (ast.Break, ast.Return, ast.Raise)
         if endless and not any(isinstance(one, leaves) for one in ast.walk(node)):
             self._shell.find(Tier.DANGER, "resources", "it loops without an end")
+            if any(isinstance(one, ast.Call) and self._dotted(one.func).endswith("fork")
+                   for one in ast.walk(node)):  # fmt: skip
+                self._shell.find(Tier.FORBIDDEN, "resources", FORK_BOMB)
         self.generic_visit(node)
 
     def visit_For(self, node: ast.For) -> None:
@@ -194,6 +215,8 @@ class Code(Values, ast.NodeVisitor):
         """Record what a call does."""
         self.generic_visit(node)
         name = self._dotted(node.func)
+        if isinstance(node.func, ast.Subscript) and _TABLES.search(ast.unparse(node.func)[:400]):
+            self._shell.find(Tier.DANGER, "opaque", "it finds a function by a name at run time")
         args = [self.value(one) for one in node.args]
         keywords = {one.arg: one.value for one in node.keywords if one.arg}
         if name in ("os.getenv", "os.environ.get") and args:
@@ -360,7 +383,8 @@ class Code(Values, ast.NodeVisitor):
         elif name.rsplit(".", 1)[-1] in ("execute", "executescript", "executemany") and args:
             self._shell.catalog.statements(self._shell, first)
         elif name in _MODES:
-            if name == "os.chmod" and _wide(args):
+            everybody = all(one in ast.unparse(node) for one in ("S_IRWXU", "S_IRWXG", "S_IRWXO"))
+            if name == "os.chmod" and (_wide(args) or everybody):
                 shell.find(Tier.FORBIDDEN, "world-writable", "everybody may write and run it")
             shell.find(Tier.DANGER, "permissions", f"`{name}` changes modes or owners")
             self._touch(How.META, first)

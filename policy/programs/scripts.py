@@ -7,11 +7,17 @@ import json
 import re
 from itertools import islice
 
+from policy.marks import NET
+from policy.model import Tier
 from policy.shell import Shell
 from policy.shell_state import Call
 
 _SETS = re.compile(r"^scripts?\.([\w:.-]+)=(.*)$", re.DOTALL)
 _RECIPE = re.compile(r"(?m)^(?:\t|[^\s#=]+:[^=;\n]*;)[ \t]*[@+-]*(.+)$")
+_MADE = re.compile(
+    r"\$[({]shell\s+([^()\n]*+(?:\([^()\n]*+\)[^()\n]*+)*+)[)}]|^\w+\s*!=\s*(.+)$", re.MULTILINE
+)
+"""Commands that a makefile runs while it is read."""
 _JUST = re.compile(r"(?m)^[ \t]+[@-]*(.+)$")
 _ANT_DELETE = re.compile(r"<delete\b[^>]{0,80}\b(?:dir|includeemptydirs)=")
 _MOST_RECIPES = 200
@@ -58,10 +64,17 @@ def make(shell: Shell, call: Call, named: str) -> None:
     """Run the recipes of a makefile that the text itself wrote."""
     from_input = named == "-" or call.args[-1:] in (("-f",), ("--file",), ("--makefile",))
     texts = [call.stdin] if from_input and call.stdin is not None else []
+    for found in _MADE.finditer("\n".join(call.args)):
+        shell.find(Tier.DANGER, "runs-text", "`make` runs a command that an argument holds")
+        _run(shell, found[1] or found[2])
     for name in (named,) if named else _MAKEFILES:
         if (content := shell.held(name)) is not None:
             texts.append(content)
     for text in texts:
+        if NET in text:
+            shell.find(Tier.FORBIDDEN, "remote-script", "its makefile came from the network")
+        for found in islice(_MADE.finditer(text), _MOST_RECIPES):
+            _run(shell, found[1] or found[2])
         for found in islice(_RECIPE.finditer(text), _MOST_RECIPES):
             shell.run_text(found[1].replace("$$", "$"))
 

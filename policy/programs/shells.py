@@ -83,7 +83,14 @@ def _file(catalog: Catalog, shell: Shell, path: str, args: list[str], call: Call
         shell.find(Tier.DANGER, "script", f"it runs `{path}`")
         return HOLE
     open_for_reading(shell, path)
-    return _inner(shell, call, content, path, args, call.stdin)
+    full = shell.resolve(path)
+    if shell.runs_itself(full, content):
+        return HOLE
+    shell.scripts.append(full)
+    try:
+        return _inner(shell, call, content, path, args, call.stdin)
+    finally:
+        shell.scripts.pop()
 
 
 def _input(shell: Shell, args: list[str], call: Call) -> str:
