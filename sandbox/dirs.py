@@ -10,9 +10,9 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox import xdg
 from sandbox.errors import BadInput, Unavailable
 
-NAME = "lockgate"
 POLICY_FILES = ("policy.yaml", "levels.yaml", "autonomy.yaml", "modes.yaml", "trust.yaml",
                 "roles.yaml")  # fmt: skip
 """Files of the configuration folder that are read again when they change."""
@@ -38,12 +38,7 @@ class Dirs:
         Variables that hold no absolute path are ignored, as the XDG specification asks; without a
         usable XDG_RUNTIME_DIR the socket lies in the state folder.
         """
-        home = Path("~").expanduser()
-        state = _xdg("XDG_STATE_HOME", home / ".local" / "state") / NAME
-        config = _xdg("XDG_CONFIG_HOME", home / ".config") / NAME
-        runtime = os.environ.get("XDG_RUNTIME_DIR", "")
-        usable = os.path.isabs(runtime) and os.path.isdir(runtime)  # noqa: PTH117, PTH112
-        return cls(state, config, Path(runtime) / NAME if usable else state / "run")
+        return cls(Path(xdg.state()), Path(xdg.config()), Path(xdg.runtime()))
 
     @classmethod
     def under(cls, root: Path) -> Dirs:
@@ -77,7 +72,7 @@ class Dirs:
     @property
     def socket(self) -> Path:
         """Return the path of the supervisor's socket. Raises BadInput when it is too long."""
-        path = self.runtime / "supervisor.sock"
+        path = self.runtime / xdg.SOCKET
         if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
             raise BadInput(
                 f"`{path}` is longer than {SOCKET_PATH_BYTES} bytes, which no socket's path may "
@@ -99,8 +94,3 @@ class Dirs:
     def settings(self) -> Path:
         """Return the user's settings file."""
         return self.config / "config.yaml"
-
-
-def _xdg(variable: str, otherwise: Path) -> Path:
-    value = os.environ.get(variable, "")
-    return Path(value) if os.path.isabs(value) else otherwise  # noqa: PTH117

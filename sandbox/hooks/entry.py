@@ -16,6 +16,7 @@ import sys
 DEADLINE_SECONDS = 1750.0
 """Below the time after which agents give a hook up (connect sets 1800 s), since two of three then
 let the call run."""
+_CONNECT_SECONDS = 5.0
 _MOST_BYTES = 64 * 1024 * 1024
 _KEPT = ("CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_PID")
 
@@ -97,24 +98,30 @@ def _encoded(request: dict[str, object]) -> bytes:
 
 def _connected(*, fresh: bool) -> socket.socket:
     """Return a connection to the supervisor, which is started where there is none, or where a
-    `fresh` one is wanted in an older one's place."""
-    from sandbox.dirs import Dirs
+    `fresh` one is wanted in an older one's place. Raises ConnectionError, SandboxError."""
+    from sandbox import xdg
 
-    dirs = Dirs.default()
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        if fresh:
-            raise ConnectionError
-        line.settimeout(5)
-        line.connect(str(dirs.socket))
-        return line
-    except OSError:
-        line.close()
+    if not fresh:
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            line.settimeout(_CONNECT_SECONDS)
+            line.connect(f"{xdg.runtime()}/{xdg.SOCKET}")
+        except OSError:
+            line.close()
+        else:
+            return _checked(line)
+    from sandbox.dirs import Dirs
     from sandbox.start import reach
 
-    reach(dirs).close()
-    line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    line.connect(str(dirs.socket))
+    return reach(Dirs.default()).socket  # it checks whose it is
+
+
+def _checked(line: socket.socket) -> socket.socket:
+    """Return a connection whose other end is this user's."""
+    peer = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)  # pid, uid, gid
+    if int.from_bytes(peer[4:8], sys.byteorder) != os.geteuid():
+        line.close()
+        raise ConnectionError("the supervisor's socket is served by another user")
     return line
 
 
