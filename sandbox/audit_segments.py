@@ -98,6 +98,24 @@ class Segments:
                 continue
             number, offset, again = number + 1, 0, -1
 
+    def end(self) -> Place:
+        """Return the place after the last complete line."""
+        place = BEGIN
+        number = [0, *self.closed()][-1] + 1
+        file = self.open(number)
+        if file is None:
+            return place
+        with file:
+            size = file.seek(0, os.SEEK_END)
+            position = size
+            while position > 0:
+                step = min(_BLOCK, position)
+                position -= step
+                file.seek(position)
+                if (at := file.read(step).rfind(b"\n")) >= 0:
+                    return Place(number, position + at + 1)
+        return Place(number, 0)
+
     def reaches(self, place: Place) -> bool:
         """Whether the log still reaches to a place; also where what stood there was removed."""
         closed = self.closed()

@@ -46,7 +46,7 @@ COMMANDS = {
     "stop": "stop:stop",
     "resume": "stop:resume",
     "replay": "replay:command",
-    "audit": "system:audit",
+    "audit": "audit:audit",
     "hook": "hook:hook",
     "connect": "connect:connect",
     "mcp": "mcp:mcp",

@@ -22,6 +22,8 @@ from policy.model import ActionPlan, Context, Params, Verdict
 from policy.reports import GATES, GateQuery
 from policy.reputation import Domain, TrustLevel, autonomy_status
 from policy.trust import TrustFile, can_execute, check_permission, classify_action
+from sandbox.audit_query import Query, instant, verdicts
+from sandbox.audit_reading import Audit
 from sandbox.config import Dirs, load_settings
 from sandbox.errors import BadInput
 from sandbox.gate import Gate, within
@@ -159,28 +161,25 @@ class Governance:
             )
         except ValueError as error:
             raise BadInput(f"the query: {_first(error)}") from None
-        found = []
-        for record in self._store.records():
-            if record.get("event") != "decided":
-                continue
-            verdict = Verdict(record["verdict"])
-            if query.matches(verdict, record["tool"], record["ts"]):
-                found.append(
-                    {
-                        "timestamp": record["ts"],
-                        "decision": GATES[verdict].value,
-                        "tool": record["tool"],
-                        "agent": record["agent"],
-                        "action": record["params"].get("command")
-                        or record["params"].get("file_path", ""),
-                        "rules": record["rules"],
-                        "reason": record["message"],
-                        "call": record["call"],
-                    }
-                )
-            if len(found) >= min(query.limit, _MOST_QUERY):
-                break
-        return found
+        asked = Query(
+            verdicts(query.decision.value if query.decision else None),
+            query.tool,
+            since=instant(query.since, time.time()),
+            limit=min(query.limit, _MOST_QUERY),
+        )
+        return [
+            {
+                "timestamp": record["ts"],
+                "decision": GATES[Verdict(record["verdict"])].value,
+                "tool": record["tool"],
+                "agent": record["agent"],
+                "action": record["params"].get("command") or record["params"].get("file_path", ""),
+                "rules": record["rules"],
+                "reason": record["message"],
+                "call": record["call"],
+            }
+            for record in Audit(self._dirs).decisions(asked)
+        ]
 
     # -- workspaces
 

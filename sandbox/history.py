@@ -13,7 +13,7 @@ from sandbox.errors import BadInput
 
 FIELDS = (
     *("ts", "agent", "tool", "params", "workspace", "also", "cwd", "intent"),
-    *("verdict", "tier", "rules", "message", "layers", "approved_by"),
+    *("verdict", "tier", "rules", "message", "layers", "approved_by", "grant", "answer_reason"),
     *("ending", "judgement", "landed", "landed_by", "landing", "changes", "changes_total", "size"),
     *("undone", "of", "parts", "events", "exit_status", "outcome", "ms"),
 )
@@ -27,11 +27,14 @@ def calls(records: Iterable[Record], *, limit: int) -> list[Entry]:
     """Return the newest calls, undos and landings of parts, each with all that is known of it."""
     found: dict[str, Entry] = {}
     order: list[str] = []
+    listed: set[str] = set()
     undone: dict[str, str] = {}
     for record in records:
         name = _gather(record, found, undone)
         if name is not None and (record["event"] == "decided" or _by_itself(record)):
-            order.append(name)
+            if name not in listed:  # a call may have been decided about anew
+                order.append(name)
+                listed.add(name)
             if len(order) >= limit:
                 break
     return [_shape(found[name], undone) for name in order]

@@ -56,7 +56,7 @@ def report_of(
         return None
     undo = f"lockgate undo {result.id}" if result.landed else None
     return YellowReport(
-        action=_action(plan),
+        action=action_name(plan.tool, plan.params.command),
         category=title,
         details=_details(plan, result),
         timestamp=now.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -65,11 +65,11 @@ def report_of(
     )
 
 
-def _action(plan: ActionPlan) -> str:
+def action_name(tool: str, command: str | None) -> str:
     """Return a short name such as `git_push` or `write_file`."""
-    words = (plan.params.command or "").split()
+    words = (command or "").split()
     if not words:
-        return plan.tool.lower()
+        return tool.lower()
     name = words[0].rsplit("/", 1)[-1]
     verb = words[1] if len(words) > 1 and words[1].isalpha() and name in _WITH_VERB else ""
     return f"{name}_{verb}" if verb else name

@@ -9,14 +9,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandbox import chain, history
 from sandbox.audit_log import MIB, AuditLog, Bounds
 from sandbox.audit_segments import Segments
 from sandbox.config import Dirs, load_settings
-from sandbox.errors import BadInput
+from sandbox.errors import BadInput, Unavailable
+
+if TYPE_CHECKING:
+    from sandbox.audit_query import Query
+    from sandbox.audit_reading import Audit
+
+
+INDEXED = 8 * MIB
+"""A longer log is asked through its index."""
+ALL = 1_000_000
+"""More calls than such a log holds."""
 
 
 class Store:
@@ -84,7 +95,24 @@ class Store:
     def call(self, call: str) -> dict[str, Any]:
         """Return one call by its id, a unique beginning of it, or `last`. Raises BadInput."""
         wanted = history.newest(self.records()) if call == "last" else call
+        if wanted and (index := self._index()):
+            return index.call(wanted)
         return history.call(self.records(), call, wanted)
+
+    def search(self, query: Query, *, held: bool = False) -> list[dict[str, Any]]:
+        """Return the calls and undos that are looked for, or of them what waits, newest first."""
+        if index := self._index():
+            found = index.held() if held else index.calls(query, own=True)
+        else:
+            found = self.held() if held else self.calls(limit=ALL)
+        wanted = (
+            one
+            for one in found
+            if (query.verdicts is None or one.get("verdict") in query.verdicts)
+            and query.agent in (None, one.get("agent"))
+            and query.tool in (None, one.get("tool"))
+        )
+        return list(islice(wanted, query.limit))
 
     def landed(self, count: int) -> list[dict[str, Any]]:
         """Return the newest calls, at most `count`, whose changes stand, newest first."""
@@ -98,7 +126,22 @@ class Store:
 
     def held(self) -> list[dict[str, Any]]:
         """Return the calls that wait for a person, newest first."""
+        if index := self._index():
+            return index.held()
         return history.held(self.records())
+
+    def _index(self) -> Audit | None:
+        """Return the index of a log that is too long to be read each time."""
+        if self.segments.size() < INDEXED:
+            return None
+        from sandbox.audit_reading import Audit
+
+        index = Audit(self._dirs)
+        try:
+            index.refresh()
+        except Unavailable:
+            return None
+        return index
 
     def output(self, call: str) -> tuple[bytes, bytes]:
         """Return all that a call wrote: (standard output, standard error)."""

@@ -12,8 +12,6 @@ from sandbox.text import safe, safe_block
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 CALL = click.argument("call", metavar="CALL")
-ALL = 1_000_000
-"""More calls than a record holds, for a search through all of it."""
 
 
 @click.command(short_help="List what was decided, run and landed.")
@@ -35,18 +33,13 @@ def log(limit: int, agent: str | None, tool: str | None, verdict: str | None, **
       lockgate log --verdict deny --limit 5
       lockgate log --agent coder --json
     """
-    from sandbox.history import is_held
+    from sandbox.audit_query import Query
     from sandbox.show import VERDICT_STYLE, brief, ended, subject, table
 
-    wanted = {"agent": agent, "tool": tool, "verdict": verdict}
-    filters = {key: value for key, value in wanted.items() if value is not None}
-    some = bool(filters) or flags["held"]
-    calls = _store().calls(limit=ALL if some else limit)
-    found = [
-        one
-        for one in calls
-        if all(one.get(k) == v for k, v in filters.items()) and (is_held(one) or not flags["held"])
-    ][:limit]
+    some = agent is not None or tool is not None or verdict is not None or flags["held"]
+    wanted = Query(frozenset((verdict,)) if verdict else None, tool, agent, limit=limit)
+    store = _store()
+    found = store.search(wanted, held=flags["held"]) if some else store.calls(limit=limit)
     if flags["as_json"]:
         terminal.show_json(found)
         return 0

@@ -13,15 +13,19 @@ from sandbox.text import safe_line
 @click.command(short_help="Tell what was done and is to be reported.")
 @click.option("--all", "everything", is_flag=True, help="Also what you were told already.")
 @click.option("--keep", is_flag=True, help="Do not count them as told.")
+@click.option("--counts", is_flag=True, help="Count per day (UTC) what was decided, GREEN as well.")
 @JSON
-def reports(everything: bool, keep: bool, **flags: bool) -> int:
+def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int:
     """List the reports that wait for you, the oldest first, and count them as told.
 
     \b
     Examples:
       lockgate reports
       lockgate reports --all --json
+      lockgate reports --counts
     """
+    if counts:
+        return _counts(as_json=flags["as_json"])
     from sandbox.reports import Reports
     from sandbox.show import table
 
@@ -49,4 +53,25 @@ def reports(everything: bool, keep: bool, **flags: bool) -> int:
         terminal.show("nothing to report")
     if not keep:
         store.delivered([one.call for one in found], "batch")
+    return 0
+
+
+def _counts(*, as_json: bool) -> int:
+    """Print how many calls were GREEN, YELLOW, RED and denied, per day (autonomy-levels.md)."""
+    from sandbox.audit_query import Query
+    from sandbox.audit_reading import Audit
+    from sandbox.show import table
+
+    words = {"green": "allow", "yellow": "report", "red": "ask", "denied": "deny"}
+    days = [
+        {"day": day, **{name: found.get(verdict, 0) for name, verdict in words.items()}}
+        for day, found in Audit(terminal.dirs()).stats(Query()).days.items()
+    ]
+    if as_json:
+        terminal.show_json(days)
+    elif days:
+        rows = [tuple(str(value) for value in one.values()) for one in days]
+        terminal.show(table(("day (UTC)", *words), rows))
+    else:
+        terminal.show("nothing was decided yet")
     return 0

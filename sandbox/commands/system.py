@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands about Lockgate itself: this host, its images, the record, the stop."""
+"""Commands about Lockgate itself: this host, its images, its version."""
 
 from __future__ import annotations
 
@@ -10,38 +10,6 @@ from sandbox.text import safe_line
 from sandbox.version import VERSION, digest
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-
-
-@click.group(short_help="Look after the record.")
-def audit() -> None:
-    """Look after the record of decisions and outcomes.
-
-    \b
-    Example:
-      lockgate audit verify
-    """
-
-
-@audit.command(short_help="Check that no line was changed, moved or cut.")
-@JSON
-def verify(**flags: bool) -> int:
-    """Check the whole record; the status is 1 when a line was changed, moved or cut.
-
-    \b
-    Example:
-      lockgate audit verify
-    """
-    from sandbox.store import Store
-
-    store = Store(terminal.dirs())
-    wrong = store.verify()
-    if flags["as_json"]:
-        terminal.show_json({"file": str(store.log), "whole": wrong is None, "broken": wrong})
-    elif wrong is None:
-        terminal.show(f"{store.log}: whole")
-    else:
-        terminal.show(f"{store.log}: {safe_line(wrong)}")
-    return 0 if wrong is None else terminal.REFUSED
 
 
 @click.command(short_help="Say what this host enforces and what it does not.")

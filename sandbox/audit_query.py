@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which decisions of the record are looked for. Pure: who knows the time supplies it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from policy.model import Verdict
+from policy.reports import GATES, Gate
+from sandbox.errors import BadInput
+
+_AGO = re.compile(r"(?P<count>\d{1,9})(?P<unit>[smhdw])")
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What must hold of a decision; None: anything."""
+
+    verdicts: frozenset[str] | None = None
+    """`allow`, `report`, `ask`, `deny`."""
+    tool: str | None = None
+    agent: str | None = None
+    rule: str | None = None
+    since: float | None = None
+    """Seconds since 1970, inclusive."""
+    until: float | None = None
+    """Seconds since 1970, exclusive."""
+    limit: int | None = None
+    """At most so many, the newest ones."""
+
+    def matches(self, record: Mapping[str, Any]) -> bool:
+        """Whether a record is a decision that is looked for."""
+        if record.get("event") != "decided":
+            return False
+        at = seconds_of(str(record.get("ts", "")))
+        return (
+            (self.verdicts is None or record.get("verdict") in self.verdicts)
+            and self.tool in (None, record.get("tool"))
+            and self.agent in (None, record.get("agent"))
+            and (self.rule is None or self.rule in (record.get("rules") or ()))
+            and (self.since is None or at >= self.since)
+            and (self.until is None or at < self.until)
+        )
+
+
+def verdicts(word: str | None) -> frozenset[str] | None:
+    """Return the verdicts that a word names: `ALLOW`, `DENY` or `NEED_APPROVAL` of
+    orchestration.md ("Query Options"), or a verdict itself. Raises BadInput."""
+    if word is None:
+        return None
+    if word in {one.value for one in Gate}:
+        return frozenset(one.value for one, gate in GATES.items() if gate.value == word)
+    if word in {one.value for one in Verdict}:
+        return frozenset((word,))
+    known = ", ".join([*(one.value for one in Gate), *(one.value for one in Verdict)])
+    raise BadInput(f"`{word}` is no decision; use one of {known}")
+
+
+def instant(text: str | None, now: float) -> float | None:
+    """Return the instant that `2h`, `3d` (so long ago) or an ISO 8601 text names.
+
+    Without a time zone it is meant in this host's. Raises BadInput.
+    """
+    if text is None:
+        return None
+    if ago := _AGO.fullmatch(text):
+        return now - int(ago["count"]) * _SECONDS[ago["unit"]]
+    try:
+        return datetime.fromisoformat(text).timestamp()
+    except (ValueError, OverflowError, OSError):
+        raise BadInput(
+            f"`{text}` is no instant; write 2h or 3d (so long ago), or ISO 8601 as in "
+            "2026-02-11T09:50:00Z"
+        ) from None
+
+
+def seconds_of(stamp: str) -> float:
+    """Return the instant of a record's time stamp; 0 where it has none."""
+    try:
+        return datetime.fromisoformat(stamp).timestamp()
+    except ValueError:
+        return 0.0

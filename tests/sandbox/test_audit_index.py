@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The index answers as reading the whole log does, and fits the log whatever happens to either."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy.reports import AuditLine
+from sandbox import store as stores
+from sandbox.audit_lines import COLUMNS, autonomy_line, csv_row
+from sandbox.audit_log import Bounds
+from sandbox.audit_query import Query, instant, verdicts
+from sandbox.audit_reading import Audit
+from sandbox.config import Dirs
+from sandbox.errors import BadInput
+from sandbox.governance import Governance
+from sandbox.store import Store
+
+BEGAN = datetime(2026, 2, 10, 22, 0, tzinfo=UTC)
+VERDICTS = ("allow", "report", "ask", "deny")
+
+
+@pytest.fixture
+def dirs(tmp_path: Path) -> Dirs:
+    """Return folders of this test's own."""
+    return Dirs.under(tmp_path).create()
+
+
+def fill(dirs: Dirs, count: int, *, seed: int = 1, file_bytes: int = 4000) -> Store:
+    """Write so many calls of all kinds, in several files."""
+    store = Store(dirs, bounds=Bounds(file_bytes))
+    chance = random.Random(seed)
+    for number in range(count):
+        name = f"c{seed}{number:04d}"
+        at = (BEGAN + timedelta(minutes=number)).isoformat()
+        verdict = chance.choice(VERDICTS)
+        store.append(
+            {
+                "event": "decided",
+                "ts": at,
+                "call": name,
+                "agent": chance.choice(["main", "coder"]),
+                "tool": chance.choice(["Bash", "Read"]),
+                "params": {"command": f"echo {number}"},
+                "verdict": verdict,
+                "rules": chance.sample(["safe", "git-push", "delete"], chance.randint(0, 2)),
+                "message": "why",
+                "workspace": "/w",
+            },
+            durable=False,
+        )
+        landed, held = chance.random() < 0.4, chance.random() < 0.2
+        judgement = "hold" if held else "land"
+        end = {"event": "ended", "call": name, "ending": "ran", "exit_status": 0}
+        store.append({**end, "judgement": judgement, "landed": landed}, durable=False)
+        if landed and chance.random() < 0.5:
+            undo = {"event": "undone", "call": f"u{seed}{number:04d}", "undone": name}
+            store.append({**undo, "tool": "undo", "agent": "main", "landed": True}, durable=False)
+        if held and chance.random() < 0.5:
+            part = {"event": "landed", "call": f"{name}-1", "of": name, "landed": True}
+            store.append({**part, "agent": "main", "tool": "land"}, durable=False)
+    return store
+
+
+QUERIES = {
+    "everything": Query(),
+    "one verdict": Query(verdicts=frozenset(("deny",))),
+    "a gate of two verdicts": Query(verdicts=verdicts("ALLOW")),
+    "a tool and an agent": Query(tool="Bash", agent="coder"),
+    "a rule": Query(rule="git-push"),
+    "a rule and a time": Query(rule="delete", since=(BEGAN + timedelta(minutes=30)).timestamp()),
+    "until": Query(until=(BEGAN + timedelta(minutes=50)).timestamp()),
+    "what nobody did": Query(agent="nobody"),
+}
+
+
+def scanned(store: Store, query: Query) -> list[dict[str, Any]]:
+    """Return the decisions that match, read from the whole log, the newest first."""
+    return [record for record in store.records() if query.matches(record)]
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_a_query_finds_what_reading_everything_finds(dirs: Dirs, query: Query) -> None:
+    store = fill(dirs, 80)
+    audit = Audit(dirs)
+    expected = scanned(store, query)
+    assert bool(expected) == (query.agent != "nobody")
+    assert list(audit.decisions(query)) == expected
+    calls = audit.calls(query)
+    assert calls == [store.call(record["call"]) for record in expected]
+    assert audit.calls(Query(**{**_fields(query), "limit": 3})) == calls[:3]
+    assert list(audit.each(query, oldest_first=True)) == calls[::-1]
+
+
+def _fields(query: Query) -> dict[str, Any]:
+    return {name: getattr(query, name) for name in Query.__slots__}
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_counts_are_those_of_the_decisions(dirs: Dirs, query: Query) -> None:
+    expected = scanned(fill(dirs, 150), query)
+    stats = Audit(dirs).stats(query)
+    assert stats.decisions == len(expected)
+    assert stats.verdicts == Counter(one["verdict"] for one in expected)
+    assert stats.days == _grouped((one["ts"][:10], one["verdict"]) for one in expected)
+    assert stats.tools == _grouped((one["tool"], one["verdict"]) for one in expected)
+    assert stats.agents == _grouped((one["agent"], one["verdict"]) for one in expected)
+    ruled = ((rule, one["verdict"]) for one in expected for rule in one["rules"])
+    assert stats.rules == _grouped(ruled)
+    if expected:
+        assert stats.denial_rate == stats.verdicts.get("deny", 0) / len(expected)
+
+
+def _grouped(pairs: Any) -> dict[str, dict[str, int]]:
+    found: dict[str, dict[str, int]] = {}
+    for name, verdict in pairs:
+        group = found.setdefault(name, {})
+        group[verdict] = group.get(verdict, 0) + 1
+    return found
+
+
+def test_a_long_log_is_shown_as_a_short_one(dirs: Dirs, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = fill(dirs, 80)
+    names = [one["id"] for one in store.calls(limit=1000)]
+    short = [store.call(name) for name in names], store.held(), store.search(Query(agent="main"))
+    monkeypatch.setattr(stores, "INDEXED", 0)
+    assert store._index() is not None
+    assert [store.call(name) for name in names] == short[0]
+    assert store.held() == short[1]
+    assert store.search(Query(agent="main")) == short[2]
+    assert store.search(Query(tool="Read"), held=True) == [
+        one for one in short[1] if one["tool"] == "Read"
+    ]
+    with pytest.raises(BadInput, match="`c1` begins 80 call ids"):
+        store.call("c1")
+    with pytest.raises(BadInput, match="no call `nope`"):
+        store.call("nope")
+
+
+def test_what_is_new_is_taken_and_nothing_twice(dirs: Dirs) -> None:
+    audit = Audit(dirs)
+    for part in range(4):
+        fill(dirs, 15, seed=part)
+        assert audit.stats(Query()).decisions == 15 * (part + 1)
+        assert len(audit.calls(Query())) == 15 * (part + 1)
+
+
+def _replaced(dirs: Dirs) -> None:
+    for path in dirs.state.glob("audit*.jsonl"):
+        path.unlink()
+    (dirs.state / "audit.head").unlink()
+    fill(dirs, 7, seed=9)
+
+
+def _shortened(dirs: Dirs) -> None:
+    log = dirs.state / "audit.jsonl"
+    log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:-3]))
+
+
+SPOILED = {
+    "the index is gone": lambda dirs: (dirs.state / "audit.sqlite").unlink(),
+    "the index is damaged": lambda dirs: (dirs.state / "audit.sqlite").write_bytes(b"x" * 9000),
+    "the index is half": lambda dirs: (dirs.state / "audit.sqlite").write_bytes(
+        (dirs.state / "audit.sqlite").read_bytes()[:8192]
+    ),
+    "another log stands there": _replaced,
+    "the log is shorter": _shortened,
+    "the first file is gone": lambda dirs: (dirs.state / "audit-000001.jsonl").unlink(),
+}
+
+
+@pytest.mark.parametrize("spoil", SPOILED.values(), ids=SPOILED)
+def test_an_index_that_does_not_fit_is_made_anew(dirs: Dirs, spoil: Any) -> None:
+    store = fill(dirs, 40)
+    audit = Audit(dirs)
+    assert audit.stats(Query()).decisions == 40
+    spoil(dirs)
+    expected = scanned(store, Query())
+    assert list(audit.decisions(Query())) == expected
+    assert audit.calls(Query())[0]["id"] == expected[0]["call"]
+
+
+def test_the_index_holds_no_text_of_a_call(dirs: Dirs) -> None:
+    store = Store(dirs)
+    marker = "a-command-that-stands-in-the-log"
+    record = {"event": "decided", "call": "c1", "agent": "main", "tool": "Bash", "verdict": "allow"}
+    store.append({**record, "params": {"command": marker}, "rules": ["safe"]}, durable=False)
+    assert Audit(dirs).calls(Query())[0]["params"]["command"] == marker
+    data = (dirs.state / "audit.sqlite").read_bytes()
+    assert marker.encode() not in data
+    assert b"safe" in data
+    assert (dirs.state / "audit.sqlite").stat().st_mode & 0o077 == 0
+
+
+INSTANTS = {
+    "2h": 1_000_000 - 7200,
+    "3d": 1_000_000 - 3 * 86_400,
+    "1w": 1_000_000 - 604_800,
+    "1970-01-02T00:00:00Z": 86_400,
+    "1970-01-02T01:00:00+01:00": 86_400,
+}
+
+
+@pytest.mark.parametrize(("text", "seconds"), INSTANTS.items(), ids=INSTANTS)
+def test_an_instant_is_so_long_ago_or_iso_8601(text: str, seconds: int) -> None:
+    assert instant(text, 1_000_000.0) == seconds
+
+
+@pytest.mark.parametrize("text", ["yesterday", "2y", "", "2026-13-01T00:00:00Z", "-3d"])
+def test_what_is_no_instant_is_one_clear_line(text: str) -> None:
+    with pytest.raises(BadInput, match=f"^`{text}` is no instant; write 2h or 3d"):
+        instant(text, 0.0)
+
+
+def test_words_for_decisions() -> None:
+    assert verdicts("ALLOW") == frozenset(("allow", "report"))
+    assert verdicts("NEED_APPROVAL") == frozenset(("ask",))
+    assert verdicts("deny") == frozenset(("deny",))
+    with pytest.raises(BadInput, match="`MAYBE` is no decision; use one of ALLOW, DENY, NEED_"):
+        verdicts("MAYBE")
+
+
+def test_gate_audit_answers_from_the_index(dirs: Dirs) -> None:
+    store = fill(dirs, 60)
+    expected = scanned(store, Query(verdicts=frozenset(("deny",)), tool="Bash"))[:5]
+    found = Governance(dirs).gate_audit(decision="DENY", tool="Bash", limit=5)
+    assert [one["call"] for one in found] == [one["call"] for one in expected]
+    assert {one["decision"] for one in found} == {"DENY"}
+
+
+# -- other shapes
+
+DECIDED = {"event": "decided", "ts": "2026-02-11T10:00:00Z", "call": "c1", "agent": "main",
+           "tool": "Bash", "params": {"command": "git push origin main"},
+           "intent": "Pushed design docs", "message": "it leaves the machine"}  # fmt: skip
+ANSWERED = {"event": "answered", "ts": "2026-02-11T10:01:00Z", "call": "c1"}
+LINES: dict[str, tuple[list[dict[str, Any]], dict[str, Any] | None]] = {
+    "GREEN is not logged": ([{**DECIDED, "verdict": "allow"}], None),
+    "YELLOW": (
+        [{**DECIDED, "verdict": "report"}],
+        {"level": "yellow", "approved": True},
+    ),
+    "RED, approved": (
+        [{**DECIDED, "verdict": "ask"}, {**ANSWERED, "approved": True, "approved_by": "me"}],
+        {
+            "level": "red",
+            "approved": True,
+            "approved_by": "me",
+            "approved_at": "2026-02-11T10:01:00Z",
+        },
+    ),
+    "RED, declined": (
+        [{**DECIDED, "verdict": "ask"}, {**ANSWERED, "approved": False}],
+        {"level": "red", "approved": False, "reason": "user_declined"},
+    ),
+    "RED, declined with a reason": (
+        [{**DECIDED, "verdict": "ask"}, {**ANSWERED, "approved": False, "answer_reason": "later"}],
+        {"level": "red", "approved": False, "reason": "later"},
+    ),
+    "denied": (
+        [{**DECIDED, "verdict": "deny"}],
+        {"level": "red", "approved": False, "reason": "it leaves the machine"},
+    ),
+    "decided anew after a yes": (
+        [
+            {**DECIDED, "verdict": "ask"},
+            {**ANSWERED, "approved": True, "approved_by": "me"},
+            {**DECIDED, "ts": "2026-02-11T10:02:00Z", "verdict": "allow"},
+        ],
+        {
+            "level": "red",
+            "approved": True,
+            "approved_by": "me",
+            "approved_at": "2026-02-11T10:01:00Z",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("records", "expected"), LINES.values(), ids=LINES)
+def test_lines_of_the_log_of_autonomy_levels(
+    records: list[dict[str, Any]], expected: dict[str, Any] | None
+) -> None:
+    line = autonomy_line(records[::-1])
+    if expected is None:
+        assert line is None
+        return
+    common = {
+        "ts": "2026-02-11T10:00:00Z",
+        "agent": "main",
+        "action": "git_push",
+        "details": "Pushed design docs",
+    }
+    assert line == AuditLine.model_validate({**common, **expected})
+
+
+def test_a_row_of_csv_has_no_formula() -> None:
+    row = csv_row({"id": "c1", "agent": "=cmd()", "params": {"command": "-x"}, "rules": ["a", "b"]})
+    found = dict(zip(COLUMNS, row, strict=True))
+    assert (found["agent"], found["action"], found["rules"]) == ("'=cmd()", "'-x", "a b")
+    assert found["exit_status"] == ""
