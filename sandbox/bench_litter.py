@@ -17,7 +17,7 @@ def litter(dirs: Dirs, *workspaces: Path) -> list[str]:
     api: Any = connect().api
     state = state_label(dirs)
     found = [
-        f"container {one['Names'][0]} is left ({one['Status']})"
+        f"container {(one['Names'] or [one['Id'][:12]])[0]} is left ({one['Status']})"
         for one in api.containers(all=True, filters={"label": [f"{LABEL_STATE}={state}"]})
     ]
     volumes = api.volumes(filters={"name": f"lockgate-layers-{state}"})["Volumes"] or ()
