@@ -11,10 +11,12 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import json
+import math
 import os
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, BinaryIO
 
@@ -40,15 +42,12 @@ _STEPS = (
     CREATE INDEX records_held ON records (held) WHERE held IS NOT NULL;
     CREATE TABLE entries (
         n INTEGER PRIMARY KEY, decided INTEGER NOT NULL, at REAL NOT NULL,
-        verdict INTEGER, tool INTEGER, agent INTEGER
+        verdict INTEGER, tool INTEGER, agent INTEGER, rules TEXT NOT NULL
     );
-    CREATE TABLE ruled (
-        rule INTEGER NOT NULL, n INTEGER NOT NULL, PRIMARY KEY (rule, n)
-    ) WITHOUT ROWID;
     CREATE TABLE counts (
-        day INTEGER NOT NULL, rule INTEGER NOT NULL, agent INTEGER NOT NULL, tool INTEGER NOT NULL,
+        day INTEGER NOT NULL, rules TEXT NOT NULL, agent INTEGER NOT NULL, tool INTEGER NOT NULL,
         verdict INTEGER NOT NULL, count INTEGER NOT NULL,
-        PRIMARY KEY (day, rule, agent, tool, verdict)
+        PRIMARY KEY (day, rules, agent, tool, verdict)
     ) WITHOUT ROWID;
     CREATE TABLE state (
         one INTEGER PRIMARY KEY CHECK (one = 1), n INTEGER NOT NULL, hash TEXT NOT NULL,
@@ -56,7 +55,6 @@ _STEPS = (
     );
     """,
 )
-_NO_RULE = 0
 Said = Callable[[int], None]
 
 
@@ -133,8 +131,8 @@ class Index:
         return hashlib.sha256(raw).hexdigest() == hashed
 
     def _take(self, db: sqlite3.Connection, lines: list[tuple[Place, bytes]]) -> None:
-        records, entries, ruled = [], [], []
-        counts: Counter[tuple[int, int, int, int, int]] = Counter()
+        records, entries = [], []
+        counts: Counter[tuple[int, str, int, int, int]] = Counter()
         for place, raw in lines:
             try:
                 record = json.loads(raw)
@@ -153,15 +151,12 @@ class Index:
             verdict, tool, agent = (
                 self._name(db, str(record.get(key) or "")) for key in ("verdict", "tool", "agent")
             )
-            entries.append((number, int(event == "decided"), at, verdict, tool, agent))
+            rules = _packed({self._name(db, str(one)) for one in record.get("rules") or ()})
+            entries.append((number, int(event == "decided"), at, verdict, tool, agent, rules))
             if event == "decided":
-                rules = {self._name(db, str(one)) for one in record.get("rules") or ()}
-                ruled += [(rule, number) for rule in rules]
-                for rule in (_NO_RULE, *rules):
-                    counts[int(at // DAY), rule, agent, tool, verdict] += 1
+                counts[int(at // DAY), rules, agent, tool, verdict] += 1
         db.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", records)
-        db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?)", entries)
-        db.executemany("INSERT OR REPLACE INTO ruled VALUES (?, ?)", ruled)
+        db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", entries)
         db.executemany(
             "INSERT INTO counts VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
             " SET count = count + excluded.count",
@@ -195,31 +190,39 @@ class Index:
             asked = f"SELECT n FROM entries e{where} ORDER BY n DESC{limit}"  # noqa: S608
             return [row[0] for row in db.execute(asked, values)]
 
-    def counts(self, query: Query) -> list[tuple[int, str, str, str, str, int]]:
-        """Return (day, rule, agent, tool, verdict, count); the rule is empty in the sum of all.
-
-        Days are counted from 1970 in UTC.
-        """
+    def counts(self, query: Query) -> list[Counted]:
+        """Return how many decisions that are looked for there were, in groups."""
         with self.asking() as db:
-            if query.since is None and query.until is None and query.rule is None:
-                rows = self._kept_counts(db, query)
-            else:
-                where, values = _conditions(query, own=False)
-                select = f"CAST(e.at / {DAY} AS INTEGER)"
-                of = "e.agent, e.tool, e.verdict, count(*) FROM entries e"
-                all_ = f"SELECT {select}, 0, {of}{where} GROUP BY 1, 3, 4, 5"
-                ruled = f"{of} JOIN ruled r ON r.n = e.n{where} GROUP BY 1, 2, 3, 4, 5"
-                asked = f"{all_} UNION ALL SELECT {select}, r.rule, {ruled}"
-                rows = db.execute(asked, values * 2).fetchall()
+            rows = self._kept_counts(db, query)
+            for since, until in _edges(query):
+                where, values = _conditions(replace(query, since=since, until=until), own=False)
+                select = (
+                    f"SELECT CAST(at / {DAY} AS INTEGER), rules, agent, tool, verdict, count(*)"
+                )
+                grouped = f"{select} FROM entries e{where} GROUP BY 1, 2, 3, 4, 5"
+                rows += db.execute(grouped, values).fetchall()
             names = {number: name for name, number in _names(db).items()}
         return [
-            (day, names.get(rule, ""), names[agent], names[tool], names[verdict], count)
-            for day, rule, agent, tool, verdict, count in rows
+            Counted(
+                day,
+                tuple(names[int(one)] for one in rules.split(",") if one),
+                names[agent],
+                names[tool],
+                names[verdict],
+                count,
+            )
+            for day, rules, agent, tool, verdict, count in rows
         ]
 
     def _kept_counts(self, db: sqlite3.Connection, query: Query) -> list[Any]:
-        where, values = _conditions(query, own=True)
-        asked = f"SELECT day, rule, agent, tool, verdict, count FROM counts e{where}"  # noqa: S608
+        """Return the counts of whole days."""
+        where, values = _conditions(replace(query, since=None, until=None), own=True)
+        first, last = _whole_days(query)
+        for sign, day in ((">=", first), ("<", last)):
+            if day is not None:
+                where += f" {'AND' if where else 'WHERE'} e.day {sign} ?"
+                values.append(day)
+        asked = f"SELECT day, rules, agent, tool, verdict, count FROM counts e {where}"  # noqa: S608
         return db.execute(asked, values).fetchall()
 
     def places_of(self, beginning: str) -> list[tuple[int, Place, int]]:
@@ -257,6 +260,18 @@ class Index:
         return list(dict.fromkeys(row[0] for row in rows if row[0]))
 
 
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many decisions of one day (counted from 1970, in UTC) were alike."""
+
+    day: int
+    rules: tuple[str, ...]
+    agent: str
+    tool: str
+    verdict: str
+    count: int
+
+
 class _Spot:
     """A line that was taken."""
 
@@ -267,6 +282,31 @@ class _Spot:
 
 
 _PLACE = "SELECT n, segment, offset, length"
+
+
+def _packed(rules: Iterable[int]) -> str:
+    """Return rules as text in which each stands between commas."""
+    return "".join(f",{one}" for one in sorted(rules)) + ","
+
+
+def _whole_days(query: Query) -> tuple[int | None, int | None]:
+    """Return the first whole day of a time and the one after the last; None: no bound."""
+    first = None if query.since is None else math.ceil(query.since / DAY)
+    last = None if query.until is None else math.floor(query.until / DAY)
+    return first, last
+
+
+def _edges(query: Query) -> list[tuple[float | None, float | None]]:
+    """Return the parts of a time that are no whole days."""
+    first, last = _whole_days(query)
+    if first is not None and last is not None and last < first:
+        return [(query.since, query.until)]
+    parts: list[tuple[float | None, float | None]] = []
+    if first is not None:
+        parts.append((query.since, float(first * DAY)))
+    if last is not None:
+        parts.append((float(last * DAY), query.until))
+    return parts
 
 
 def _by_itself(record: dict[str, Any]) -> bool:
@@ -292,7 +332,7 @@ def _conditions(query: Query, *, own: bool) -> tuple[str, list[Any]]:
         parts.append(f"e.verdict IN (SELECT id FROM names WHERE name IN ({marks}))")  # noqa: S608
         values += sorted(query.verdicts)
     if query.rule is not None:
-        parts.append(f"e.n IN (SELECT n FROM ruled WHERE rule = {named})")  # noqa: S608
+        parts.append(f"instr(e.rules, ',' || {named} || ',')")
         values.append(query.rule)
     for sign, instant in ((">=", query.since), ("<", query.until)):
         if instant is not None:

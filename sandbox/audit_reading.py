@@ -125,13 +125,12 @@ class Audit:
         self.refresh()
         verdicts: Counter[str] = Counter()
         groups: tuple[dict[str, Counter[str]], ...] = ({}, {}, {}, {})
-        for day, rule, agent, tool, verdict, count in self._index.counts(query):
-            if rule:
-                groups[3].setdefault(rule, Counter())[verdict] += count
-                continue
-            verdicts[verdict] += count
-            for group, name in zip(groups, (_day(day), tool, agent), strict=False):
-                group.setdefault(name, Counter())[verdict] += count
+        for one in self._index.counts(query):
+            verdicts[one.verdict] += one.count
+            named = ((_day(one.day),), (one.tool,), (one.agent,), one.rules)
+            for group, names in zip(groups, named, strict=True):
+                for name in names:
+                    group.setdefault(name, Counter())[one.verdict] += one.count
         total = verdicts.total()
         days, *others = groups
         return Stats(

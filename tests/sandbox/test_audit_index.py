@@ -76,6 +76,18 @@ QUERIES = {
     "a rule": Query(rule="git-push"),
     "a rule and a time": Query(rule="delete", since=(BEGAN + timedelta(minutes=30)).timestamp()),
     "until": Query(until=(BEGAN + timedelta(minutes=50)).timestamp()),
+    "within an hour": Query(
+        since=(BEGAN + timedelta(minutes=10)).timestamp(),
+        until=(BEGAN + timedelta(minutes=60)).timestamp(),
+    ),
+    "whole days": Query(
+        since=(BEGAN + timedelta(hours=2)).timestamp(),
+        until=(BEGAN + timedelta(hours=26)).timestamp(),
+    ),
+    "across midnight": Query(
+        since=(BEGAN + timedelta(minutes=100)).timestamp(),
+        until=(BEGAN + timedelta(minutes=130)).timestamp(),
+    ),
     "what nobody did": Query(agent="nobody"),
 }
 
@@ -87,7 +99,7 @@ def scanned(store: Store, query: Query) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
 def test_a_query_finds_what_reading_everything_finds(dirs: Dirs, query: Query) -> None:
-    store = fill(dirs, 80)
+    store = fill(dirs, 150)
     audit = Audit(dirs)
     expected = scanned(store, query)
     assert bool(expected) == (query.agent != "nobody")
