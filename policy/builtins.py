@@ -61,6 +61,8 @@ def _declare(shell: Shell, call: Call) -> str:
             subscript(shell, value)
         if equals:
             give(shell, name.removesuffix("+"), value)
+        elif "-p" in call.args and disclosure.SECRET_VARIABLE.search(word):
+            shell.find(Tier.FORBIDDEN, "secrets", f"it prints the secret `{shown(word)}`")
         elif unknown(word):
             shell.find(Tier.DANGER, "opaque", "it sets variables whose names cannot be known")
         elif call.name in ("local", "declare", "typeset") and shell.state.get(name) is None:
@@ -244,9 +246,10 @@ def _alias(shell: Shell, call: Call) -> str:
         name, equals, value = word.partition("=")
         if equals:
             shell.state.aliases[name] = value
-            shell.find(
-                Tier.DANGER, "redefinition", f"it gives the name `{shown(name)}` another meaning"
-            )
+            shell.aside(lambda: shell.run_text(value))  # noqa: B023
+            if shell.catalog.knows(name) or name in BUILTINS or name in QUIET or unknown(name):
+                said = f"it gives the name `{shown(name)}` another meaning"
+                shell.find(Tier.DANGER, "redefinition", said)
     return ""
 
 

@@ -85,7 +85,7 @@ class Variable(Frozen):
     tier: Tier
     rule: str = "environment"
     because: str
-    value: Literal["text", "shell", "prompt", "command", "file", "options"] = "text"
+    value: Literal["text", "shell", "prompt", "command", "file", "options", "folders"] = "text"
     harmless: tuple[str, ...] = ()
     match: tuple[str, ...] = Field(min_length=1)
     miss: tuple[str, ...] = ()

@@ -53,6 +53,8 @@ _MOST_SCANNED = 16 * 1024
 _MOST_BYTES = 1 << 20
 _MOST_WORDS = 256
 """Words of a command that rules on programs look at."""
+_MOST_GUESSED = 64
+"""Words of a command whose program is not known that are tried with programs it can be."""
 _SQL_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
 _QUOTES = re.compile(r"""\\\n|['"\\]""")
 _HOW = {
@@ -165,6 +167,10 @@ class Catalog:
         """Return the entry of a program, whatever version its name carries."""
         return self.entries.get(self._known_as(name))
 
+    def knows(self, name: str) -> bool:
+        """Return whether a program has this name."""
+        return self.lookup(name) is not None
+
     def _known_as(self, name: str) -> str:
         """Return the name under which the catalog may hold a program."""
         plain = name.removesuffix(".exe")
@@ -185,6 +191,9 @@ class Catalog:
             self.scan(shell, " ".join(call.words))
         shell.facts.writes = True
         shell.find(Tier.DANGER, "opaque", f"the program `{shown(name)}` cannot be known")
+        if len(call.args) > _MOST_GUESSED:
+            self.scan(shell, " ".join(call.words))
+            call = replace(call, words=(name, *_telling(call.args)), plain=False)
         known = known_part(name).rsplit("/", 1)[-1]
         if globbed(known):
             wanted = pattern(known)
@@ -354,6 +363,10 @@ class Catalog:
         shell.find(found.tier, found.rule, f"`{name}`: {found.because}")
         if found.value == "shell":
             shell.aside(lambda: shell.run_text(value))
+        elif found.value == "folders":
+            for folder in value.split(":"):
+                if folder and not unknown(folder):
+                    shell.touch(How.RUN, folder)
         elif found.value == "prompt":
             shell.aside(lambda: shell.words.evaluated(value))
         elif found.value == "file":
@@ -386,6 +399,12 @@ class Catalog:
             for wanted, one in self.patterns.get("opaque", ()):
                 if wanted.search(plain):
                     shell.find(one.tier, one.id, one.because)
+
+
+def _telling(args: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the first options and the first operands among many arguments."""
+    options = [one for one in args if one.startswith("-")][:_MOST_GUESSED]
+    return (*options, *[one for one in args if not one.startswith("-")][:_MOST_GUESSED])
 
 
 def _squeezed(text: str) -> str:
@@ -427,6 +446,10 @@ def verb(entry: Entry, operands: Sequence[str]) -> tuple[str, Entry] | None:
     return None
 
 
+_FILE = re.compile(r"(?!-)[\w./-]*\w\.\w[\w.-]*|[\w/-]*\.\w[\w.-]+")
+"""Operands of a listing that most likely are files, which it prints as they are."""
+
+
 def output(entry: Entry, call: Call) -> str:
     """Return what a program prints, as far as the catalog knows."""
     foreign = entry.network or (call.stdin is not None and NET in call.stdin)
@@ -436,7 +459,7 @@ def output(entry: Entry, call: Call) -> str:
         case "nothing":
             return ""
         case "names":
-            return NAME + "\n"
+            return "".join(one + "\n" for one in call.args if _FILE.fullmatch(one)) + NAME + "\n"
         case "number":
             return NUM + "\n"
         case "input":

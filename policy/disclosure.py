@@ -28,8 +28,10 @@ _DUMPS = frozenset(
      ("typeset",), ("typeset", "-p"))
 )  # fmt: skip
 """Calls that print every variable of the environment."""
-_WANTED = re.compile(r"(?i)token|secret|passw|credential|api_?key|access_?key|private_?key")
-_NEAR = re.compile(r"(?i)_key\b|^key|^\^?aws|^gh_|auth")
+_WANTED = re.compile(
+    r"(?i)token|secret|passw|credential|api_?key|access_?key|private_?key|_key\b|^\^?aws|^\^?gh_"
+)
+_NEAR = re.compile(r"(?i)^key|auth")
 """What is picked out for the sake of secrets, surely and perhaps."""
 _SHELLS = re.compile(
     r"['\"`\s,(](?:/(?:usr/)?bin/|system32\\)?(?:(?:ba|z|da|k|a)?sh|cmd\.exe|powershell)(?:\s+-i)?['\"`\s]"
@@ -58,14 +60,14 @@ _INTERACTIVE = re.compile(r"-[a-z]*i")
 _SHELL_NAMES = frozenset(("sh", "bash", "zsh", "dash", "ksh", "ash", "fish"))
 
 
-def prints_variable(shell: Shell, call: Call) -> None:
-    """Record that a call prints a secret of the environment by the name of its variable."""
+def prints_variable(shell: Shell, call: Call, what: str = "prints") -> None:
+    """Record that a call prints, or sends, a secret by the name of its variable."""
     if call.node is None or not any(unknown(one) for one in call.args):
         return
     for found in _NAMED.finditer(source(call.node)):
         if SECRET_VARIABLE.search(found[1]) and shell.state.get(found[1]) is None:
-            tier = Tier.FORBIDDEN if "_" in found[1] else Tier.DANGER
-            shell.find(tier, "secrets", f"it prints the secret `{found[1]}`")
+            tier = Tier.DANGER if found[1] == "PAT" else Tier.FORBIDDEN
+            shell.find(tier, "secrets", f"it {what} the secret `{found[1]}`")
 
 
 def _dumped(shell: Shell) -> bool:

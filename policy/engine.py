@@ -199,6 +199,10 @@ def _quiet(layer: str, reason: str) -> LayerAnswer:
     return LayerAnswer(layer=layer, verdict=Verdict.ALLOW, reason=reason)
 
 
+_BEHIND = frozenset(("lockgate-own",))
+"""Rules that a person thinks of last where another stops the call as well (`rm -rf /`)."""
+
+
 def _ordered(said: list[LayerAnswer], verdict: Verdict) -> tuple[LayerAnswer, ...]:
     unique = dict.fromkeys(said)
     strict = sorted(
@@ -206,6 +210,7 @@ def _ordered(said: list[LayerAnswer], verdict: Verdict) -> tuple[LayerAnswer, ..
         key=lambda one: (
             -_ORDER.index(one.verdict),
             not one.rule,
+            one.rule in _BEHIND,
             -_LAYERS.index(one.layer),
             one.reason,
         ),

@@ -21,8 +21,8 @@ _IGNORABLE = re.compile(
 _SEVERAL = re.compile(r"/{2,}")
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - private to the cell
 _SYSTEM = frozenset(
-    ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "sys", "usr",
-     "System", "Library", "Windows")
+    ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "selinux",
+     "sys", "usr", "System", "Library", "Windows")
 )  # fmt: skip
 _PROC = re.compile(
     r"/proc/(?:self|thread-self|\d+|[\ue000-\ue005]+)(?:/task/[^/]+)?/(cwd|root)(?=/|$)"
@@ -119,7 +119,11 @@ def _home(path: str, parts: list[str], home: str) -> Where:
         return Where.OWN_HOME
     if parts[1] == "root":
         return Where.OTHER_HOME
-    if len(parts) < 3 or unknown(parts[2]) or globbed(parts[2]):
+    if len(parts) < 3 or unknown(parts[2]):
+        return Where.HOMES
+    if globbed(parts[2]) and (
+        not weight(parts[2]) or fits(parts[2], home.rsplit("/", 1)[-1]) is not Fit.NO
+    ):
         return Where.HOMES
     return Where.OTHER_HOME
 

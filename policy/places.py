@@ -29,6 +29,7 @@ class Places(Frozen):
     environment_templates: tuple[str, ...]
     asked_files: tuple[str, ...]
     asked_endings: tuple[str, ...]
+    unread_files: tuple[str, ...] = ()
     secret_absolute: tuple[str, ...]
     asked_writes: tuple[str, ...]
 
@@ -157,7 +158,11 @@ class Places(Frozen):
         for wanted in self.environment_files:
             secret = plain == wanted or (
                 plain.startswith(wanted + ".")
-                and not plain.rsplit(".", 1)[-1].startswith(self.environment_templates)
+                and not any(
+                    one.startswith(self.environment_templates)
+                    for one in plain.removeprefix(wanted).split(".")
+                    if one
+                )
             )
             fit = fits(name, wanted) if not plain and name else Fit.NO
             secret = secret or fit is Fit.SURE
@@ -173,7 +178,11 @@ class Places(Frozen):
                 )
             if fit is Fit.MAYBE and not unknown(name) and weight(name):
                 return _say(Verdict.ASK, "secrets", touch, "environment files can be among these")
-        if plain in self.asked_files or plain.endswith(self.asked_endings):
+        if plain in self.unread_files and touch.how in READS:
+            return _say(
+                Verdict.DENY, "secrets", touch, "the name is one of a cloud's or a person's keys"
+            )
+        if plain in (*self.asked_files, *self.unread_files) or plain.endswith(self.asked_endings):
             return _say(Verdict.ASK, "secrets", touch, "the name is one of keys or credentials")
         return None
 
@@ -256,7 +265,7 @@ def _outside(touch: Touch, place: Where) -> LayerAnswer | None:
     match place:
         case Where.OTHER_HOME:
             return _say(Verdict.DENY, "other-home", touch, "it is another user's home")
-        case Where.SYSTEM if writes and touch.how is not How.META:
+        case Where.SYSTEM if writes:
             wipes = below(touch.path, "/dev")
             why = "it overwrites a device" if wipes else "files of the system are never changed"
             return _say(Verdict.DENY, "wipe" if wipes else "system", touch, why)

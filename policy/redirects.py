@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from tree_sitter import Node
 
 from policy.facts import How
-from policy.marks import HOLE, NET, shown
+from policy.marks import HOLE, NET, PROGRAM, shown
 from policy.model import Tier
 from policy.shell_words import source
 
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 MOST_SOCKETS = 3
 """Connections that one text may open before it counts as a scan."""
 _DESCRIPTOR = re.compile(r"\d+|-")
+_PROGRAM_FILE = re.compile(r"/(?:usr/(?:local/)?)?s?bin/([^/]+)")
+_EMPTY_BY_NATURE = frozenset(
+    ("__init__.py", "py.typed", ".gitkeep", ".keep", ".nojekyll", ".npmignore", ".dockerignore")
+)
+"""Files that are made empty, so that an empty one takes nothing away."""
 _QUIET = frozenset(("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/stdin"))
 
 
@@ -128,7 +133,8 @@ def open_for_reading(shell: Shell, path: str) -> str:
     if full.startswith("/dev/fd/") and full in shell.files.content:
         return shell.files.content[full]
     shell.touch(How.READ, path, redirect=True)
-    return shell.files.content.get(full, HOLE)
+    found = _PROGRAM_FILE.fullmatch(full)
+    return shell.files.content.get(full, PROGRAM + found[1] if found is not None else HOLE)
 
 
 def write(shell: Shell, plan: Plan, out: str, *, empty: bool) -> str:
@@ -145,6 +151,7 @@ def _put(shell: Shell, path: str, text: str, *, appends: bool, empties: bool = F
         return
     if shell.feed(path, text):
         return
+    empties = empties and path.rsplit("/", 1)[-1] not in _EMPTY_BY_NATURE
     how = How.APPEND if appends else How.EMPTY if empties else How.WRITE
     shell.touch(how, path, redirect=True)
     store(shell, path, text, appends=appends)

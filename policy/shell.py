@@ -32,6 +32,8 @@ MOST_STEPS = 500
 MOST_DEPTH = 32
 MOST_TOUCHES = 1500
 """Paths that one text may name; each is judged."""
+MOST_TOUCHED = 8 * MOST_TOUCHES
+"""... however often it names the same."""
 MOST_OUTPUT = 64 * 1024
 MOST_TEXT = 1024 * 1024
 MOST_NODES = 15_000
@@ -50,6 +52,9 @@ class Catalog(Protocol):
 
     def run(self, shell: Shell, call: Call) -> str:
         """Record what the call does in `shell.facts`."""
+
+    def knows(self, name: str) -> bool:
+        """Return whether a program has this name."""
 
     def environment(self, shell: Shell, name: str, value: str) -> None:
         """Record what setting an environment variable does."""
@@ -100,6 +105,7 @@ class Shell:
         self.called: set[str] = set()
         self.scripts: list[str] = []
         self._streams = 0
+        self._touched = 0
         self._pending: list[str] = []
 
     # Facts
@@ -110,7 +116,8 @@ class Shell:
 
     def touch(self, how: How, path: str, *, program: str = "", redirect: bool = False) -> None:
         """Record what is done to a path, as seen from every place the shell may stand in."""
-        if len(self.facts.touches) > MOST_TOUCHES:
+        self._touched += 1
+        if len(self.facts.touches) > MOST_TOUCHES or self._touched > MOST_TOUCHED:
             self.budget.spent = True
             return
         for place in self.state.places:

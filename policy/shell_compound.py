@@ -52,6 +52,9 @@ def _assigned(shell: Shell, node: Node) -> None:
 
 
 def _subshell(shell: Shell, node: Node, stdin: str | None) -> str:
+    last = [one for one in node.children if one.type not in ("comment", ")", "\n")][-1:]
+    if last and last[0].type == "&":
+        shell.find(Tier.DANGER, "processes", "it leaves a process behind that nobody waits for")
     return shell.aside(lambda: shell.walk(node, stdin))
 
 

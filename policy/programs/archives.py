@@ -12,7 +12,7 @@ from policy.facts import How
 from policy.marks import HOLE, NET
 from policy.model import Tier
 from policy.options import parse
-from policy.redirects import open_for_reading
+from policy.redirects import open_for_reading, store
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -118,6 +118,10 @@ def _zip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             for path in operands[1:]:
                 shell.touch(How.WRITE, f"{target}/{path}", program=call.name)
             return HOLE
+    if {"-sdel", "-df", "-dr"} & set(call.args) and call.name != "zip":
+        shell.find(Tier.DANGER, "delete", f"`{call.name}` deletes what it packed")
+        for path in operands[1:]:
+            shell.touch(How.DELETE, path, program=call.name)
     for path in (*operands[:1], *parsed.values("-O", "--out")):
         catalog.use(shell, Use.WRITE, path, call)
     for path in operands[1:]:
@@ -170,6 +174,9 @@ def _gzip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 _REMOTE = re.compile(r"^(?:[\w.-]+@)?[\w.-]+:(?!\\)|^\w+://")
 
 
+_RCLONE_DELETES = (["purge"], ["delete"], ["rmdirs"], ["cleanup"], ["sync"])
+
+
 def _rsync(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(
         call.args,
@@ -213,6 +220,15 @@ def _rsync(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if any(_REMOTE.match(one) for one in operands):
         shell.facts.network = True
         shell.find(Tier.DANGER, "network", f"`{call.name}` copies to or from another machine")
+    if operands and not _REMOTE.match(operands[-1]):
+        for path in operands[:-1]:
+            if _REMOTE.match(path):
+                name = re.split(r"[/:]", path.rstrip("/"))[-1]
+                for arrived in (operands[-1], f"{operands[-1].rstrip('/')}/{name}"):
+                    store(shell, arrived, NET)
+    if call.name == "rclone" and parsed.operands[:1] in _RCLONE_DELETES:
+        said = f"`rclone {parsed.operands[0]}` deletes a whole tree"
+        shell.find(Tier.FORBIDDEN, "recursive-delete", said)
     for path in operands[:-1]:
         if not _REMOTE.match(path):
             shell.touch(How.READ, path, program=call.name)

@@ -105,8 +105,9 @@ def _database(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
         if content is not None:
             texts.append(content)
     for path in parsed.values(
-        "-o", "--output", "-L", "--log-file", "--result-file", "--tee", "--out"
-    ):
+        "-o", "--output", "-L", "--log-file", "--result-file", "--tee", "--out",
+        *(("-r",) if call.name == "mysqldump" else ()),
+    ):  # fmt: skip
         catalog.use(shell, Use.WRITE, path, call)
     for text in texts:
         statements(catalog, shell, call, text)

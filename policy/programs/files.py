@@ -39,6 +39,9 @@ def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return ""
 
 
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - names to compare with
+
+
 def _deleter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     slashes = [one.lower() for one in call.args if re.fullmatch(r"/[a-z]{1,2}", one, re.IGNORECASE)]
     parsed = parse([one for one in call.args if one.lower() not in slashes])
@@ -51,7 +54,8 @@ def _deleter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str
         call.name == "del-cli" and parsed.has("--force", "-f")
     )
     for path in parsed.operands:
-        tree = tree or path.endswith(("/", "**")) or "\ue004\ue004" in path
+        if call.name != "rmdir":
+            tree = tree or path.endswith(("/", "**")) or "\ue004\ue004" in path
         shell.touch(How.TREE if tree else How.DELETE, path, program=call.name)
     if tree:
         shell.find(Tier.FORBIDDEN, "recursive-delete", f"`{call.name}` deletes a whole tree")
@@ -139,8 +143,16 @@ def _move(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         if target in ("/dev/null",):
             shell.touch(How.DELETE, source, program=call.name)
         elif target:
+            if _leaves(shell, source, target):
+                shell.touch(How.DELETE, source, program=call.name)
             _arrive(shell, source, target, call.name, folder=parsed.has(*_TARGET))
     return ""
+
+
+def _leaves(shell: Shell, source: str, target: str) -> bool:
+    """Return whether a file goes to a folder for temporary files, where nothing stays."""
+    paths = shell.resolve(source) + "/", shell.resolve(target) + "/"
+    return any(paths[1].startswith(one) and not paths[0].startswith(one) for one in _TEMPORARY)
 
 
 def _link(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:

@@ -124,6 +124,11 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
             in_place = True
         elif not word.startswith("-") or word == "-":
             operands.append(word)
+    if name == "ruby" and any(one.startswith("-run") for one in call.args):
+        for text in texts:
+            at = call.args.index("--") + 1 if "--" in call.args else len(call.args)
+            given = (text, *(call.args[at:] or operands))
+            shell.aside(lambda: shell.call(Call(given, plain=False)))  # noqa: B023
     for text in texts:
         literal_code.read(catalog, shell, language, text, call)
         if name == "osascript" and re.search(

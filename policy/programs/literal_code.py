@@ -64,6 +64,8 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
                     f"`{found[0].strip('( ')[:40] or call.name}` {rule.because}",
                 )
             shell.facts.network |= rule.network
+            if not rule.args:
+                continue
             rest = plain[found.end() : found.end() + _MOST_ARGS]
             values = _bare(rest) if language == "tcl" else list(_arguments(rest, names))
             if language == "tcl" and rule.args[:1] == (Use.SHELL,):

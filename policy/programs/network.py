@@ -28,6 +28,7 @@ def talks(shell: Shell, call: Call, entry: Programs) -> None:
     """Record that a program talks to other machines."""
     shell.facts.network = True
     disclosure.sent(shell, call)
+    disclosure.prints_variable(shell, call, "sends")
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     for word in call.args:
         if _METADATA.search(word) and _METADATA_SECRET.search(word):

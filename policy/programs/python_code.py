@@ -43,8 +43,9 @@ _LISTS = frozenset(
 _MODES = frozenset(("os.chmod", "os.chown", "os.lchown", "os.lchmod", "os.chflags", "shutil.chown"))
 _EXPORTS = {
     "os": ("system", "popen", "remove", "unlink", "rmdir", "removedirs", "rename", "replace",
-           "chmod", "chown", "fork", "kill", "execv", "execvp", "execl", "execlp", "spawnlp", "spawnvp",
-           "listdir", "walk", "environ", "getenv", "makedirs", "mkdir", "symlink", "link"),
+           "chmod", "chown", "fork", "kill", "execv", "execvp", "execl", "execlp", "spawnlp",
+           "spawnvp", "listdir", "walk", "environ", "getenv", "makedirs", "mkdir", "symlink",
+           "link"),
     "subprocess": ("run", "call", "Popen", "check_call", "check_output", "getoutput",
                    "getstatusoutput"),
     "shutil": ("rmtree", "move", "copy", "copy2", "copyfile", "copytree", "chown"),

@@ -74,13 +74,22 @@ def _sed_script(catalog: Catalog, shell: Shell, call: Call, script: str) -> None
         elif found[5] == "e":
             shell.find(Tier.DANGER, "runs-text", "`sed s///e` runs its result")
             shell.run_text(found[3])
+            _each(shell, call.stdin)
     for found in _SED_WRITE.finditer(plain):
         catalog.use(shell, Use.WRITE, found[1].strip(), call)
     for found in _SED_READ.finditer(plain):
         catalog.use(shell, Use.READ, found[1].strip(), call)
     for found in _SED_RUN.finditer(plain):
         shell.find(Tier.DANGER, "runs-text", "`sed e` runs a command")
-        shell.run_text(found[1] if found[1] else HOLE)
+        if found[1]:
+            shell.run_text(found[1])
+        else:
+            _each(shell, call.stdin)
+
+
+def _each(shell: Shell, text: str | None) -> None:
+    """Run what a program makes of its input, as if it were the input itself."""
+    shell.aside(lambda: shell.run_text(text if text is not None else HOLE))
 
 
 def _substituted(text: str, scripts: list[str]) -> str:
@@ -97,7 +106,7 @@ def _substituted(text: str, scripts: list[str]) -> str:
     return text
 
 
-_AWK_TEXT = r'"(?:[^"\\]|\\.)*+"'
+_AWK_TEXT = r'(?<!\\)"(?:[^"\\]|\\.)*+"'
 _AWK_CALL = re.compile(
     rf"\bsystem\s*\(((?:{_AWK_TEXT}|[^()\"])*+)\)|({_AWK_TEXT}|(?<!\w)\w++)\s*+\|&?\s*getline"
     rf"|\|&?\s*({_AWK_TEXT}|\w+)(?=\s*(?:[;}}\n]|$))",
@@ -107,6 +116,14 @@ _AWK_ESCAPE = re.compile(r"\\([\"/])|\\(?:[0-7]{1,3}|.)", re.DOTALL)
 _AWK_RUNS = re.compile(r"\bsystem\b|(?<!\|)\|(?!\|)")
 _AWK_REGEX = re.compile(rf"({_AWK_TEXT})|/(?:[^/\\\n]|\\.)+/")
 """Texts, which are kept, and regular expressions."""
+_AWK_FIELD = re.compile(r"\$\s*(?:\d|N[FR])")
+_AWK_PRINT = re.compile(rf"\bprintf?\b((?:{_AWK_TEXT}|[^;{{}}\n\"])*)$")
+_MOST_PRINTED = 400
+"""Characters before a pipe in which what is printed into it is looked for."""
+_AWK_SET = re.compile(r'\b([A-Za-z_]\w*)\s*=\s*"((?:[^"\\]|\\.)*+)"')
+_AWK_PRINTS = re.compile(r"print[^;}]{0,400}>>?\s*\w")
+_MOST_PROGRAM = 6000
+"""Characters of a program that are read."""
 _AWK_ENDLESS = re.compile(
     r"\bwhile\s*\(\s*(?:1|!0)\s*\)\s*(?:;|\{\s*\})|\bfor\s*\(\s*;\s*;\s*\)\s*(?:;|\{\s*\})"
 )
@@ -170,16 +187,26 @@ def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return NAME + "\n" if NAME in (call.stdin or "") else HOLE
 
 
-def _awk_value(word: str, names: dict[str, str], program: str) -> str:
-    parts = re.findall(r'"((?:[^"\\]|\\.)*)"|(\w+)', word)
+def _awk_value(word: str, names: dict[str, str]) -> str:
+    parts = re.findall(r'"((?:[^"\\]|\\.)*+)"|(\w+)', word)
     out = ""
     for text, name in parts:
         if name:
-            assigned = re.search(rf'\b{re.escape(name)}\s*=\s*"((?:[^"\\]|\\.)*)"', program)
-            out += names.get(name, assigned[1] if assigned else HOLE)
+            out += names.get(name, HOLE)
         else:
             out += _AWK_ESCAPE.sub(lambda found: found[1] or escapes(found[0]), text)
     return out or HOLE
+
+
+def _awk_printed(
+    program: str, pipe: re.Match[str], names: dict[str, str], call: Call
+) -> str | None:
+    """Return what a `print ... | command` hands to the command."""
+    start = max(0, pipe.start() - _MOST_PRINTED)
+    found = _AWK_PRINT.search(program[start : pipe.start()])
+    if found is None:
+        return None
+    return _awk_value(found[1], names) if '"' in found[1] else call.stdin
 
 
 def _awk_program(
@@ -187,6 +214,12 @@ def _awk_program(
 ) -> None:
     if unknown(program):
         shell.find(Tier.DANGER, "opaque", "a part of the program of `awk` cannot be known")
+    if len(program) > _MOST_PROGRAM:
+        shell.find(Tier.DANGER, "opaque", "the program of `awk` is too long to be read here")
+        catalog.scan(shell, program)
+        program = program[:_MOST_PROGRAM]
+    names = {found[1]: found[2] for found in reversed(list(_AWK_SET.finditer(program)))} | names
+    prints = _AWK_PRINTS.search(program) is not None
     if _AWK_ENDLESS.search(program):
         shell.find(Tier.DANGER, "resources", "it loops without an end")
     if re.search(r"/inet6?/(?:tcp|udp)/", program) and "|&" in program:
@@ -197,21 +230,24 @@ def _awk_program(
         shell.find(Tier.DANGER, "runs-text", "`awk` runs a command")
         catalog.scan(shell, program)
     for found in _AWK_CALL.finditer(program):
-        text = _awk_value(found[1] or found[2] or found[3] or "", names, program)
+        word = found[1] or found[2] or found[3] or ""
+        text = _awk_value(word, names)
         shell.find(Tier.DANGER, "runs-text", "`awk` runs a command")
-        shell.run_text(text)
+        shell.run_text(text, _awk_printed(program, found, names, call) if found[3] else None)
+        if _AWK_FIELD.search(word) and call.stdin is not None:
+            _each(shell, call.stdin)
     code = _AWK_REGEX.sub(lambda f: f[1] or "//", program) if "getline" not in program else program
     for found in _AWK_FILE.finditer(code if ">" in code else program):
         word = found[1] or found[2] or ""
         if re.fullmatch(r"\d+", word):
             continue  # a comparison
-        value = _awk_value(word, names, program)
+        value = _awk_value(word, names)
         if value.startswith("/inet"):
             shell.facts.network = True
             shell.find(Tier.DANGER, "network", "`awk` opens a network connection")
         elif word.startswith('"') or value != HOLE:
             catalog.use(shell, Use.WRITE if found[1] else Use.READ, value, call)
-        elif found[1] and re.search(r"print[^;}]*>>?\s*\w+", program):
+        elif found[1] and prints:
             shell.find(Tier.DANGER, "opaque", "`awk` writes files whose names cannot be known")
     if re.search(r"@\s*(?:load|include)", program):
         shell.find(Tier.DANGER, "script", "`awk` loads other code")

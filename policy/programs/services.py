@@ -32,6 +32,13 @@ _SECRET = re.compile(
 )
 
 
+_TREES = re.compile(
+    r"(?:^|\s)(?:(?:rm|del|delete|rmr|expunge)\s(?:.*\s)?(?:-\w*[rR]\w*|--recursive|--recurse)"
+    r"|(?:dfs\s+)?-rm\s+-\w*[rR]|-rmr|delete-batch|rb\s+(?:.*\s)?--force|rb\s.*--force)(?:\s|$)"
+)
+"""Recursive deletes in what clouds and clusters store."""
+
+
 def _codehost(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     talks(shell, call, entry)
     words = [one for one in call.args if not one.startswith("-")]
@@ -89,6 +96,8 @@ def _cloud(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     text = " ".join(call.args)
     if _SECRET.search(text) or "--with-decryption" in call.args:
         shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret or a token")
+    if _TREES.search(text):
+        shell.find(Tier.FORBIDDEN, "recursive-delete", f"`{call.name}` deletes a whole tree")
     _fetched(shell, call)
     for flag, value in pairwise(call.args):
         if flag in ("-a", "--args") and call.name == "ansible":

@@ -15,6 +15,9 @@ from policy.shell import Shell
 from policy.shell_state import Call
 
 _VALUED = ("-o", "+o", "-O", "+O")
+_LEFT_BEHIND = re.compile(r"[^&\s]\s{0,8}&\s*$")
+_MOST_END = 64
+"""Characters of a text's end in which the last operator is looked for."""
 _FILES = ("--rcfile", "--init-file")
 _STDIN = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-")
 
@@ -71,6 +74,8 @@ def _inner(
 
 
 def _text(shell: Shell, text: str, rest: list[str], call: Call) -> str:
+    if _LEFT_BEHIND.search(text[-_MOST_END:]):
+        shell.find(Tier.DANGER, "processes", "it leaves a process behind that nobody waits for")
     return _inner(shell, call, text, rest[0] if rest else "bash", rest[1:], call.stdin)
 
 

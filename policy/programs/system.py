@@ -120,6 +120,7 @@ def _keys(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         "cmdkey",
         "vault",
         "gnome-keyring",
+        "keyring",
     ):
         shell.find(Tier.FORBIDDEN, "secrets", f"`{name}` prints or changes stored secrets")
     if name == "ssh-add" or (
@@ -176,6 +177,12 @@ def _openssl(catalog: Catalog, shell: Shell, call: Call, entry: Programs, words:
         return NET
     if verb not in ("version", "help", "list", "dgst", "rand", "sha256", "md5"):
         shell.find(entry.tier, entry.rule, f"`openssl`: {entry.because}")
+    if verb in ("base64", "enc") and ("-base64" in args or "-a" in args or verb == "base64"):
+        named = next((value for flag, value in pairwise(args) if flag == "-in"), None)
+        flags = tuple(one for one in ("-d",) if one in args)
+        plain = ("base64", *flags, *((named,) if named is not None else ()))
+        if not any("pbkdf" in one or one.startswith(("-aes", "-k", "-pass")) for one in args):
+            return shell.call(Call(plain, call.stdin, call.env, plain=False))
     if verb == "dgst":
         for path in words[1:]:
             shell.touch(How.READ, path, program="openssl")
@@ -194,10 +201,12 @@ def _debugger(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
         ("-nx", "-nh", "-batch", "-quiet", "-q", "-n"),
     )
     for text in (*parsed.values("-ex", "--eval-command"), *([call.stdin] if call.stdin else [])):
-        for found in re.finditer(r"(?m)^\s*(?:shell|!|platform shell|pipe)\s*(.+)", text):
+        for found in re.finditer(
+            r"(?m)^[^\S\n]*+(?:shell|!|platform shell|pipe)[^\S\n]*+(.+)", text
+        ):
             shell.run_text(found[1])
         for found in re.finditer(
-            r"(?m)^\s*(?:python|py|python-interactive|pi|script)\s+(.+)", text
+            r"(?m)^[^\S\n]*+(?:python|py|python-interactive|pi|script)[^\S\n]++(.+)", text
         ):
             run_code(catalog, shell, found[1], [], None)
     if "--args" in call.args or call.name in ("perf", "valgrind", "rr", "nsjail"):

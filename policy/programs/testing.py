@@ -12,7 +12,7 @@ from policy.facts import How
 from policy.marks import HOLE
 from policy.model import Tier
 from policy.options import Parsed, parse
-from policy.programs import interpreters, literal_commands, scripts
+from policy.programs import interpreters, literal_code, literal_commands, scripts
 from policy.programs.data import drops
 from policy.programs.python import governed, managed
 from policy.shell import Shell
@@ -257,6 +257,8 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 shell.find(Tier.DANGER, "packages", f"it runs code from the address `{path}`")
             if path.endswith(".go") or "/" in path:
                 shell.touch(How.RUN, path, program="go")
+                if (content := shell.held(path)) is not None:
+                    literal_code.read(catalog, shell, "other", content, call)
                 if "@" in path:
                     shell.find(
                         Tier.DANGER, "packages", f"it runs the package `{path}` of the index"

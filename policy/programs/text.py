@@ -272,7 +272,21 @@ def _ranges(text: str) -> str:
     )
 
 
+_JQ_TEXT = re.compile(r'(?<!\\)"((?:[^"\\]|\\.)*)"')
+
+
+def _query(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    """A query of data; texts that stand in it may be printed."""
+    out = catalog.by_data(shell, call, entry)
+    query = next((one for one in call.args if not one.startswith("-")), "")
+    made = [found[1] for found in _JQ_TEXT.finditer(query)]
+    if out == HOLE and made and re.match(r'\s*"', query):
+        return "".join(re.sub(r"\\\([^)]*\)", HOLE, one) + "\n" for one in made)
+    return out
+
+
 READERS = {
+    "query": _query,
     "cat": _cat,
     "head": _head,
     "pager": _pager,

@@ -10,9 +10,10 @@ import re
 from policy.catalog_model import Programs
 from policy.commands import Catalog
 from policy.facts import How
-from policy.marks import HOLE, clean, shown
+from policy.marks import HOLE, NET, clean, shown
 from policy.model import Tier
 from policy.shell import Shell
+from policy.shell_recursion import FORK_BOMB
 from policy.shell_state import Call
 from policy.shell_words import source
 
@@ -32,7 +33,7 @@ _SHUTDOWN = re.compile(
 )
 _REMOTE = re.compile(
     r"(?:invoke-webrequest|invoke-restmethod|iwr|irm|curl|wget|downloadstring|downloadfile|downloaddata|webclient|start-bitstransfer)"
-    r"[\s\S]{0,2000}(?:\|\s*(?:iex|invoke-expression)|start-process|&\s*\$)|(?:iex|invoke-expression)[\s\S]{0,2000}(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|webclient|http)",
+    r"[\s\S]{0,500}(?:\|\s*(?:iex|invoke-expression)|start-process|&\s*\$)|(?:iex|invoke-expression)[\s\S]{0,500}(?:iwr|irm|invoke-webrequest|invoke-restmethod|downloadstring|webclient|http)",
     re.IGNORECASE,
 )
 _POLICY = re.compile(
@@ -49,6 +50,7 @@ _NETWORK = re.compile(
     r"invoke-webrequest|invoke-restmethod|\biwr\b|\birm\b|webclient|\bcurl\b|\bwget\b|test-netconnection|net\.sockets|bitsadmin|certutil\s+-urlcache",
     re.IGNORECASE,
 )
+_BOMB = re.compile(r"%0\s*\|\s*%0|\bstart\b[^&|\n]{0,40}%0")
 _WORD = re.compile(r"[^\s'\"(),;|&<>=]+")
 
 
@@ -62,12 +64,14 @@ def _windows(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str
             text += " " + _decoded(words[at + 1])
     if call.name not in ("cmd", "powershell", "pwsh"):
         text = f"{call.name} {text}"
+    if call.name in ("iex", "Invoke-Expression") and call.stdin and NET in call.stdin:
+        shell.find(Tier.FORBIDDEN, "remote-script", "it runs what it downloads")
     if call.node is not None:
         text += "\n" + source(call.node)
     if call.stdin:
         text += "\n" + shown(call.stdin)
     judge(shell, text)
-    return HOLE
+    return NET if _NETWORK.search(text) else HOLE
 
 
 def _decoded(text: str) -> str:
@@ -80,6 +84,7 @@ def _decoded(text: str) -> str:
 def judge(shell: Shell, text: str) -> None:
     """Record what Windows commands show."""
     rules = (
+        (_BOMB, Tier.FORBIDDEN, "resources", FORK_BOMB),
         (_TREE, Tier.FORBIDDEN, "recursive-delete", "it deletes whole trees"),
         (_FORMAT, Tier.FORBIDDEN, "wipe", "it formats or wipes a disk"),
         (_SHUTDOWN, Tier.FORBIDDEN, "shutdown", "it stops or restarts the machine"),
