@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from policy.model import ActionPlan, Decision, Verdict
 from sandbox.approvals import Answer
@@ -27,6 +28,8 @@ class Admission:
     """What was decided; where a person was asked, it was approved."""
     refused: CallResult | None
     """The refusal; None: it may be made."""
+    preview: Mapping[str, Any] | None = None
+    """What the person was shown of its effects, if it was rehearsed."""
 
     async def said(self, call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
         """Answer gate 1's question as it was answered before, if it is the same question."""

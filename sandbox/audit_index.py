@@ -26,7 +26,7 @@ from sandbox.database import Database
 from sandbox.dirs import Dirs
 from sandbox.errors import Unavailable
 
-FILE = "audit.sqlite"
+FILE = "audit-index.sqlite"
 BATCH = 20_000
 """Lines that are taken in one transaction; others may write between two."""
 DAY = 86_400

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,6 +33,8 @@ class Call:
     request: dict[str, Any]
     """What the runner is asked to do; empty for a plan that does not run."""
     workspaces: tuple[str, ...]
+    preview: Mapping[str, Any] | None = None
+    """What a person was shown of its effects when they approved it; None where nothing was."""
     on_host: bool = False
     """The agent runs it itself, on the host."""
     category: str = ""
@@ -67,6 +69,16 @@ class Call:
         """Return the first answer to a call that goes on in the background."""
         message = f"it runs in the background; `lockgate end {self.id}` ends it"
         return self._base(Ending.RUNNING, message)
+
+    def not_rehearsed(self) -> str:
+        """Say why the call cannot be rehearsed; empty if it can."""
+        if self.on_host or not self.request:
+            return "it does not run in a cell"
+        if self.plan.params.run_in_background:
+            return "it runs in the background"
+        if self.stdin is not None:
+            return "it reads standard input"
+        return ""
 
     def not_run(self) -> str:
         """Say why the call did not run at all."""

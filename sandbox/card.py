@@ -64,8 +64,11 @@ def _expected(plan: Mapping[str, Any], preview: Mapping[str, Any]) -> list[tuple
     if not preview:
         said = str(plan.get("intent") or "")
         return [("expected", f"as the agent says: {_excerpt(said)}" if said else "not rehearsed")]
+    if preview.get("skipped"):
+        return [("expected", f"not rehearsed: {preview['skipped']}")]
     status = preview.get("exit_status")
-    rows = [("rehearsed", f"{preview.get('ending', 'ran')}, status {status}")]
+    ended = f"without network: {preview.get('ending', 'ran')}, status {status}"
+    rows = [("rehearsed", ended)]
     for key, name in (("judgement", "gate 2"), ("output", "it printed"), ("diff", "it changed")):
         if preview.get(key):
             rows.append((name, _excerpt(str(preview[key]))))

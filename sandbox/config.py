@@ -46,6 +46,15 @@ class Lifetime(str, Enum):
     """A fresh cell per call."""
 
 
+class Preview(str, Enum):
+    """What a person is shown beforehand of a call that they are asked about."""
+
+    NONE = "none"
+    """What gate 1 read in it."""
+    REHEARSE = "rehearse"
+    """What it did in a cell of its own, where nothing lands (docs/people.md)."""
+
+
 class CellSettings(Frozen):
     """What one cell may use of the host."""
 
@@ -121,6 +130,8 @@ class Settings(Frozen):
     """How hooks of coding agents behave."""
     time_zone: TimeZone | None = None
     """In which quiet hours are meant (`Europe/Berlin`); none: this host's."""
+    preview: Preview = Preview.NONE
+    """What a person is shown beforehand: `none`, or `rehearse` the call first."""
     audit: AuditSettings = AuditSettings()
     """How the audit log is kept (docs/audit.md)."""
     approval_seconds: Annotated[float, Field(gt=0)] = 1800.0

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from policy.grants import Grant, Wanted, wanted
+from policy.grants import Grant, Scope, Wanted, wanted
 from policy.model import ActionPlan, Context, Decision, Verdict
 from policy.standing import ESCALATION
 from sandbox.approvals import Answer, Approver, nobody
@@ -82,7 +82,7 @@ class Desk:
                 return Permission(decision.allowed, answer, reason=decision.message)
             what = wanted(plan, decision, context, answer.effective.policy)
             if grant := await asyncio.to_thread(self._grants.use, call_id, what, time.time()):
-                return _granted(grant, answer, None)
+                return await self._granted(grant, answer)
             if escalates(decision):
                 request = self._request(call_id, plan, decision, what, {})
                 await self._put(request)
@@ -96,8 +96,17 @@ class Desk:
                 continue
             now = wanted(plan, answer.decision, context, answer.effective.policy)
             if grant := await asyncio.to_thread(self._grants.use, call_id, now, time.time()):
-                return _granted(grant, answer, preview or None)
+                return await self._granted(grant, answer)
         return Permission(False, answer, reason="what it is about keeps changing")
+
+    async def _granted(self, grant: Grant, answer: GateAnswer) -> Permission:
+        """Return the permission that a grant gives, with what was shown of the effects.
+
+        A grant of a wider scope covers calls of other effects, so these are not compared then.
+        """
+        shown = await asyncio.to_thread(self._grants.shown_with, grant.id)
+        preview = shown if shown and grant.scope is Scope.EXACT else None
+        return Permission(True, answer, grant.by, grant.reason, grant.id, preview)
 
     async def _ask(
         self,
@@ -233,7 +242,3 @@ def said_of(request: Request) -> dict[str, Any]:
         "message": request.decision.message,
         "answer": f"lockgate approve {request.call}",
     }
-
-
-def _granted(grant: Grant, answer: GateAnswer, preview: dict[str, Any] | None) -> Permission:
-    return Permission(True, answer, grant.by, grant.reason, grant.id, preview)

@@ -48,15 +48,18 @@ class Disposables:
         return [*self._used, *(cell for ready in self._ready.values() for cell in ready)]
 
     @contextlib.asynccontextmanager
-    async def lease(self, kind: Kind) -> AsyncIterator[Cell]:
-        """Give a fresh cell for one call, and throw it away after that, whatever came of it."""
-        cell = await self.take(kind)
+    async def lease(self, kind: Kind, *, again: bool = True) -> AsyncIterator[Cell]:
+        """Give a fresh cell for one call, and throw it away after that, whatever came of it.
+
+        Others are made ready if it is likely to be wanted `again`.
+        """
+        cell = await self.take(kind, again=again)
         try:
             yield cell
         finally:
             self.throw_away(cell)
 
-    async def take(self, kind: Kind) -> Cell:
+    async def take(self, kind: Kind, *, again: bool = True) -> Cell:
         """Return a cell that nobody has used. `throw_away` must follow."""
         ready = self._ready.get(kind, deque())
         cell = None
@@ -66,7 +69,8 @@ class Disposables:
             cell = await self._make(kind)
             self._used.add(cell)
         cell.once = True
-        self.fill(kind)
+        if again:
+            self.fill(kind)
         return cell
 
     def forget(self, cell: Cell) -> None:

@@ -102,6 +102,18 @@ class Effects:
         message = f"discarded, nothing landed: {by} objected{said}"
         return replace(self, judgement=Judgement(Outcome.DISCARD, self.judgement.reasons, message))
 
+    def not_as_rehearsed(self) -> Effects:
+        """Return the same effects, held because a person was shown others when they said yes."""
+        message = (
+            "held: its effects are not those that were shown when it was approved "
+            "(not-as-rehearsed); a person can look at them and land them"
+        )
+        reasons = (
+            PathReason("", Outcome.HOLD, "not-as-rehearsed", "its rehearsal had other effects"),
+            *self.judgement.reasons,
+        )
+        return replace(self, judgement=Judgement(Outcome.HOLD, reasons, message))
+
     def waited(self, seconds: float) -> Effects:
         """Return the same effects, with a word on the time in which nobody objected."""
         message = f"landed after {seconds:g} s in which a person could object"

@@ -199,6 +199,12 @@ class Grants:
                     return grant.model_copy(update={"used": grant.used + 1})
         return None
 
+    def shown_with(self, grant_id: str) -> dict[str, Any]:
+        """Return what a person was shown of the effects when they gave a grant; empty: nothing."""
+        with self._db.reading() as db:
+            row = db.execute("SELECT body FROM requests WHERE grant_id = ?", (grant_id,)).fetchone()
+        return {} if row is None else dict(json.loads(row[0]).get("preview") or {})
+
     def all(self) -> list[Grant]:
         """Return all grants that are kept, the newest first."""
         with self._db.reading() as db:

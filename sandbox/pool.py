@@ -143,6 +143,15 @@ class CellPool:
         async with self._disposables.lease(self._kind(agent, workspaces, write=write)) as cell:
             yield cell
 
+    @contextlib.asynccontextmanager
+    async def rehearsal(
+        self, agent: str, workspaces: tuple[str, ...], *, write: bool
+    ) -> AsyncIterator[Cell]:
+        """Give a fresh cell, which is thrown away afterwards, however long cells usually live."""
+        kind = self._kind(agent, workspaces, write=write)
+        async with self._disposables.lease(kind, again=self._disposable) as cell:
+            yield cell
+
     async def background(self, agent: str, workspaces: tuple[str, ...], *, write: bool) -> Cell:
         """Return a new cell for a background call; `end` must follow.
 

@@ -9,7 +9,7 @@ written makes the next decision fail: no call runs unrecorded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from policy.model import ActionPlan, Decision
@@ -115,6 +115,21 @@ class Recorder:
             }
         )
 
+    async def rehearsed(self, call: str, shown: Mapping[str, Any], effects: Effects | None) -> None:
+        """Record that a call was rehearsed, and which effects a person is shown."""
+        kept = ("ending", "exit_status", "judgement", "effects", "ms")
+        await self.event(
+            {
+                "event": "rehearsed",
+                "call": call,
+                "rehearsal": {
+                    **{key: shown[key] for key in kept if key in shown},
+                    "changes": recorded(effects.views) if effects else [],
+                    "changes_total": effects.total if effects else 0,
+                },
+            }
+        )
+
     async def waiting(self, call: str, effects: Effects, seconds: float) -> None:
         """Record that changes wait to land, so that a person can look at them and object."""
         await self.event(
@@ -173,7 +188,7 @@ class Recorder:
 
 _TEXTS = (
     *("params", "intent", "message", "outcome", "layers", "because", "answer_reason", "action"),
-    *("details", "escalation"),
+    *("details", "escalation", "rehearsal"),
 )
 """Fields of a record that may hold text of an agent."""
 

@@ -29,7 +29,7 @@ from sandbox.background import Background
 from sandbox.budgets_kept import BudgetKeeper
 from sandbox.call import Call
 from sandbox.cells import Cell, CellLost, Exit
-from sandbox.config import Dirs, Settings, load_settings
+from sandbox.config import Dirs, Preview, Settings, load_settings
 from sandbox.desk import Desk, escalates
 from sandbox.effects import Effects, weigh
 from sandbox.errors import BadInput
@@ -51,6 +51,7 @@ from sandbox.person import login
 from sandbox.policies import Policies
 from sandbox.pool import CellPool
 from sandbox.records import Recorder
+from sandbox.rehearsal import SKIPPED, Rehearsal, as_shown
 from sandbox.reports import Reports
 from sandbox.reputation import Reputations
 from sandbox.results import (
@@ -195,8 +196,10 @@ class Supervisor:
         on_output: OnOutput | None,
         call_id: str | None,
         admitted: Decision | None = None,
+        preview: Mapping[str, Any] | None = None,
     ) -> CallResult:
         call = await self._prepare(plan, stdin, env, on_output, call_id)
+        call.preview = preview
         if call.decision == admitted:  # it is on disk, and answered
             return await self._make(call, None)
         decided = self._record.decided(call.id, plan, call.decision)  # P1: awaited before it runs
@@ -247,7 +250,7 @@ class Supervisor:
         self._latch.check(plan.agent)
         if refused is None and on_host:
             self._refuse(call, Ending.OUTSIDE, "")
-        return Admission(call.id, plan, call.decision, refused)
+        return Admission(call.id, plan, call.decision, refused, call.preview)
 
     def check_latch(self, agent: str) -> None:
         """Raise Stopped while a stop is in force for an agent."""
@@ -277,6 +280,7 @@ class Supervisor:
             on_output=on_output,
             call_id=admission.call,
             admitted=admission.decision if admission.refused is None else None,
+            preview=admission.preview,
         )
         return await self._budgets.counted(plan.agent, made)
 
@@ -298,6 +302,7 @@ class Supervisor:
                 self._record.keep_diff(call.id, diff)
                 effects = weigh(call.decision, raw, call.workspaces, call.paths)
                 effects = transaction.watched.over(effects, call.paths)
+                effects = await as_shown(call.preview, transaction, raw, effects)  # P8
                 self._latch.check(call.plan.agent)
                 try:
                     effects, landed = await settle(
@@ -330,7 +335,9 @@ class Supervisor:
             context,
             approver,
             again=lambda: self._decide(call.plan, context, call.workspaces, on_host=call.on_host),
+            rehearse=lambda decision: self._rehearse(call, decision, env),
         )
+        call.preview = said.preview
         await self._record.answered(call.id, said)
         if not said.approved:
             text = f"{said.decision.message} ({said.reason or 'no'})"
@@ -342,6 +349,34 @@ class Supervisor:
                 call.request = self._request(call.plan, said.decision, call.id, env)
             await self._record.decided(call.id, call.plan, call.decision)
         return None
+
+    async def _rehearse(
+        self, call: Call, decision: Decision, env: Mapping[str, str] | None
+    ) -> dict[str, Any]:
+        """Return what a person is shown of the effects of a call before they say yes or no."""
+        if self._settings.preview is not Preview.REHEARSE:
+            return {}
+        if call.preview is not None:  # it was admitted, and is made now
+            return dict(call.preview)
+        if reason := call.not_rehearsed():
+            return {SKIPPED: reason}
+        self._latch.check(call.plan.agent)
+        rehearsal = Rehearsal(
+            self._request(call.plan, decision, call.id, env),
+            decision,
+            call.workspaces,
+            call.paths,
+            self._seconds(call.plan, decision),
+        )
+        pool = await self._connected()
+        with self._listed(call):
+            async with pool.rehearsal(
+                call.plan.agent, call.workspaces, write=rehearsal.writes
+            ) as cell:
+                shown, effects = await rehearsal.run(cell)
+        self._latch.check(call.plan.agent)
+        await self._record.rehearsed(call.id, shown, effects)
+        return shown
 
     async def _escalated(self, call: Call, refused: CallResult) -> CallResult:
         """Return the refusal, with what the parent of a sub-agent must ask for."""
@@ -372,9 +407,7 @@ class Supervisor:
 
     async def _execute(self, call: Call, cell: Cell) -> Exit:
         limits = call.decision.rights.limits
-        timeout = call.plan.params.timeout
-        wanted = timeout / 1000 if timeout else self._settings.call_seconds
-        seconds = min(limits.seconds, wanted)
+        seconds = self._seconds(call.plan, call.decision)
         if call.plan.params.run_in_background:
             seconds = 30 * 86_400
         done = await cell.run(
@@ -387,6 +420,11 @@ class Supervisor:
         if done.error:
             call.output.take(2, f"lockgate: {done.error}\n".encode())
         return done
+
+    def _seconds(self, plan: ActionPlan, decision: Decision) -> float:
+        """Return how long a call may take."""
+        wanted = plan.params.timeout / 1000 if plan.params.timeout else self._settings.call_seconds
+        return min(decision.rights.limits.seconds, wanted)
 
     # -- parts of the flow
 

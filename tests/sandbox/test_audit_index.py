@@ -176,10 +176,10 @@ def _shortened(dirs: Dirs) -> None:
 
 
 SPOILED = {
-    "the index is gone": lambda dirs: (dirs.state / "audit.sqlite").unlink(),
-    "the index is damaged": lambda dirs: (dirs.state / "audit.sqlite").write_bytes(b"x" * 9000),
-    "the index is half": lambda dirs: (dirs.state / "audit.sqlite").write_bytes(
-        (dirs.state / "audit.sqlite").read_bytes()[:8192]
+    "the index is gone": lambda dirs: (dirs.state / "audit-index.sqlite").unlink(),
+    "the index is damaged": lambda dirs: (dirs.state / "audit-index.sqlite").write_bytes(b"x" * 9000),
+    "the index is half": lambda dirs: (dirs.state / "audit-index.sqlite").write_bytes(
+        (dirs.state / "audit-index.sqlite").read_bytes()[:8192]
     ),
     "another log stands there": _replaced,
     "the log is shorter": _shortened,
@@ -204,10 +204,10 @@ def test_the_index_holds_no_text_of_a_call(dirs: Dirs) -> None:
     record = {"event": "decided", "call": "c1", "agent": "main", "tool": "Bash", "verdict": "allow"}
     store.append({**record, "params": {"command": marker}, "rules": ["safe"]}, durable=False)
     assert Audit(dirs).calls(Query())[0]["params"]["command"] == marker
-    data = (dirs.state / "audit.sqlite").read_bytes()
+    data = (dirs.state / "audit-index.sqlite").read_bytes()
     assert marker.encode() not in data
     assert b"safe" in data
-    assert (dirs.state / "audit.sqlite").stat().st_mode & 0o077 == 0
+    assert (dirs.state / "audit-index.sqlite").stat().st_mode & 0o077 == 0
 
 
 INSTANTS = {
