@@ -80,5 +80,6 @@ def _question(door: Door, result: CallResult) -> str | None:
     shown = card(
         request.plan.model_dump(mode="json", by_alias=True),
         request.decision.model_dump(mode="json"),
+        preview=request.preview,
     )
     return shown + _HOW.format(call=result.id)
