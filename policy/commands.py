@@ -35,6 +35,7 @@ from policy.paths import absolute
 from policy.redirects import store
 from policy.shell import Shell, unbraced
 from policy.shell_state import Call
+from policy.shell_words import source
 
 _BIN = re.compile(
     r"(?:/(?:usr/(?:local/)?)?s?bin|/opt/homebrew/bin|/usr/lib/(?:git-core|jvm/[^/]+/bin))/([^/]+)"
@@ -191,6 +192,8 @@ class Catalog:
             self.scan(shell, " ".join(call.words))
         shell.facts.writes = True
         shell.find(Tier.DANGER, "opaque", f"the program `{shown(name)}` cannot be known")
+        if call.node is not None and unknown(name):
+            shell.suspect(source(call.node))
         if len(call.args) > _MOST_GUESSED:
             self.scan(shell, " ".join(call.words))
             call = replace(call, words=(name, *_telling(call.args)), plain=False)

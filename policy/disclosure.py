@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 SECRET_VARIABLE = re.compile(
     r"(?:^|_)(?:(?:API|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION|DEPLOY|SERVICE)_?KEY(?:_ID)?"
-    r"|TOKENS?|SECRETS?|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_|$)"
+    r"|(?<!MAX_)(?<!MIN_)(?<!NUM_)(?<!TOTAL_)(?<!INPUT_)(?<!OUTPUT_)(?<!PROMPT_)TOKENS?|SECRETS?|PASSWORD"
+    r"|PASSWD|PASSPHRASE|CREDENTIALS?|PAT)(?:_(?!(?:COUNT|LIMIT|SIZE|TYPE|NAMES?|LEN|LENGTH|MAX|MIN|BUDGET"
+    r"|USAGE|TOTAL|TTL|URL|FILE|PATH|DIR|REGEX|PATTERN|FORMAT)$)|$)"
 )
 """Names of environment variables that hold a secret."""
 _NAMED = re.compile(r"\$\{?([A-Z_][A-Z0-9_]*)(?![\w:]|\+)")
@@ -41,7 +43,7 @@ _EVALUATES = re.compile(
     r"|load|create_function|assert|system|popen|include|require)\b"
 )
 _RUNS_INPUT = re.compile(
-    r"(?<![\w.])(?:eval|exec|compile|assert|load)(?!\w)|\.(?:instance_eval|class_eval|execute)\b|\bqx\b|%x|`"
+    r"(?<![\w.])(?:eval|exec|compile|assert|load|instance_eval|class_eval)(?!\w)|\.(?:instance_eval|class_eval|execute)\b|\bqx\b|%x|`"
     r"|\b(?:subprocess|child_process|exec(?:Sync|File|FileSync)|spawn(?:Sync)?|system|popen|passthru"
     r"|shell_exec|proc_open|runIn\w*Context|Function|loadstring|create_function|pickle|marshal|Open3"
     r"|vm|builtins|__import__)\b"

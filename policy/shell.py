@@ -24,7 +24,7 @@ from policy.paths import absolute
 from policy.shell_chain import Stage, pipelines, stages
 from policy.shell_compound import COMPOUND
 from policy.shell_mending import mended
-from policy.shell_recursion import FORK_BOMB, multiplies, repeats
+from policy.shell_recursion import FORK_BOMB, endless, multiplies, repeats
 from policy.shell_state import Call, Files, State
 from policy.shell_words import Words, source
 
@@ -35,6 +35,8 @@ MOST_TOUCHES = 1500
 MOST_TOUCHED = 8 * MOST_TOUCHES
 """... however often it names the same."""
 MOST_OUTPUT = 64 * 1024
+MOST_SUSPECTED = 16
+"""Pipelines and substitutions that are looked through for what they make."""
 MOST_TEXT = 1024 * 1024
 MOST_NODES = 15_000
 
@@ -104,6 +106,8 @@ class Shell:
         self.calling: list[str] = []
         self.called: set[str] = set()
         self.scripts: list[str] = []
+        self.making = ""
+        self._suspected: set[str] = set()
         self._streams = 0
         self._touched = 0
         self._pending: list[str] = []
@@ -164,6 +168,7 @@ class Shell:
             return HOLE
         if not known_part(text).strip() and unknown(text):
             self.find(Tier.DANGER, "opaque", "it runs a text that cannot be known")
+            self.suspect(self.making)
             return HOLE
         if self.depth > MOST_DEPTH:
             self.find(Tier.DANGER, "opaque", "texts are nested too deeply to be read")
@@ -199,6 +204,12 @@ class Shell:
         if (mark := shell_guards.hidden(readable)) is not None:
             self.find(Tier.DANGER, "hidden-text", f"it holds the invisible character {mark}")
         return self.walk(tree.root_node, stdin)
+
+    def suspect(self, text: str) -> None:
+        """Record what can be seen in the text that makes what runs and cannot be known."""
+        if text and text not in self._suspected and len(self._suspected) < MOST_SUSPECTED:
+            self._suspected.add(text)
+            self.catalog.scan(self, text)
 
     def opaque(self, text: str, reason: str) -> None:
         """Record that a text cannot be read with certainty, and what can be seen in it."""
@@ -246,6 +257,13 @@ class Shell:
     def _pipe(self, pipe: list[Stage], stdin: str | None) -> str:
         if len(pipe) == 1:
             return self._single(pipe[0], stdin)
+        kept, self.making = self.making, _together(pipe) or self.making
+        try:
+            return self._flow(pipe, stdin)
+        finally:
+            self.making = kept
+
+    def _flow(self, pipe: list[Stage], stdin: str | None) -> str:
         flowing = stdin
         for stage in pipe:
             outer = self.state
@@ -378,9 +396,10 @@ class Shell:
 
     def _function(self, name: str, body: Node, call: Call) -> str:
         if self.calling.count(name) > 1:
-            self.find(Tier.DANGER, "resources", f"the function `{name}` calls itself")
             ring = self.calling[self.calling.index(name) :]
             bodies = [self.state.functions[one] for one in ring if one in self.state.functions]
+            if endless(ring, bodies):
+                self.find(Tier.DANGER, "resources", f"the function `{name}` calls itself")
             if multiplies(ring, bodies):
                 self.find(Tier.FORBIDDEN, "resources", FORK_BOMB)
             return HOLE
@@ -451,6 +470,14 @@ class Shell:
     def _settle(self) -> None:
         while self._pending:
             self.feed(self._pending[-1], HOLE)
+
+
+def _together(pipe: list[Stage]) -> str:
+    """Return the text of a whole pipeline."""
+    texts = (
+        source(part) for one in pipe for part in (one.node, *one.redirects) if part is not None
+    )
+    return " | ".join(texts)
 
 
 def unbraced(text: str) -> str:

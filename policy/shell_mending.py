@@ -4,7 +4,8 @@
 Only for reading: what runs is the text as it was given. These are mended: `time`, `!` and
 `coproc` before a compound command (the grammar takes them for the command), a here-string behind
 another redirection or with a descriptor, a here-document that begins with a backslash, a word that
-goes on in the next line, a `#` inside a word, and a command that is one brace.
+goes on in the next line, a `#` inside a word, a lone `-` before a here-document (the grammar leaves
+it out), and a command that is one brace.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from tree_sitter import Node, Tree
 from policy.shell_guards import JOINED, misread_document, nodes, parse, within
 
 MOST_ROUNDS = 16
+_MOST_BLANKS = 64
+"""Blanks between a `-` and its here-document."""
 _COMPOUND = (
     rb"(?:[{(!]|(?:if|for|while|until|case|select|function|time|coproc)(?=[ \t\n])|\[\[[ \t])"
 )
@@ -100,6 +103,20 @@ def _document(source: bytes, tree: Tree) -> bytes | None:
     return None
 
 
+def _dash(source: bytes, tree: Tree) -> bytes | None:
+    """Return the text with quotes around each lone `-` before a here-document, which is lost."""
+    lost: list[int] = []
+    for node in nodes(tree.root_node):
+        if node.type == "heredoc_redirect":
+            at = source.find(b"<<", node.start_byte)
+            before = source[max(0, at - _MOST_BLANKS) : at].rstrip(b" \t") if at > 0 else b""
+            if before[-1:] == b"-" and before[-2:-1] in (b" ", b"\t"):
+                lost.append(source.rfind(b"-", 0, at))
+    for at in sorted(set(lost), reverse=True)[:MOST_ROUNDS]:
+        source = source[:at] + b"'-'" + source[at + 1 :]
+    return source
+
+
 def _here_string(source: bytes, tree: Tree) -> bytes | None:
     """Return the text with one misread `<<< word` as a process substitution, or None."""
     if not tree.root_node.has_error:
@@ -122,6 +139,7 @@ def _here_string(source: bytes, tree: Tree) -> bytes | None:
 
 
 _MENDERS = (
+    (re.compile(rb"[ \t]-[ \t]*<<"), _dash),
     (JOINED, _continued),
     (re.compile(rb"[^\s;&|()`]#"), _hash),
     (_KEYWORDS, _unprefixed),

@@ -12,6 +12,9 @@ from policy.shell_words import source
 
 FORK_BOMB = "it starts copies of itself without an end"
 _BACKGROUND = re.compile(r"(?<![&>|])&(?![&>\d])")
+_CONDITIONAL = frozenset(
+    ("if_statement", "elif_clause", "else_clause", "case_item", "list", "for_statement")
+)
 _MOST_NODES = 2000
 
 
@@ -40,6 +43,25 @@ def _multiplies(wanted: frozenset[str], body: Node) -> bool:
                 if piped[parent.start_byte] > 1:
                     return True
             above = parent
+    return False
+
+
+def endless(names: Iterable[str], bodies: Iterable[Node]) -> bool:
+    """Return whether functions that call each other do so whatever happens."""
+    wanted = frozenset(names)
+    return any(
+        _name(call) in wanted and not _conditional(call, body)
+        for body in bodies
+        for call in _calls(body)
+    )
+
+
+def _conditional(call: Node, body: Node) -> bool:
+    above: Node | None = call
+    while above is not None and above != body:
+        if above.type in _CONDITIONAL:
+            return True
+        above = above.parent
     return False
 
 

@@ -226,6 +226,8 @@ def _rsync(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 name = re.split(r"[/:]", path.rstrip("/"))[-1]
                 for arrived in (operands[-1], f"{operands[-1].rstrip('/')}/{name}"):
                     store(shell, arrived, NET)
+                if operands[-1].rstrip("/") not in (".", ""):
+                    disclosure.foreign(shell, operands[-1])
     if call.name == "rclone" and parsed.operands[:1] in _RCLONE_DELETES:
         said = f"`rclone {parsed.operands[0]}` deletes a whole tree"
         shell.find(Tier.FORBIDDEN, "recursive-delete", said)

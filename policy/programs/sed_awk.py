@@ -14,7 +14,7 @@ from policy.options import parse
 from policy.printf import escapes
 from policy.programs.text import inputs
 from policy.redirects import open_for_reading
-from policy.shell import Shell
+from policy.shell import STDIN_FILES, Shell
 from policy.shell_state import Call
 
 _SED_RUN = re.compile(
@@ -42,7 +42,8 @@ def _sed(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         scripts.append(files.pop(0))
     script = "\n".join(scripts)
     for path in sources:
-        content = open_for_reading(shell, path)
+        given = call.stdin if path in ("-", *STDIN_FILES) else None
+        content = given if given is not None else open_for_reading(shell, path)
         script += "\n" + content
         if unknown(content):
             shell.touch(How.RUN, path)
@@ -160,7 +161,7 @@ def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             for one in files[0 if programs else 1 :]:
                 shell.touch(How.WRITE, one, program="awk")
             continue
-        content = shell.held(path)
+        content = call.stdin if path in ("-", *STDIN_FILES) else shell.held(path)
         if content is None or unknown(content):
             shell.touch(How.RUN, path)
             shell.find(

@@ -40,7 +40,20 @@ def _endless(shell: Shell, parsed: Parsed) -> None:
 def _cat(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = _parsed(catalog, shell, call, entry)
     _endless(shell, parsed)
-    return inputs(shell, call, parsed.operands)
+    text = inputs(shell, call, parsed.operands)
+    if call.name != "nl" and not parsed.has(*_CHANGES):
+        return text
+    if exact(text) and (call.name == "nl" or parsed.has("-n", "-b")):
+        numbered = enumerate(text.splitlines(), start=1)
+        return "".join(f"{number:6}\t{line}\n" for number, line in numbered)
+    return NET if NET in text else NAME + "\n" if NAME in text else HOLE
+
+
+_CHANGES = (
+    "-n", "-b", "-A", "-E", "-T", "-v", "-e", "-t", "--number", "--number-nonblank", "--show-all",
+    "--show-ends", "--show-tabs", "--show-nonprinting",
+)  # fmt: skip
+"""Options with which `cat` prints something else than it reads."""
 
 
 def _pager(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
@@ -173,6 +186,8 @@ def _facts(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if name in ("which", "whereis"):
         return "".join(f"/usr/bin/{one}\n" for one in parsed.operands)
     if name == "seq":
+        if parsed.has("-f", "-s", "-w"):
+            return HOLE
         numbers = [int(one) for one in parsed.operands if re.fullmatch(r"-?\d{1,6}", one)]
         if numbers and len(numbers) == len(parsed.operands):
             low, high = (1, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[-1])
