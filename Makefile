@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 QUIET := $(shell test -t 2 || echo -qq)
 
 .DEFAULT_GOAL := help
-.PHONY: run test check fuzz bench images setup clean help
+.PHONY: run test test-agents check fuzz bench images setup clean help
 
 run: images ## Set up, then send the example session through the lock
 	@$(BIN)/python -m examples.run
@@ -18,6 +18,9 @@ test: images ## Set up, then run every test, with real containers; nothing is sk
 	@$(BIN)/python -m sandbox.bootstrap program ps procps  # the engine's `top` calls it on this host
 	@$(BIN)/python -m sandbox.bootstrap runtimes || true  # the tests that need gVisor say what is missing
 	@LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m pytest
+
+test-agents: images ## Drive the real Claude Code, Codex and Gemini CLI offline (installs them with npm, 1.2 GB)
+	@LOCKGATE_AGENT_TESTS=1 LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m pytest tests/agents
 
 check: setup ## Lint, types, and the tests that need no Docker
 	@$(BIN)/ruff check .
@@ -33,6 +36,7 @@ bench: images ## Measure a call against bare bash, bwrap and docker exec
 	@$(BIN)/python -m sandbox.bootstrap program bwrap bubblewrap
 	@$(BIN)/python -m sandbox.bench
 	@$(BIN)/python -m sandbox.bench_fresh
+	@$(BIN)/python -m sandbox.bench_mcp
 
 images: setup ## Have a Docker engine and the images of cells and keepers
 	@$(BIN)/python -m sandbox.bootstrap images

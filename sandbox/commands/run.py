@@ -132,6 +132,8 @@ def _make(fields: dict[str, Any], asking: Any, flags: Mapping[str, bool]) -> int
     interrupts = Interrupts().__enter__()  # until this process ends
     try:
         with BlockingClient(terminal.dirs()) as client:
+            if "ticket" in fields:
+                client.keep_running()
             result = client.exchange(
                 "call",
                 fields,
@@ -214,7 +216,8 @@ def _asking(*, yes: bool) -> Any:
     def answer(message: Mapping[str, Any]) -> dict[str, Any]:
         from sandbox.card import card
 
-        click.echo(card(message["plan"], message["decision"]), err=True)
+        shown = card(message["plan"], message["decision"], preview=_preview(message.get("call")))
+        click.echo(shown, err=True)
         approved = terminal.ask("Run it?")
         return {
             "approved": approved,
@@ -223,6 +226,17 @@ def _asking(*, yes: bool) -> Any:
         }
 
     return answer
+
+
+def _preview(call: object) -> Mapping[str, Any]:
+    """Return what a rehearsal of a call that waits showed; empty where there was none."""
+    from sandbox.errors import BadInput
+    from sandbox.grants import Grants
+
+    try:
+        return Grants(terminal.dirs()).asked(str(call)).request.preview
+    except BadInput:  # it was answered from elsewhere just now
+        return {}
 
 
 def _conclude(result: Mapping[str, Any], *, quiet: bool) -> int:

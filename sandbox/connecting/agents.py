@@ -27,6 +27,10 @@ SERVER = "lockgate"
 """The name of the MCP server in agents' configuration."""
 
 
+_MOVED = ("XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR")
+"""Variables that say where Lockgate's own folders are."""
+
+
 class Mode(str, Enum):
     """How an agent's tools get to Lockgate."""
 
@@ -235,12 +239,10 @@ def _codex_hooks(places: Places) -> Wanted:
         seconds = HOOK_SECONDS if gate else EVENT_SECONDS
         handler = {"type": "command", "command": places.line("codex"), "timeout": seconds}
         edits.append(Append(("hooks", event), {"hooks": [handler]}))
-    # A shell that stays open is fed later input which no hook sees.
-    settings = TomlFile(folder / "config.toml", {("features",): {"unified_exec": False}})
     notes = ["in Codex, open `/hooks` and trust the hooks of Lockgate: until then it skips them"]
     if places.project is not None:
         notes.append("Codex reads a project's configuration only where the project is trusted")
-    return Wanted((JsonFile(folder / "hooks.json", tuple(edits)), settings), tuple(notes))
+    return Wanted((JsonFile(folder / "hooks.json", tuple(edits)),), tuple(notes))
 
 
 def _codex_mcp(places: Places) -> Wanted:
@@ -257,6 +259,9 @@ def _codex_mcp(places: Places) -> Wanted:
             "default_tools_approval_mode": "approve",
         },
     }
+    moved = {name: places.environment[name] for name in _MOVED if places.environment.get(name)}
+    if moved:  # Codex hands its servers hardly any variable on
+        values["mcp_servers", SERVER, "env"] = moved
     folder = places.folder(".codex", "CODEX_HOME")
     notes: tuple[str, ...] = ()
     if places.project is not None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -93,6 +94,8 @@ def switched_off(agent: str, want: Wanted) -> str:
             continue
         if not isinstance(said, Mapping):
             continue
+        if agent == "claude-code" and (plain := _not_plain(file.path)):
+            return plain
         for key in ("disableAllHooks", "allowManagedHooksOnly"):
             if agent == "claude-code" and said.get(key) is True:
                 return f"`{key}` in {safe_line(str(file.path))} makes it skip hooks"
@@ -101,6 +104,16 @@ def switched_off(agent: str, want: Wanted) -> str:
             off = config.get("disabled")
             if config.get("enabled") is False or (isinstance(off, list) and "lockgate" in off):
                 return f"`hooksConfig` in {safe_line(str(file.path))} makes it skip hooks"
+    return ""
+
+
+def _not_plain(path: Path) -> str:
+    """Return why Claude Code takes no notice of a file that other agents would read; empty: no."""
+    try:
+        json.loads(path.read_text("utf-8-sig"))
+    except (OSError, ValueError) as error:
+        why = str(error)[:1].lower() + str(error)[1:]
+        return f"{safe_line(str(path))} is skipped by Claude Code, which reads no comments: {why}"
     return ""
 
 

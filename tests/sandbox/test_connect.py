@@ -195,6 +195,14 @@ def test_hooks_that_are_switched_off_are_said(
     assert key in switched_off(agent, want)
 
 
+def test_a_file_with_comments_is_one_that_claude_code_skips(project: Project) -> None:
+    project.connect("claude-code", Mode.HOOKS)
+    want = wanted("claude-code", Mode.HOOKS, project.places)
+    path = want.files[0].path
+    path.write_text("// mine\n" + path.read_text())
+    assert "is skipped by Claude Code, which reads no comments" in switched_off("claude-code", want)
+
+
 # -- the self-test
 
 DENY = {"permissionDecision": "deny", "permissionDecisionReason": "an agent cannot approve"}
