@@ -217,11 +217,17 @@ class Levels:
         return strictest_level(found)
 
     def _is(self, agent: str, pattern: str) -> bool:
-        """Whether an agent is of a type: its name, its type, or anything below it."""
-        name = agent.casefold()
-        head, _, tail = name.partition(":")
-        kind = self._types.get(head)
-        names = (name,) if kind is None else (name, f"{kind}:{tail}" if tail else kind)
+        """Whether an agent is of a type: its name, its type, or anything below it.
+
+        What is below another agent (`main:sub:7`) counts by each part of its path.
+        """
+        parts = agent.casefold().split(":")
+        names = []
+        for at, head in enumerate(parts):
+            tail = parts[at + 1 :]
+            names.append(":".join((head, *tail)))
+            if head in self._types:
+                names.append(":".join((self._types[head], *tail)))
         return any(
             one == pattern or one.startswith(pattern + ":") or fnmatchcase(one, pattern)
             for one in names
