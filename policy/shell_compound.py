@@ -51,9 +51,20 @@ def _assigned(shell: Shell, node: Node) -> None:
             _assigned(shell, child)
 
 
+_SERVES = re.compile(
+    r"\s*(?:[A-Za-z_]\w*=\S*\s+)*(?:(?:nohup|npx|time|env)\s+)*(?:npm|yarn|pnpm|bun|node|nodemon|vite|next"
+    r"|python[\d.]*|uvicorn|gunicorn|flask|jest|vitest|pytest|cargo|playwright|tsx|webpack|make)\b"
+)
+
+
+def serves(text: str) -> bool:
+    """Return whether a command is one that people leave running, such as a development server."""
+    return _SERVES.match(text[:400]) is not None
+
+
 def _subshell(shell: Shell, node: Node, stdin: str | None) -> str:
-    last = [one for one in node.children if one.type not in ("comment", ")", "\n")][-1:]
-    if last and last[0].type == "&":
+    last = [one for one in node.children if one.type not in ("comment", ")", "\n")][-2:]
+    if last and last[-1].type == "&" and not serves(source(last[0])):
         shell.find(Tier.DANGER, "processes", "it leaves a process behind that nobody waits for")
     return shell.aside(lambda: shell.walk(node, stdin))
 

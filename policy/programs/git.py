@@ -115,7 +115,7 @@ def _formatted(call: Call) -> str:
         found = _FORMAT.fullmatch(word)
         following = call.args[at + 1 : at + 2] if word == "--format" else ()
         text = found[1] if found else "".join(following)
-        if text:
+        if _FIELD.sub("", text).strip():
             return _FIELD.sub(HOLE, text) + "\n"
     return HOLE
 

@@ -389,6 +389,8 @@ class Code(Values, ast.NodeVisitor):
                 shell.find(Tier.FORBIDDEN, "world-writable", "everybody may write and run it")
             shell.find(Tier.DANGER, "permissions", f"`{name}` changes modes or owners")
             self._touch(How.META, first)
+        elif name.rsplit(".", 1)[-1] == "dotenv_values":
+            self._touch(How.READ, first if args else ".env")
         elif name == "os.chdir":
             self._place = first if first.startswith(HOLE) else absolute(first, self._place)
             shell.touch(How.EXIST, self._place, program="python")

@@ -65,7 +65,6 @@ def make(shell: Shell, call: Call, named: str) -> None:
     from_input = named == "-" or call.args[-1:] in (("-f",), ("--file",), ("--makefile",))
     texts = [call.stdin] if from_input and call.stdin is not None else []
     for found in _MADE.finditer("\n".join(call.args)):
-        shell.find(Tier.DANGER, "runs-text", "`make` runs a command that an argument holds")
         _run(shell, found[1] or found[2])
     for name in (named,) if named else _MAKEFILES:
         if (content := shell.held(name)) is not None:

@@ -32,11 +32,17 @@ _SECRET = re.compile(
 )
 
 
-_TREES = re.compile(
-    r"(?:^|\s)(?:(?:rm|del|delete|rmr|expunge)\s(?:.*\s)?(?:-\w*[rR]\w*|--recursive|--recurse)"
-    r"|(?:dfs\s+)?-rm\s+-\w*[rR]|-rmr|delete-batch|rb\s+(?:.*\s)?--force|rb\s.*--force)(?:\s|$)"
-)
-"""Recursive deletes in what clouds and clusters store."""
+_DELETES = frozenset(("rm", "del", "delete", "rmr", "rb", "-rm", "dfs"))
+_DEEPLY = re.compile(r"-[a-z]*[rR][a-zA-Z]*|--recursive|--recurse|--force")
+_TREES = frozenset(("-rmr", "delete-batch"))
+
+
+def _deletes_tree(args: tuple[str, ...]) -> bool:
+    """Return whether words delete a whole tree of what clouds and clusters store."""
+    at = next((at for at, one in enumerate(args) if one in _DELETES), len(args))
+    forced = "--force" in args and "rb" in args
+    deep = [one for one in args[at + 1 :] if _DEEPLY.fullmatch(one) and one != "--force"]
+    return bool(_TREES & set(args)) or forced or bool(deep)
 
 
 def _codehost(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
@@ -96,7 +102,7 @@ def _cloud(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     text = " ".join(call.args)
     if _SECRET.search(text) or "--with-decryption" in call.args:
         shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret or a token")
-    if _TREES.search(text):
+    if _deletes_tree(call.args):
         shell.find(Tier.FORBIDDEN, "recursive-delete", f"`{call.name}` deletes a whole tree")
     _fetched(shell, call)
     for flag, value in pairwise(call.args):

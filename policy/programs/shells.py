@@ -12,11 +12,12 @@ from policy.marks import HOLE, NET, PROGRAM
 from policy.model import Tier
 from policy.redirects import open_for_reading
 from policy.shell import Shell
+from policy.shell_compound import serves
 from policy.shell_state import Call
 
 _VALUED = ("-o", "+o", "-O", "+O")
-_LEFT_BEHIND = re.compile(r"[^&\s]\s{0,8}&\s*$")
-_MOST_END = 64
+_LEFT_BEHIND = re.compile(r"(?:^|[;&|\n(])([^;&|\n(]+)(?<!&)&\s*$")
+_MOST_END = 400
 """Characters of a text's end in which the last operator is looked for."""
 _FILES = ("--rcfile", "--init-file")
 _STDIN = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-")
@@ -74,7 +75,8 @@ def _inner(
 
 
 def _text(shell: Shell, text: str, rest: list[str], call: Call) -> str:
-    if _LEFT_BEHIND.search(text[-_MOST_END:]):
+    left = _LEFT_BEHIND.search(text[-_MOST_END:])
+    if left is not None and not serves(left[1]):
         shell.find(Tier.DANGER, "processes", "it leaves a process behind that nobody waits for")
     return _inner(shell, call, text, rest[0] if rest else "bash", rest[1:], call.stdin)
 
