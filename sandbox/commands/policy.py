@@ -6,13 +6,17 @@ from __future__ import annotations
 import click
 
 from sandbox.commands import terminal
+from sandbox.commands.policy_learn import simulate, suggest
 from sandbox.commands.policy_shared import JSON, WORKSPACE, chosen, effective_of, place_of, policies
 from sandbox.commands.policy_try import diff, test
 from sandbox.errors import BadInput
 from sandbox.text import safe_line
 
 
-@click.group(commands=[test, diff], short_help="Show, check, try, compare and trust policy files.")
+@click.group(
+    commands=[test, diff, simulate, suggest],
+    short_help="Show, check, try, compare and trust policy files.",
+)
 def policy() -> None:
     """Work with policy files: yours, a workspace's `.lockgate/policy.yaml`, an administrator's.
 
