@@ -49,6 +49,7 @@ def tightened(answer: Answer, plan: ActionPlan, context: Context) -> Answer:
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
     said = [
         *_outside(plan),
+        *_not_private(facts, context),
         *_real(plan, facts, context, policy),
         *_effects(answer, facts, context),
     ]
@@ -67,6 +68,21 @@ def _outside(plan: ActionPlan) -> Iterable[LayerAnswer]:
             reason="it would run on the host itself and not in a cell",
             rule="host-command",
         )
+
+
+def _not_private(facts: Facts, context: Context) -> Iterable[LayerAnswer]:
+    """Yield that a path lies outside of every workspace. A cell's `/tmp` is its own; the host's is
+    everybody's, and files there belong to other programs."""
+    for touch in _known(facts):
+        real = os.path.realpath(touch.path)
+        inside = any(real == one.path for one in context.workspaces) or _root(real, context)
+        if touch.how in (*READS, *WRITES) and not inside and real != os.devnull:
+            yield LayerAnswer(
+                layer="workspace",
+                verdict=Verdict.ASK,
+                reason=f"`{touch.path}` lies on the host, outside of every workspace",
+                rule="host-path",
+            )
 
 
 def _with(decision: Decision, said: list[LayerAnswer], verdict: Verdict) -> Decision:

@@ -103,6 +103,13 @@ def test_a_question_that_nobody_answers_is_a_no_that_says_how_to_go_on(hooks: Ho
         ("Write", {"file_path": "/etc/passwd", "content": "x"}, "deny"),
         ("Write", {"file_path": "to-etc/passwd", "content": "x"}, "deny"),
         ("Write", {"file_path": "to-waiver", "content": "x"}, "deny"),
+        ("Write", {"file_path": "/tmp/of-the-host", "content": "x"}, "deny"),
+        ("Write", {"file_path": "../.claude.json", "content": "x"}, "deny"),
+        ("Write", {"file_path": ".claude/settings.json", "content": "{}"}, "deny"),
+        ("Write", {"file_path": ".github/agents/a.agent.md", "content": "x"}, "deny"),
+        ("Read", {"file_path": "/tmp/of-the-host"}, "deny"),
+        ("Read", {"file_path": "to-tmp/of-the-host"}, "deny"),
+        ("LS", {"path": "."}, "allow"),
         ("Read", {"file_path": "src/a.py"}, "allow"),
         ("Read", {"file_path": "to-etc/shadow"}, "deny"),
         ("Edit", {"file_path": "src/a.py", "old_string": "a", "new_string": "b"}, "allow"),
@@ -115,6 +122,7 @@ def test_tools_of_the_host_are_judged_by_path(
     hooks: Hooks, tool: str, params: dict[str, str], decision: str
 ) -> None:
     (hooks.place / "to-etc").symlink_to("/etc")
+    (hooks.place / "to-tmp").symlink_to("/tmp")
     (hooks.place / "to-waiver").symlink_to(".devkit-waiver.yml")
     assert hooks.claude(tool, **params)["permissionDecision"] == decision
 
