@@ -130,6 +130,10 @@ class Store:
             return index.held()
         return history.held(self.records())
 
+    def index_ahead(self) -> None:
+        """Bring the index of a long log up to date, so that nobody waits for it later."""
+        self._index()
+
     def _index(self) -> Audit | None:
         """Return the index of a log that is too long to be read each time."""
         if self.segments.size() < INDEXED:

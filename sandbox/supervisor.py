@@ -724,6 +724,8 @@ class Supervisor:
             await asyncio.sleep(_REAP_SECONDS)
             if self._pool is not None:
                 await self._pool.end_idle(now=loop.time())
+            if not self._running:
+                await asyncio.to_thread(self._record.store.index_ahead)
 
 
 def new_id() -> str:
