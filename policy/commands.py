@@ -57,6 +57,11 @@ _MOST_WORDS = 256
 _MOST_GUESSED = 64
 """Words of a command whose program is not known that are tried with programs it can be."""
 _SQL_COMMENT = re.compile(r"/\*.*?\*/|--[^\n]*", re.DOTALL)
+_SQL_TEXT = re.compile(r"'(?:[^'\\]|\\.|'')*+'", re.DOTALL)
+_SQL_MADE = re.compile(
+    r"(?i)\b(?:execute|exec|prepare|do|call|eval|format|dblink)\b|\$\$|^\s*[\\.]"
+)
+"""What runs a text as a statement."""
 _QUOTES = re.compile(r"""\\\n|['"\\]""")
 _HOW = {
     Use.READ: How.READ,
@@ -348,8 +353,9 @@ class Catalog:
     def statements(self, shell: Shell, text: str) -> None:
         """Record what statements for a database do."""
         plain = re.sub(r"\s+", " ", _SQL_COMMENT.sub(" ", shown(text[:_MOST_SCANNED]))).strip()
+        bare = plain if _SQL_MADE.search(plain) else _SQL_TEXT.sub("''", plain)
         for wanted, one in self.patterns.get("sql", ()):
-            if wanted.search(plain):
+            if wanted.search(plain if one.id == "delete-always" else bare):
                 shell.find(one.tier, one.id, one.because)
 
     # Environment and unreadable text

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import Protocol
 
-from tree_sitter import Node
+from tree_sitter import Node, Tree
 
 from policy import redirects, shell_guards, variables
 from policy.facts import Facts, How, Touch
@@ -108,6 +108,8 @@ class Shell:
         self.scripts: list[str] = []
         self.making = ""
         self._suspected: set[str] = set()
+        self._trees: dict[str, tuple[bytes, Tree]] = {}
+        self._opaque: set[str] = set()
         self._streams = 0
         self._touched = 0
         self._pending: list[str] = []
@@ -189,8 +191,11 @@ class Shell:
             self.opaque(readable, reason)
             plain = shell_guards.CONTROLS.sub("", readable)
             return HOLE if plain == readable else self._parsed(plain, stdin)
-        encoded = shell_guards.encode(readable)
-        encoded, tree = mended(encoded, shell_guards.parse(encoded))
+        if (found := self._trees.get(readable)) is None:
+            encoded = shell_guards.encode(readable)
+            found = mended(encoded, shell_guards.parse(encoded))
+            self._trees[readable] = found
+        encoded, tree = found
         if tree.root_node.descendant_count > MOST_NODES:
             self.opaque(readable, "it has too many parts")
             return HOLE
@@ -214,7 +219,9 @@ class Shell:
     def opaque(self, text: str, reason: str) -> None:
         """Record that a text cannot be read with certainty, and what can be seen in it."""
         self.find(Tier.DANGER, "opaque", f"the text cannot be read: {reason}")
-        self.catalog.scan(self, text)
+        if text not in self._opaque:
+            self._opaque.add(text)
+            self.catalog.scan(self, text)
 
     # Statements
 

@@ -38,6 +38,13 @@ BUSY = {
     "a line of a million characters": "echo " + "a" * 1_000_000,
     "ten thousand nested parentheses": "(" * 10_000 + "ls" + ")" * 10_000,
     "ten thousand nested substitutions": "echo " + "$(" * 10_000 + "ls" + ")" * 10_000,
+    "a glob that is a program with many words": "bash -c '" + "* " * 3000 + "'",
+    "a path of globs that is a program with many words": "ssh h '" + "/* " * 2000 + "'",
+    "redirections in awk": "awk '" + "> a " * (LONG // 4) + "' x",
+    "escaped quotes in awk": "awk '" + '\\"' * (LONG // 2) + "' x",
+    "endless loops in node": "node -e '" + "while(1)" * (LONG // 8) + "'",
+    "blank lines for gdb": "gdb -ex '" + "\n" * LONG + "'",
+    "redirections that cannot be read": "'" + "> x " * (LONG // 4),
     "every byte": bytes(range(256)).decode("latin-1") * 200,
     "surrogates": "ls " + "".join(map(chr, range(0xD800, 0xDC00))),
 }
@@ -65,6 +72,15 @@ def test_nesting_that_no_stack_holds_is_asked_about() -> None:
 
 
 HIDDEN = {
+    "a lone dash before a here-document": "awk -f - <<E\nBEGIN{system(\"nmap h\")}\nE",
+    "a makefile behind a lone dash": "make -f - all <<'E'\nall:\n\tnmap h\nE",
+    "the standard input by its name": "python3 /dev/stdin <<< \"import os; os.system('nmap h')\"",
+    "what a filter of known text hands to awk": "echo 'nmap h' | awk '{system($0)}'",
+    "what awk prints into a shell": "mawk 'BEGIN{print \"nmap h\" | \"sh\"}'",
+    "the format of a log": "git log -1 --format='nmap h' | sh",
+    "an expression in a makefile's variable": "make 'X=$(shell nmap h)'",
+    "numbered lines that lose their numbers": "echo nmap h | cat -n | cut -f2- | sh",
+    "copies of a program by its content": "cat /usr/bin/nmap > n; chmod +x n; ./n h",
     "a command behind redirections alone": "2>&1 >a nmap <b h",
     "a command behind an assignment and a redirection, negated": "! A=b >/dev/null nmap h",
     "an argument of xargs behind a NUL": "printf '%s\\0' 'nmap h' | xargs -0 -n1 bash -c",
