@@ -128,6 +128,8 @@ class Walk:
                     f"the log ends at line {self.head.count}, "
                     f"but {self._kept.count} lines were written"
                 )
+            if self._begin is not None and self._kept.count < self._begin.count:
+                return f"line {self._kept.count}, which the head names, was removed"
             return f"line {self._kept.count} was rewritten"
         if self._lost:
             number, said = next(iter(self._lost.items()))
@@ -144,6 +146,7 @@ class Walk:
         if begin.count and json.loads(text).get("event") != SEGMENT:
             return f"line 1 does not follow line 0: the first line here is line {begin.count + 1}"
         self._begin = self.head = begin
+        self._passed = self._passed or begin == self._kept
         return None
 
     def _special(self, number: int, text: bytes) -> None:

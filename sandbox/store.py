@@ -163,9 +163,18 @@ class Store:
         except OSError:
             return b""
 
-    def verify(self) -> str | None:
-        """Return what is wrong with the log, naming the first broken line, or None."""
+    def verify(self, head: Path | None = None) -> str | None:
+        """Return what is wrong with the log, naming the first broken line, or None.
+
+        `head` is a copy of the head that was kept elsewhere, now or long ago. Raises BadInput for a
+        file that is none.
+        """
         kept = self.audit.kept()
+        if head is not None:
+            try:
+                kept = chain.read_head(head.read_text("ascii"))
+            except (OSError, ValueError):
+                raise BadInput(f"`{head}` is no head of a log") from None
         size = self.segments.size()
         if not size:
             gone = kept is not None and kept != chain.EMPTY

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
@@ -146,18 +147,21 @@ def _line(entry: Mapping[str, Any]) -> str:
 
 
 @audit.command(short_help="Check that no line was changed, moved or cut.")
+@click.option("--head", metavar="FILE", help="A copy of `audit.head` that you kept elsewhere.")
 @JSON
-def verify(**flags: bool) -> int:
-    """Check the whole record; the status is 1 when a line was changed, moved or cut.
+def verify(head: str | None, **flags: bool) -> int:
+    """Check the whole record; the status is 1 when a line was changed, moved or cut. With --head
+    also that it still holds what it held when that copy was made.
 
     \b
-    Example:
+    Examples:
       lockgate audit verify
+      lockgate audit verify --head /mnt/backup/audit.head
     """
     from sandbox.store import Store
 
     store = Store(terminal.dirs())
-    wrong = store.verify()
+    wrong = store.verify() or (store.verify(Path(head)) if head else None)
     if flags["as_json"]:
         terminal.show_json({"file": str(store.log), "whole": wrong is None, "broken": wrong})
     elif wrong is None:

@@ -182,3 +182,20 @@ def test_a_removed_file_is_not_mended(tmp_path: Path) -> None:
     store.segments.path(1).unlink()
     with pytest.raises(BadInput, match="no line says that they were removed; that cannot be"):
         repair(store, by="me")
+
+
+def test_a_head_that_was_kept_elsewhere_shows_a_log_that_was_made_anew(shell: Shell) -> None:
+    copy = shell.workspace / "head"
+    copy.write_bytes(Store(shell.dirs).head.read_bytes())
+    Store(shell.dirs).append(decided("c4", "allow", "ls"), durable=False)
+    assert shell("audit", "verify", "--head", str(copy))[0] == 0
+    for name in ("audit.jsonl", "audit.head"):
+        (shell.dirs.state / name).unlink()
+    for _ in range(2):
+        write(Store(shell.dirs))
+    assert shell("audit", "verify")[0] == 0  # the forger had all of the state folder
+    status, out, _ = shell("audit", "verify", "--head", str(copy))
+    assert (status, "line 6 was rewritten" in out) == (1, True)
+    copy.write_text("x")
+    status, _, err = shell("audit", "verify", "--head", str(copy))
+    assert (status, err) == (2, f"lockgate: `{copy}` is no head of a log\n")
