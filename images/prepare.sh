@@ -104,6 +104,7 @@ name_users() {
 
 configure_tools() {
     # The owner of files is arranged by Lockgate; a process that outlives its command is ended, so git must not leave one behind.
+    # Gate 2 holds a commit graph, which git believes unread, so that the housekeeping of a commit or merge must not write one.
     cat >/etc/gitconfig <<'CONFIG'
 [safe]
 	directory = *
@@ -111,6 +112,7 @@ configure_tools() {
 	defaultBranch = main
 [gc]
 	autoDetach = false
+	writeCommitGraph = false
 [maintenance]
 	autoDetach = false
 CONFIG

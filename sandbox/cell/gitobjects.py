@@ -51,7 +51,7 @@ class Store:
         if self._packs is None:
             self._packs = []
             for name in self._names("pack"):
-                if name.endswith(".idx"):
+                if name.endswith(".idx") and not self._is_gone(f"pack/{name}"):
                     self._packs.append(Pack(self._folder, f"pack/{name[:-4]}", self.width))
         return self._packs
 
@@ -61,7 +61,9 @@ class Store:
             if len(head) == 2 and _is_hex(head):
                 for tail in self._names(head):
                     if len(tail) == 2 * self.width - 2 and _is_hex(tail):
-                        yield bytes.fromhex(head + tail)
+                        oid = bytes.fromhex(head + tail)
+                        if not self._is_gone(self._place(oid)):
+                            yield oid
 
     def has(self, oid: bytes) -> bool:
         """Whether an object is there."""
@@ -122,6 +124,11 @@ class Store:
             return sorted(os.listdir(descriptor))
         finally:
             os.close(descriptor)
+
+    def _is_gone(self, path: str) -> bool:
+        """Whether a name only says that the one below it was removed (a whiteout of a layer)."""
+        status = fs.lstat(self._folder, path)
+        return status is None or (stat.S_ISCHR(status.st_mode) and status.st_rdev == 0)
 
     @staticmethod
     def _place(oid: bytes) -> str:

@@ -31,7 +31,7 @@ class Node:
 
     `source` is, for a directory that was moved, its path in the workspace before. `held` are the
     objects of a directory by name. `opaque` says that the directory shows nothing of what lies
-    below it.
+    below it; the file system marks only the topmost of such directories.
     """
 
     __slots__ = ("held", "opaque", "real", "source", "status")
@@ -81,6 +81,7 @@ class Layer:
             if child.is_directory:
                 inner = None if below is None else join(below, name)
                 self._read_directory(child, below)
+                child.opaque = child.opaque or (node.opaque and child.source is None)
                 self._fill(child, child.source if child.source is not None else inner, depth + 1)
 
     def _read_directory(self, node: Node, below: str | None) -> None:

@@ -89,6 +89,15 @@ CASES = {
         "rm -r big; mkdir big; echo 1 >big/1",
         ["deleted big/2"],
     ),
+    "folders in a folder that is made anew hold less": (
+        "rm -r d; mkdir -p d/e; echo n >d/e/n",
+        ["deleted d/a", "deleted d/e/b", "created d/e/n", "deleted d/link"],
+    ),
+    "a folder moves into one in a folder that is made anew": (
+        "mv big t; rm -r d; mkdir -p d/e; mv t d/e/big",
+        ["deleted d/a", "deleted d/e/b", "renamed d/e/big < big", "renamed d/e/big/1 < big/1",
+         "renamed d/e/big/2 < big/2", "deleted d/link"],
+    ),
     "a folder is renamed": (
         "mv d x",
         [
@@ -240,6 +249,11 @@ MEANWHILE = {
         ],
     ),
     "a renamed folder is gone": ("mv big x", "rm -r big", ["created x conflict"]),
+    "a folder within a folder made anew got a file": (
+        "rm -r d; mkdir -p d/e; echo da >d/a; ln -s a d/link",
+        "echo n >d/e/n",
+        ["deleted d/e/b conflict", "deleted d/e/n conflict"],
+    ),
     "a folder made anew got an older file": (
         "rm -r big; mkdir big; echo 1 >big/1; echo 2 >big/2",
         "mv a big/moved",
