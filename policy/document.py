@@ -16,6 +16,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from policy import mistakes
 from policy.load import PolicyError, line_of, parse
 from policy.model import Tier
 from policy.rules import Rule
@@ -67,6 +68,7 @@ def read_document(text: str, name: str) -> Document:
     except (ValueError, yaml.YAMLError) as error:
         raise PolicyError(f"{name}: {str(error).splitlines()[0]}") from None
     nodes = _Lines(text, name)
+    nodes.refuse(_mistyped(data, content))
     nodes.refuse(_unexplained(content))
     nodes.refuse(_twice(content))
     nodes.refuse(_without_effect(content))
@@ -80,13 +82,13 @@ def _refuse_aliases(text: str, name: str) -> None:
                 mark = event.start_mark
                 place = f"{name}:{mark.line + 1}" if mark else name
                 raise PolicyError(f"{place}: `*{event.anchor}`: write it out, not by alias")
-    except yaml.MarkedYAMLError:
+    except yaml.YAMLError:
         return  # `parse` says it better
 
 
 def _first(error: ValidationError, data: Any, text: str, name: str) -> str:
     """Return the first mistake in one line: file, line, rule, key and what is wrong."""
-    first = error.errors()[0]
+    first = mistakes.first(error)
     path = [part for part in first["loc"] if part != "function-after"]
     place = f"{name}:{line_of(text, path) or 1}"
     rule = ""
@@ -95,19 +97,11 @@ def _first(error: ValidationError, data: Any, text: str, name: str) -> str:
         if isinstance(said, dict) and isinstance(said.get("id"), str):
             rule = f"rule `{said['id']}`: "
             path = path[2:]
-    key = ".".join(str(part) for part in path)
-    where = f"`{key}`" if key else ""
-    message = first["msg"].removeprefix("Value error, ").split("\n")[0]
+    message = mistakes.worded(first, path)
     message = message.removeprefix(rule.removesuffix(": ") + " ") if rule else message
-    match first["type"]:
-        case "missing":
-            return f"{place}: {rule}{where} is missing"
-        case "extra_forbidden":
-            return (
-                f"{place}: {rule}{where} is not a key that is known; see `lockgate policy schema`"
-            )
-    message = f"{message[:1].lower()}{message[1:]}"
-    return f"{place}: {rule}{where}{': ' if where else ''}{message}"
+    if first["type"] == "extra_forbidden":
+        message += "; see `lockgate policy schema`"
+    return f"{place}: {rule}{message}"
 
 
 Objection = tuple[tuple[str | int, ...], str]
@@ -143,6 +137,13 @@ def _numbered(content: PolicyDocument) -> Iterator[tuple[str, int, Any]]:
     for section in SECTIONS:
         for at, rule in enumerate(getattr(content, section)):
             yield section, at, rule
+
+
+def _mistyped(data: Any, content: PolicyDocument) -> Iterator[Objection]:
+    """Yield a number that was read from something else."""
+    found = mistakes.mistyped(data, content)
+    if found is not None:
+        yield found[0], f"`{'.'.join(map(str, found[0]))}`: {found[1]}"
 
 
 def _unexplained(content: PolicyDocument) -> Iterator[Objection]:

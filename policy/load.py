@@ -16,6 +16,9 @@ from typing import Any, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
+from yaml.reader import ReaderError
+
+from policy import mistakes
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -72,22 +75,44 @@ def parse(text: str, name: str) -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         place = f"{name}:{mark.line + 1}" if mark else name
-        raise PolicyError(f"{place}: {error.problem or 'not valid YAML'}") from None
+        raise PolicyError(f"{place}: {_problem(error, text)}") from None
+    except ReaderError as error:
+        line = text.encode()[: error.position].count(b"\n") + 1
+        what = f"it holds the control character U+{error.character:04X}; remove it"
+        raise PolicyError(f"{name}:{line}: {what}") from None
     finally:
         loader.dispose()
+
+
+def _problem(error: yaml.MarkedYAMLError, text: str) -> str:
+    """Return what YAML does not like, and what to do where its own words do not say it."""
+    problem, mark = error.problem or "not valid YAML", error.problem_mark
+    if problem == "but found another document":
+        return "it holds a second document; keep one, and remove `---`"
+    lines = text.split("\n")
+    if mark is not None and mark.line < len(lines):
+        indent = re.match(r"[ \t]*", lines[mark.line])
+        if indent is not None and "\t" in indent[0]:
+            return "the line is indented with a tab; use spaces"
+    return problem
 
 
 def build(model: type[ModelT], data: Any, name: str, text: str = "") -> ModelT:
     """Return `data` as a model. Raises PolicyError naming the first wrong key, and its line where
     `text` is what the data was read from."""
     try:
-        return model.model_validate(data)
+        found = model.model_validate(data)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        line = line_of(text, first["loc"]) if text else 0
-        place = f"{name}:{line}" if line else name
-        raise PolicyError(f"{place}: `{where}`: {first['msg'].lower()}") from None
+        first = mistakes.first(error)
+        where, wrong = first["loc"], mistakes.worded(first)
+    else:
+        mistyped = mistakes.mistyped(data, found) if text else None
+        if mistyped is None:
+            return found
+        where = mistyped[0]
+        wrong = f"`{'.'.join(map(str, where))}`: {mistyped[1]}"
+    line = line_of(text, where) if text else 0
+    raise PolicyError(f"{name}:{line}: {wrong}" if line else f"{name}: {wrong}")
 
 
 def line_of(text: str, path: Iterable[str | int]) -> int:

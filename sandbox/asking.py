@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from policy import mistakes
 from policy.agent_tools import BadCall, normalise
 from policy.load import PolicyError
 from policy.model import ActionPlan, Context, Params, Workspace
@@ -78,25 +79,28 @@ def plan_of(
     except (BadCall, RecursionError) as error:
         raise BadInput(f"the call cannot be read: {error}") from None
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise BadInput(f"the call's `{safe_line(key)}`: {first['msg'].lower()}") from None
+        wrong = safe_line(mistakes.worded(mistakes.first(error)))
+        raise BadInput(f"the call's {wrong}") from None
 
 
 def answer(dirs: Dirs, registry: Registry, plan: ActionPlan) -> Answer:
     """Return gate 1's answer to a plan, as it would be for a call now."""
     policies = Policies(dirs)
-    workspaces = registry.list()
+    context = context_of(dirs, registry, policies, plan)
+    with SecondOpinion() as second:
+        found = Gate(policies, second).decide_now(plan, context, (plan.workspace,))
+    return within(found, load_settings(dirs).limits)
+
+
+def context_of(dirs: Dirs, registry: Registry, policies: Policies, plan: ActionPlan) -> Context:
+    """Return what gate 1 knows of this host when it judges a plan. Raises BadInput."""
     here = Workspace(plan.workspace)
-    context = Context(
-        (here, *(one for one in workspaces if one != here)),
+    return Context(
+        (here, *(one for one in registry.list() if one != here)),
         home=registry.home,
         own=dirs.folders,
         trust=_earned(dirs, policies, plan),
     )
-    with SecondOpinion() as second:
-        found = Gate(policies, second).decide_now(plan, context, (plan.workspace,))
-    return within(found, load_settings(dirs).limits)
 
 
 def _earned(dirs: Dirs, policies: Policies, plan: ActionPlan) -> tuple[tuple[str, str], ...]:

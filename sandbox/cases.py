@@ -19,6 +19,7 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
+from policy import mistakes
 from policy.engine import Policy, decide
 from policy.examples import CONTEXT, plan_of
 from policy.layers import Effective
@@ -75,8 +76,12 @@ def read_cases(path: Path, policy: Policy) -> tuple[Case, ...]:
     """Return the cases of a file. Raises PolicyError with file, line and what to do."""
     try:
         text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyError(f"{path}: it cannot be read: {error}") from None
+    except UnicodeDecodeError as error:
+        line = error.object[: error.start].count(b"\n") + 1
+        raise PolicyError(f"{path}:{line}: it is not UTF-8") from None
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise PolicyError(f"{path}: it cannot be read: {why}") from None
     found = []
     for line, data in _json_lines(text, path) if _is_json_lines(text) else _yaml(text, path):
         found.append(_case(f"{path}:{line}", data, policy))
@@ -182,9 +187,7 @@ def _case(place: str, data: Any, policy: Policy) -> Case:
     try:
         plan = plan_of(asked, policy)
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
-        raise PolicyError(f"{place}: `{key}`: {first['msg'].lower()}") from None
+        raise PolicyError(f"{place}: {mistakes.worded(mistakes.first(error))}") from None
     except (ValueError, TypeError) as error:
         raise PolicyError(f"{place}: {str(error).removeprefix('an example: ')}") from None
     rule = data.get("rule")

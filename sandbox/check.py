@@ -5,20 +5,23 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
+from policy import mistakes
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox import person
+from sandbox import asking, person
 from sandbox.dirs import Dirs
 from sandbox.gate import Gate
 from sandbox.opinion import SecondOpinion
 from sandbox.policies import BuiltIn, Policies
 from sandbox.workspaces import Registry
 
+ContextOf = Callable[[ActionPlan], Context]
 DEFAULT_WORKSPACE = "/workspace"
 """Where a call stands that names no workspace, and nobody is in one."""
 
@@ -35,17 +38,31 @@ def check_batch(
     `dirs` says whose policy files count; without it the built-in rules stand alone. A line without
     a workspace is about the registered one that holds the folder `here`.
     """
-    place = home or str(Path.home())
-    around = Registry(dirs).holding(here) if dirs is not None and here is not None else None
-    default = around.path if around is not None else DEFAULT_WORKSPACE
+    default = DEFAULT_WORKSPACE
+    if dirs is None:
+        policies: BuiltIn | Policies = BuiltIn()
+        context = _alone(home or str(Path.home()))
+    else:
+        registry = Registry(dirs, home=Path(home) if home else None)
+        around = registry.holding(here) if here is not None else None
+        default = around.path if around is not None else DEFAULT_WORKSPACE
+        policies = Policies(dirs)
+        context = partial(asking.context_of, dirs, registry, policies)
     with SecondOpinion() as second:
-        gate = Gate(Policies(dirs) if dirs is not None else BuiltIn(), second)
+        gate = Gate(policies, second)
         for line in lines:
             if line.strip():
-                yield json.dumps(answer(line, gate, place, default), ensure_ascii=False)
+                yield json.dumps(answer(line, gate, context, default), ensure_ascii=False)
 
 
-def answer(line: str, gate: Gate, home: str, workspace: str = DEFAULT_WORKSPACE) -> dict[str, Any]:
+def _alone(home: str) -> ContextOf:
+    """Return what gives the context of a plan on a host of which nothing else is known."""
+    return lambda plan: Context(workspaces=(Workspace(plan.workspace),), home=home)
+
+
+def answer(
+    line: str, gate: Gate, context: ContextOf, workspace: str = DEFAULT_WORKSPACE
+) -> dict[str, Any]:
     """Return the answer for one line; a line that cannot be read is denied."""
     name: Any = None
     try:
@@ -56,9 +73,8 @@ def answer(line: str, gate: Gate, home: str, workspace: str = DEFAULT_WORKSPACE)
         plan = _plan(asked, workspace)
     except (ValueError, RecursionError, ValidationError, TypeError) as error:
         return _bad(name, _first_line(error))
-    context = Context(workspaces=(Workspace(plan.workspace),), home=home)
     try:
-        decision = gate.decide_now(plan, context, (plan.workspace,)).decision
+        decision = gate.decide_now(plan, context(plan), (plan.workspace,)).decision
     except Exception as error:  # the outermost edge: it refuses
         return _bad(name, f"gate 1 failed: {type(error).__name__}")
     return {
@@ -76,6 +92,8 @@ def _plan(asked: dict[str, Any], default: str) -> ActionPlan:
         raise ValueError("`command` is not text")
     if "command" not in asked and "tool" not in asked:
         raise ValueError("`command` or `tool` is missing")
+    if "command" in asked and ("tool" in asked or "params" in asked):
+        raise ValueError("a call has either `command` or `tool` with `params`")
     params = asked["params"] if "params" in asked else {"command": asked.get("command")}
     return ActionPlan(
         tool=asked.get("tool") or "Bash",
@@ -91,8 +109,9 @@ def _plan(asked: dict[str, Any], default: str) -> ActionPlan:
 
 def _first_line(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        first = error.errors()[0]
-        return f"`{'.'.join(str(one) for one in first['loc'])}`: {first['msg'].lower()}"
+        return mistakes.worded(mistakes.first(error))
+    if isinstance(error, json.JSONDecodeError):
+        return "it is not JSON; write an object in double quotes"
     return str(error).split("\n", 1)[0] or type(error).__name__
 
 

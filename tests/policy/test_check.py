@@ -51,6 +51,7 @@ BAD = {
     "a command that is no text": '{"id": 1, "command": 5}',
     "a wrong parameter": '{"id": 1, "tool": "Read", "params": {"limit": "x"}}',
     "deeply nested": "[" * 100_000,
+    "a command that a tool hides": '{"id": 1, "command": "rm -rf a", "tool": "LS", "params": {}}',
     "a lone surrogate": '{"id": 1, "command": 5, "x": "\\ud800"}',
 }
 

@@ -79,8 +79,40 @@ WRONG = {
     ),
     "a bad type": (
         "limits: {seconds: soon}\n",
-        "p.yaml:1: `limits.seconds`: input should be a valid number, "
-        "unable to parse string as a number",
+        "p.yaml:1: `limits.seconds`: it should be a number",
+    ),
+    "a truth where a number belongs": (
+        "version: 1\nlimits:\n  seconds: true\n",
+        "p.yaml:3: `limits.seconds`: it should be a number; write it without quotes",
+    ),
+    "a number in quotes": (
+        'limits: {changed_files: "60"}\n',
+        "p.yaml:1: `limits.changed_files`: it should be a number; write it without quotes",
+    ),
+    "a part of a number": (
+        "limits: {changed_files: 1.5}\n",
+        "p.yaml:1: `limits.changed_files`: it should be a whole number",
+    ),
+    "a word where a list belongs": (
+        STASH.replace("[git stash]\n    tier", "git stash\n    tier"),
+        "p.yaml:3: rule `no-stash`: `programs`: it should be a list, such as `[a, b]`",
+    ),
+    "a word where a rule belongs": (
+        "commands: [x]\n",
+        "p.yaml:1: `commands.0`: it should be a mapping, such as `{a: b}`",
+    ),
+    "a list with nothing in it": (
+        STASH.replace("[git stash]\n    tier", "[]\n    tier"),
+        "p.yaml:3: rule `no-stash`: `programs`: it should hold at least 1 entry",
+    ),
+    "a tab": ("limits:\n\tseconds: 3\n", "p.yaml:2: the line is indented with a tab; use spaces"),
+    "two documents": (
+        "version: 1\n---\nversion: 1\n",
+        "p.yaml:2: it holds a second document; keep one, and remove `---`",
+    ),
+    "a control character": (
+        "version: 1\n# é \x07\n",
+        "p.yaml:2: it holds the control character U+0007; remove it",
     ),
     "a value that is none of the choices": (
         STASH.replace("danger", "dangerous"),

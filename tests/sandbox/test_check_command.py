@@ -76,7 +76,7 @@ WRONG: dict[str, tuple[list[str], bytes | None, int, str]] = {
     "a key that is not known": (["-"], b'{"command": "ls", "rights": "all"}', 2,
                                 "the call has a key `rights`; it may have agent,"),
     "a path that is no text": (["--tool", "Read", "--params", '{"file_path": 7}'], None, 2,
-                               "the call's `file_path`: input should be a valid string"),
+                               "the call's `file_path`: it should be text; put it in quotes"),
     "a call that cannot be read": (
         ["--from", "claude", "--tool", "Read", "--params", '{"file_path": 7}'], None, 2,
         "the call cannot be read: a parameter that must be text is not"),
@@ -198,6 +198,27 @@ def test_a_batch_is_about_the_workspace_that_one_is_in(shell: Shell) -> None:
     assert verdict() == "report"
     assert shell.at_terminal("workspace", "add", ".", "--yes")[0] == 0
     assert verdict() == "deny"
+
+
+def test_a_batch_knows_of_this_host_what_a_check_of_one_call_knows(shell: Shell) -> None:
+    (shell.dirs.config / "policy.yaml").write_text("trust: {agents: {low: supervised}}\n")
+    other = shell.workspace.parent / "other"
+    other.mkdir()
+    assert shell.at_terminal("workspace", "add", ".", "--yes")[0] == 0
+    assert shell.at_terminal("workspace", "add", str(other), "--yes")[0] == 0
+    expected = {
+        f"echo x > {shell.dirs.state}/audit.jsonl": "deny",
+        f"cat {shell.dirs.config}/config.yaml": "allow",
+        f"touch {other}/a": "report",
+        "touch a": "ask",
+    }
+    calls: list[dict[str, object]] = [{"command": one} for one in expected]
+    calls[-1]["agent"] = "low"
+    lines = "".join(json.dumps(one) + "\n" for one in calls)
+    batch = shell("check", "--batch", data=lines.encode())[1].splitlines()
+    alone = [shell("check", "--json", "-", data=json.dumps(one).encode())[1] for one in calls]
+    for answers in ([json.loads(one)["verdict"] for one in found] for found in (batch, alone)):
+        assert answers == list(expected.values())
 
 
 def test_limits_of_the_settings_are_shown(shell: Shell) -> None:
