@@ -130,7 +130,7 @@ def cell_plan(
         env=(f"HOME={HOME}", "LANG=C.UTF-8", "LOCKGATE_SANDBOX=1"),
         caps=(),
         tmpfs=tuple(sorted(tmpfs.items())),
-        # With the pinned files below it. When its keeper detaches a view, it goes from the cell too.
+        # With the pinned files below it. When its keeper detaches a view, the cell loses it too.
         binds=tuple(Bind(view, path, "rslave", True, not writes) for view, path in shown),
         volumes=(),
         network=network,

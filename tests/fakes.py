@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from policy.model import ActionPlan, Decision, LayerAnswer, Rights, Tier, Verdict
+from sandbox.admission import Admission
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, NotEnforced, Stopped, Unavailable
 from sandbox.results import (
@@ -153,6 +154,35 @@ class FakeSupervisor:
     async def warm(self, workspace: str) -> None:
         """Note it."""
         self.done.append(f"warm {workspace}")
+
+    async def admit(self, plan: ActionPlan, *, approver: Any, on_host: bool = False) -> Admission:
+        """Admit nothing: hooks have tests of their own."""
+        raise BadInput("the fake admits nothing")
+
+    async def redeem(
+        self,
+        admission: Admission,
+        *,
+        stdin: Any = None,
+        env: Mapping[str, str] | None = None,
+        on_output: Callable[[str, bytes], None] | None = None,
+    ) -> CallResult:
+        """Redeem nothing."""
+        raise BadInput("the fake admits nothing")
+
+    async def attach(self, call_id: str, on_output: Callable[[str, bytes], None]) -> CallResult:
+        """Attach to nothing."""
+        raise BadInput(f"no background call `{call_id}`")
+
+    async def note(self, event: Mapping[str, Any]) -> None:
+        """Note nothing."""
+
+    def check_latch(self, agent: str) -> None:
+        """Never be stopped."""
+
+    def peek(self, call_id: str) -> Mapping[str, Any]:
+        """Show nothing."""
+        raise BadInput(f"no background call `{call_id}`")
 
     async def end(self, call_id: str) -> CallResult:
         """End a background call."""

@@ -111,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
             block = {"type": "tool_use", "id": f"toolu_{number}", "name": step.tool, "input": {}}
             piece = {"type": "input_json_delta", "partial_json": json.dumps(step.params)}
         usage = {"input_tokens": 1, "output_tokens": 1}
-        message = {"id": f"msg_{number}", "type": "message", "role": "assistant",
+        message: dict[str, Any] = {"id": f"msg_{number}", "type": "message", "role": "assistant",
                    "model": said.get("model"), "content": [], "stop_reason": None,
                    "stop_sequence": None, "usage": usage}  # fmt: skip
         reason = "end_turn" if step is None else "tool_use"

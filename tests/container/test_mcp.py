@@ -336,8 +336,7 @@ def test_declining_ends_the_call_at_once(shell: Shell, mode: str) -> None:
         return ElicitResult(action="decline")
 
     async def work() -> None:
-        options = {"ask_seconds": 600, "elicitation_callback": decline}
-        async with connected(shell, mode, **options) as client:
+        async with connected(shell, mode, ask_seconds=600, elicitation_callback=decline) as client:
             result = await client.call_tool("bash", {"command": "rm kept.txt"})
             assert (result.structured_content or {})["ending"] == "not-approved"
 

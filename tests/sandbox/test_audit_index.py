@@ -177,7 +177,9 @@ def _shortened(dirs: Dirs) -> None:
 
 SPOILED = {
     "the index is gone": lambda dirs: (dirs.state / "audit-index.sqlite").unlink(),
-    "the index is damaged": lambda dirs: (dirs.state / "audit-index.sqlite").write_bytes(b"x" * 9000),
+    "the index is damaged": lambda dirs: (dirs.state / "audit-index.sqlite").write_bytes(
+        b"x" * 9000
+    ),
     "the index is half": lambda dirs: (dirs.state / "audit-index.sqlite").write_bytes(
         (dirs.state / "audit-index.sqlite").read_bytes()[:8192]
     ),
