@@ -69,9 +69,10 @@ class OwnEngine:
     def start(self) -> None:
         """Start it and wait until it answers."""
         root = self._root
+        # An engine without a bridge removes `docker0`, whoever made it: not the host's.
         self._process = subprocess.Popen(
             [
-                *(sys.executable, "-c", REAPER, "dockerd"),
+                *("unshare", "--net", sys.executable, "-c", REAPER, "dockerd"),
                 *("--config-file", root / "settings.json", "--data-root", root / "data"),
                 *("--exec-root", root / "exec", "--pidfile", root / "pid", "--host", self.url),
                 *("--bridge", "none", "--iptables=false", "--ip-masq=false"),
