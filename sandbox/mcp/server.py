@@ -43,6 +43,7 @@ def build(door: Door, **options: Any) -> MCPServer:
         title="Lockgate",
         version=VERSION,
         instructions=INSTRUCTIONS,
+        log_level="ERROR",  # a refusal is an answer; clients show what is written to them
         **options,
     )
     _add_shell(server, door)

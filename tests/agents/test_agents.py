@@ -117,7 +117,8 @@ def test_a_hook_that_is_gone_blocks_or_the_doctor_says_so(shell: Shell, agent: A
                if "hook" in one.read_text() and ".git" not in one.parts)  # fmt: skip
     path.write_text(path.read_text().replace("/lockgate", "/no-such-program"))
     if agent.name == "claude-code":  # the one that can be told to block then
-        run(shell, agent, agent.shell_step("echo x > unseen.txt"))
+        with Model([agent.shell_step("echo x > unseen.txt")]) as model:
+            ended(start(agent, model, shell.workspace, shell.env))
         assert not (shell.workspace / "unseen.txt").exists()
     _, out, _ = shell("doctor", "--json")
     (check,) = [one for one in json.loads(out) if one["name"] == f"agent {agent.name}"]
