@@ -38,6 +38,7 @@ _OBJECT = re.compile(
     re.DOTALL,
 )
 _WORK_TREE_POINTER = re.compile(r"(?:.*/)?\.git/worktrees/[^/]+/(?:commondir|gitdir)", re.DOTALL)
+_OTHERS_WRITE = 0o022
 _REPOSITORY = frozenset(("head", "config"))
 _REPOSITORY_FOLDERS = frozenset((".git", "objects", "refs"))
 
@@ -104,6 +105,9 @@ def _governance(change: Change, paths: PathPolicy, advice: dict[str, str]) -> It
 def _obeyed(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
     if change.type is FileType.DIRECTORY:
         above = paths.obeyed_below(change.path) if change.kind is Kind.META else None
+        if change.kind is Kind.META and not _tidy(change.path) and change.mode & _OTHERS_WRITE:
+            because = "whoever may write into the workspace may put there what the host obeys"
+            yield PathReason(change.path, Outcome.HOLD, "workspace-mode", because)
         if above is not None:  # its mode decides who may put something there, and who may read it
             yield PathReason(
                 change.path, Outcome.HOLD, above.id, f"it holds what counts: {above.because}"

@@ -168,7 +168,7 @@ def _finish(vault: Vault, name: str, fault: Fault | None) -> Landing:
                 if len(record.runs) > 1 and not isinstance(error, Stuck):
                     journal.append(folder, journal.void(identities(vault.root, ops)), durable=False)
                 return gave_up(vault, name, last.call, error, keep=len(record.runs) > 1)
-            kept = bytes_kept(ops, back=last.back)
+            kept = bytes_kept(folder, ops, back=last.back)
             found = gitindex.found(vault.root, ops, now, back=last.back)
             line = journal.end(now, kept, gitindex.meanings(found))
             journal.append(folder, line, durable=False)

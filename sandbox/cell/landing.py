@@ -94,7 +94,7 @@ def land(
                 now = runner.forward([first_expected(op) for op in ops])
             except (OSError, Conflict) as error:
                 return gave_up(vault, call, call, error)
-            kept = bytes_kept(ops, back=False)
+            kept = bytes_kept(folder, ops, back=False)
             done = Done(ops, now, kept, back=False)
             complete(vault, folder, call, call, done, fault, durable=durable)
         finally:

@@ -13,6 +13,9 @@ from . import fs, gitindex
 from .applying import Identities, differing, matches
 from .journal import PUT, SWAP, TAKE, Amendment, Identity, Inner, Journal, Op, Run
 
+LARGE = 1 << 20
+"""Bytes of a file from which on it is looked up what it takes up."""
+
 
 def identities(root: int, ops: list[Op]) -> Identities:
     """Return the identity of what lies at each operation's path now."""
@@ -145,8 +148,11 @@ def _listing(root: int, path: str) -> Inner:
         os.close(descriptor)
 
 
-def bytes_kept(ops: list[Op], *, back: bool) -> int:
-    """Return the size of what lies in the folder after a run."""
+def bytes_kept(folder: int, ops: list[Op], *, back: bool) -> int:
+    """Return what the objects that lie in a landing's folder after a run take up, in bytes.
+
+    Of large files that is what they occupy: a sparse file may be longer than the disk.
+    """
     total = 0
     for op in ops:
         if op.action == SWAP:
@@ -155,6 +161,16 @@ def bytes_kept(ops: list[Op], *, back: bool) -> int:
             lying = op.identity
         else:
             continue
-        total += max(0, lying[1]) if lying else 0
-        total += sum(max(0, held[1]) for held in (op.inner or {}).values())
+        total += _occupied(folder, op.slot, lying[1]) if lying else 0
+        total += sum(
+            _occupied(folder, f"{op.slot}/{name}", held[1])
+            for name, held in (op.inner or {}).items()
+        )
     return total
+
+
+def _occupied(folder: int, path: str, size: int) -> int:
+    if size < LARGE:  # a folder's is negative
+        return max(0, size)
+    status = fs.lstat(folder, path)
+    return size if status is None else min(size, status.st_blocks * 512)

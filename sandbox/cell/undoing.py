@@ -90,7 +90,7 @@ def undo(
                         folder, journal.void(identities(vault.root, record.ops)), durable=False
                     )
                 return gave_up(vault, name, new_call, error, keep=True)
-            kept = bytes_kept(record.ops, back=back)
+            kept = bytes_kept(folder, record.ops, back=back)
             done = Done(ops, after, kept, back=back)
             complete(vault, folder, name, new_call, done, fault, durable=durable)
         finally:

@@ -198,7 +198,7 @@ class _Walker:
             if stat.S_IFMT(before.st_mode) == stat.S_IFMT(node.status.st_mode):
                 self._existing(node, path, low, before)
                 return
-            self._delete(low, before)
+            self._delete(low, before, suspect=self._below.later(before))
         self._walk.puts.append(Put(path, node, None))
         self._created(node, path)
 
@@ -312,7 +312,8 @@ class _Walker:
                     change["conflict"] = change["conflict"] or old["conflict"]
                     if old.get("hidden"):
                         change["hidden"] = True
-                    if old["mode"] != change["mode"]:
+                    owners = self._walk.owners
+                    if self._below.settings(node, old["path"], before, owners)[2]:
                         change["modified"] = True
                     break
         if dropped:

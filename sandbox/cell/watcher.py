@@ -14,6 +14,8 @@ overflow all names in the layers are looked at.
 from __future__ import annotations
 
 import contextlib
+import ctypes
+import errno
 import logging
 import os
 import select
@@ -55,6 +57,8 @@ PAUSE_SECONDS = 0.05
 LOOK_SHARE = 5
 """Looking at all names takes at most one part in this many of the time."""
 STOP_SECONDS = 2.0
+_USED_UP = (errno.ENOSPC, errno.ENOMEM)
+"""What the kernel answers where a user watches as many folders as it may (`max_user_watches`)."""
 
 
 class _Watched(FileSystemEventHandler):
@@ -65,6 +69,8 @@ class _Watched(FileSystemEventHandler):
         self.watch: ObservedWatch | None = None
         self.lossy = False
         """Whether events of it were lost."""
+        self.deaf = False
+        """Whether some of its folders cannot be watched, so that only looking finds what appears."""
         self._watcher = watcher
         self._alarmed = False
         self._lock = threading.Lock()
@@ -97,6 +103,12 @@ class _Watched(FileSystemEventHandler):
         with self._lock:
             alarm = self.layer.look(path)
         self._tell(alarm)
+
+    def cannot_watch(self, code: int) -> None:
+        """Take note of a folder that cannot be watched; one that is gone needs no watching."""
+        if code in _USED_UP and not self.deaf:
+            self.deaf = True
+            self._watcher.lose()
 
     def settled(self, number: int) -> None:
         """Say that all until the mark of this number was handled."""
@@ -142,7 +154,10 @@ class _Emitter(InotifyEmitter):
             return False
         mask = Mask(group.event_mask | InotifyConstants.IN_ONLYDIR)
         watch = inotify_add_watch(self._inotify_fd._inotify_fd, path, mask)
-        if watch < 0:  # gone, or no folder
+        if watch < 0:
+            one = self._layers.get(str(self.watch.path))
+            if one is not None:
+                one.cannot_watch(ctypes.get_errno())
             return False
         with group._lock:
             if group._active_callbacks_by_watch.get(watch) == path:
@@ -156,11 +171,27 @@ class _Emitter(InotifyEmitter):
         return not known
 
 
+class _Reader(InotifyFD):
+    """Says which folders cannot be watched: watchdog goes on without a word."""
+
+    def __init__(self, layers: Mapping[str, _Watched]) -> None:
+        super().__init__()
+        self._layers = layers
+
+    def add_callback(self, *arguments: Any) -> Any:
+        try:
+            return super().add_callback(*arguments)
+        except OSError as error:
+            for one in list(self._layers.values()):
+                one.cannot_watch(error.errno or 0)
+            raise
+
+
 class _Observer(BaseObserver):
     """watchdog's observer for Linux, with emitters of ours."""
 
     def __init__(self, layers: Mapping[str, _Watched]) -> None:
-        self.reader = InotifyFD()
+        self.reader = _Reader(layers)
         self.reader.start()
         super().__init__(_Emitter, inotify_fd=self.reader, layers=layers)
 
@@ -305,6 +336,8 @@ class Watcher:
         for one in list(self._watched.values()):
             if one.lossy:
                 one.look()
+            if one.deaf:
+                self._lost.set()
         took = time.monotonic() - started
         self._next_look = time.monotonic() + max(PAUSE_SECONDS, LOOK_SHARE * took)
 

@@ -32,7 +32,9 @@ NAMES = st.sampled_from(
 OPERATIONS = st.one_of(
     st.tuples(st.sampled_from(["write", "append"]), NAMES, st.integers(0, 3)),
     st.tuples(
-        st.sampled_from(["mkdir", "rm", "chmod", "chown", "touch", "attribute", "sparse", "fifo"]),
+        st.sampled_from(
+            ["mkdir", "rm", "anew", "chmod", "chown", "touch", "attribute", "sparse", "fifo"]
+        ),
         NAMES,
         st.integers(0, 1),
     ),
@@ -55,6 +57,9 @@ def perform(root: Path, action: str, name: str, more: Any) -> None:
                 path.mkdir()
             case "rm":
                 shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
+            case "anew":  # a folder takes the place, with another in it
+                perform(root, "rm", name, 0)
+                (path / ("e" if more else "n")).mkdir(parents=True)
             case "chmod":
                 path.chmod(0o700 if more else 0o644)
             case "chown":

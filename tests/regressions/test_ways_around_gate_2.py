@@ -32,6 +32,8 @@ ORIGIN = '[remote "origin"]\n\turl = https://good.invalid/x\n'
 CASES = {
     "the mode of the hooks' folder": (Change(".git/hooks", Kind.META, DIRECTORY), "hold"),
     "the mode of a folder above it": (Change(".git", Kind.META, DIRECTORY), "hold"),
+    "a workspace that others may write": (Change(".", Kind.META, DIRECTORY, mode=0o777), "hold"),
+    "a workspace that they may not": (Change(".", Kind.META, DIRECTORY, mode=0o755), "land"),
     "the mode of another folder": (Change("src", Kind.META, DIRECTORY), "land"),
     "a file that names another repository": (Change("sub/.git", Kind.CREATED, FILE), "hold"),
     "a new repository's folder": (Change("sub/.git", Kind.CREATED, DIRECTORY), "land"),

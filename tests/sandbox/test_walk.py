@@ -71,6 +71,10 @@ CASES = {
     "a link is replaced by the same link": ("ln -sfn a link", []),
     "a file is renamed": ("mv a x", ["renamed x < a"]),
     "a file is renamed and changed": ("mv a x; echo x >>x", ["deleted a", "created x"]),
+    "a file is renamed with an attribute": (
+        "mv a x; python3 -c 'import os; os.setxattr(\"x\", \"user.x\", b\"1\")'",
+        ["renamed x < a modified"],
+    ),
     "a file is renamed with a new mode": ("mv a x; chmod 600 x", ["renamed x < a modified"]),
     "files trade places": ("mv a t; mv b a; mv t b", ["modified a", "modified b"]),
     "a folder is created with contents": (
@@ -248,6 +252,7 @@ MEANWHILE = {
             "renamed x/y < big/y conflict",
         ],
     ),
+    "a folder was made where a file is": ("echo x >x", "mkdir x", ["created x", "deleted x conflict"]),
     "a renamed folder is gone": ("mv big x", "rm -r big", ["created x conflict"]),
     "a folder within a folder made anew got a file": (
         "rm -r d; mkdir -p d/e; echo da >d/a; ln -s a d/link",

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import signal
 import socket
@@ -15,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from watchdog.observers.inotify_c import InotifyFD
 
 from sandbox.cell import host, watch
 from sandbox.cell.watch import Watch
@@ -244,6 +246,34 @@ def test_a_flood_of_folders_is_followed(layer: Layer) -> None:
     found = layer.alarm()
     assert found is not None
     assert found[0] == f"40/50/{WAIVER}"
+
+
+@pytest.mark.parametrize("few", [0, 3], ids=["enough watches", "few watches"])
+def test_folders_beyond_the_watches_of_a_user_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: int
+) -> None:
+    """watchdog says nothing where a folder cannot be watched; what appears there is found late."""
+    original, watched = InotifyFD.add_callback, set()
+
+    def limited(self: InotifyFD, path: bytes, *more: Any) -> Any:
+        watched.add(path)
+        if few and len(watched) > few:
+            raise OSError(errno.ENOSPC, "inotify watch limit reached")
+        return original(self, path, *more)
+
+    monkeypatch.setattr(InotifyFD, "add_callback", limited)
+    monkeypatch.setattr("sandbox.cell.watcher.inotify_add_watch", lambda *_: -1)  # the second try
+    observer = Watch(PATTERNS)
+    try:
+        layer = Layer(observer, tmp_path / "layer")
+        layer.do("mkdir -p a/b/c/d")
+        assert layer.settled().lossy is bool(few)
+        layer.do(f"sleep 0.5; echo x >a/b/c/d/{WAIVER}")  # nothing else tells of it
+        heard: list[Any] = []
+        wait_for(lambda: heard or heard.__iadd__(observer.take()))
+        assert heard[0][1].alarm["path"] == f"a/b/c/d/{WAIVER}"
+    finally:
+        observer.close()
 
 
 MANY = "import os\nfor i in range({n}):\n    os.close(os.open(f'f{{i}}', os.O_CREAT, 0o644))\n"
