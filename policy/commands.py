@@ -411,7 +411,8 @@ class Catalog:
 
 
 def _telling(args: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the first options and the first operands among many arguments."""
+    """Return the first options and the first operands among many arguments, each once."""
+    args = tuple(dict.fromkeys(args))
     options = [one for one in args if one.startswith("-")][:_MOST_GUESSED]
     return (*options, *[one for one in args if not one.startswith("-")][:_MOST_GUESSED])
 
