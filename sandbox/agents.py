@@ -157,7 +157,10 @@ class Registry:
         return found
 
     def of_process(self, pid: int) -> Agent | None:
-        """Return the agent that a process belongs to, the innermost one, or None."""
+        """Return the agent that a process belongs to, the innermost one, or None.
+
+        By every proof that a stop goes by: what a stop would end never passes for somebody else.
+        """
         if self.empty:
             return None
         agents = self.all()
@@ -171,6 +174,10 @@ class Registry:
             or one.mark in marks
             or not starts.isdisjoint(self.seen(one).read())
         ]
+        if not found and line:  # it may have left its tree and its environment
+            own = self.members_of(agents)
+            pids = {one.pid for one in line}
+            found = [one for one in agents if not pids.isdisjoint(own[one.id])]
         # A child's processes are its parent's too, and may carry the parent's mark alone.
         return max(found, key=lambda one: one.path.count(BETWEEN), default=None)
 

@@ -22,6 +22,7 @@ from sandbox import person
 from sandbox.agents_peer import Peer
 from sandbox.errors import BadInput, SandboxError
 from sandbox.results import Ending
+from sandbox.store import Store
 from sandbox.text import is_unicode, safe_line
 from sandbox.wire import CHUNK_BYTES, Decoder, Message, WireError, encode, pack, unpack
 from sandbox.workspaces import Registry
@@ -127,6 +128,8 @@ class Connection:
 
     async def _serve_one(self, op: str, message: Message) -> Any:
         supervisor = self._supervisor
+        asked = "force" if op == "shutdown" and message.get("force") is True else op
+        await asyncio.to_thread(self.peer.check, asked, lambda: self._agent_of(message))
         match op:
             case "ping":
                 return self._server.hello()
@@ -167,6 +170,7 @@ class Connection:
                 return (await supervisor.discard(_text(message, "call"))).model_dump(mode="json")
             case "hook":
                 environment = message.get("environment")
+                await asyncio.to_thread(self.peer.agent)  # raises where the peer is gone
                 printed = await self._server.hooks.answer(
                     _text(message, "agent"),
                     _text(message, "said"),
@@ -191,6 +195,14 @@ class Connection:
             case "shutdown":
                 return self._shut_down(message)
         raise BadInput(f"`{op}` is no request of this supervisor")
+
+    def _agent_of(self, message: Message) -> str | None:
+        """Return the agent of the call that a request names by its whole id."""
+        name = message.get("call")
+        with contextlib.suppress(SandboxError, KeyError):
+            found = Store(self._server.dirs).call(str(name))
+            return str(found["agent"]) if found["id"] == name else None
+        return None
 
     def _shut_down(self, message: Message) -> Message:
         others = self._server.busy - 1  # this request counts itself
@@ -228,12 +240,11 @@ class _Call:
         """Run the call to its end and return the result for the client."""
         if "ticket" in message:
             return await self._redeem(supervisor, message)
-        plan = ActionPlan.model_validate(
-            self._connection.peer.attributed(_located(message, self._connection.registry))
-        )
+        located = _located(message, self._connection.registry)
+        plan = ActionPlan.model_validate(await self._connection.peer.attributed(located))
         result = await supervisor.call(
             plan,
-            approver=self._approver(message.get("ask")),
+            approver=await self._approver(message.get("ask")),
             stdin=self._stdin() if message.get("stdin") is True else None,
             env=_environment(message.get("env")),
             on_output=self._output if message.get("output") is True else None,
@@ -255,14 +266,15 @@ class _Call:
         without = {"stdout", "stderr"} if message.get("text") is False else None
         return result.model_dump(mode="json", exclude=without)
 
-    def _approver(self, ask: object) -> Any:
+    async def _approver(self, ask: object) -> Any:
         """Return who answers: the client (`true`), somebody elsewhere (`"wait"`, or for so many
-        seconds), or nobody."""
+        seconds), or nobody. The word of an agent's own client counts for nothing (P8)."""
         from sandbox.approvals import nobody
         from sandbox.desk import patient, waiting
 
         if ask is True:
-            return self._ask
+            around = await asyncio.to_thread(self._connection.peer.agent)
+            return self._ask if around is None else nobody
         if isinstance(ask, int | float) and ask > 0:
             return patient(float(ask))
         return waiting if ask == "wait" else nobody

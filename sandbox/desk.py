@@ -24,6 +24,8 @@ from sandbox.transactions import uninterrupted
 
 POLL_SECONDS = 0.2
 """How soon an answer from another terminal is noticed."""
+MOST_OPEN = 50
+"""So many questions of one agent may wait, with those of agents below it: a person reads them."""
 ROUNDS = 3
 """How often a question is asked anew because what it was about changed under it."""
 
@@ -83,6 +85,8 @@ class Desk:
             what = wanted(plan, decision, context, answer.effective.policy)
             if grant := await asyncio.to_thread(self._grants.use, call_id, what, time.time()):
                 return await self._granted(grant, answer)
+            if await asyncio.to_thread(self._grants.waiting, plan.agent, time.time()) >= MOST_OPEN:
+                return Permission(False, answer, reason=_TOO_MANY)
             if escalates(decision):
                 request = self._request(call_id, plan, decision, what, {})
                 await self._put(request)
@@ -204,6 +208,10 @@ class Desk:
         return Answer(approved=False, reason=f"nobody answered within {waited}; cancelled")
 
 
+_TOO_MANY = (
+    f"{MOST_OPEN} questions of this agent wait for a person already, so no other is put; "
+    "`lockgate approvals` lists them"
+)
 _AFTERWARDS = "`lockgate approve {call}` approves it; then make the same call again"
 _UPWARDS = "its parent must ask: `lockgate approve {call}` lets it do this one action"
 

@@ -21,6 +21,7 @@ from policy.model import ActionPlan, Decision, Frozen
 from sandbox.database import Database
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
+from sandbox.latch import BETWEEN, below
 from sandbox.masking import mask_all
 
 FILE = "approvals.sqlite"
@@ -105,6 +106,17 @@ class Grants:
                     request.model_dump_json(by_alias=True),
                 ),
             )
+
+    def waiting(self, agent: str, now: float) -> int:
+        """Return how many open questions an agent has, with all above and below it together."""
+        first = agent.split(BETWEEN)[0]
+        with self._db.reading() as db:
+            rows = db.execute(
+                "SELECT json_extract(body, '$.plan.agent') FROM requests"
+                " WHERE state = 'open' AND until > ?",
+                (now,),
+            ).fetchall()
+        return sum(str(name).split(BETWEEN)[0] == first for (name,) in rows)
 
     def asked(self, call: str) -> Asked:
         """Return a question. Raises BadInput if there is none of that call."""
@@ -223,16 +235,22 @@ class Grants:
             db.execute("UPDATE grants SET revoked = ? WHERE id = ?", (now, grant_id))
         return grant.model_copy(update={"revoked": now})
 
-    def revoke_all(self, now: float) -> int:
-        """Take every grant back (an emergency stop); return how many were open."""
+    def revoke_all(self, now: float, *, agent: str | None = None) -> int:
+        """Take every grant back (an emergency stop), or those of one agent and all below it;
+        return how many were open."""
         if not self._db.exists:
             return 0
         with self._db.writing() as db:
-            done = db.execute(
-                "UPDATE grants SET revoked = ? WHERE revoked IS NULL AND used < uses AND until > ?",
-                (now, now),
-            )
-            return done.rowcount
+            rows = db.execute(
+                f"{_GRANT} WHERE revoked IS NULL AND used < uses AND until > ?", (now,)
+            ).fetchall()
+            ids = [
+                (now, one.id)
+                for one in map(_grant, rows)
+                if agent is None or below(agent, one.wanted.agent)
+            ]
+            db.executemany("UPDATE grants SET revoked = ? WHERE id = ?", ids)
+            return len(ids)
 
 
 _REQUEST = "SELECT body, state, grant_id, answered_by, reason, until FROM requests"

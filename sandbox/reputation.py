@@ -28,10 +28,18 @@ _OBSERVED_WEIGHT = 0.25
 """A test run or a conflict says a little; a person's undo says all of it."""
 _CLAIMED_WEIGHT = 0.25
 """How much an agent's own report of success counts, beside its confidence."""
+EARNED_SECONDS = 600.0
+"""A success that was seen here counts once in this time: an agent may run tests as it likes."""
 _STEPS = (
     """
     CREATE TABLE states (
         agent TEXT NOT NULL, domain TEXT NOT NULL, at REAL NOT NULL, body TEXT NOT NULL,
+        PRIMARY KEY (agent, domain)
+    );
+    """,
+    """
+    CREATE TABLE earned (
+        agent TEXT NOT NULL, domain TEXT NOT NULL, at REAL NOT NULL,
         PRIMARY KEY (agent, domain)
     );
     """,
@@ -88,9 +96,22 @@ class Reputations:
         """Note an outcome and return the new state. On disk when this returns."""
         with self._db.writing() as db:
             self._load(db)
-            state = after(self._now(agent, event.domain, trust, fresh=False), event, trust)
-            self._put(db, agent, state)
+            state = self._now(agent, event.domain, trust, fresh=False)
+            if not self._too_soon(db, agent, event):
+                state = after(state, event, trust)
+                self._put(db, agent, state)
         return state
+
+    def _too_soon(self, db: sqlite3.Connection, agent: str, event: Event) -> bool:
+        """Whether a success was seen a moment ago already; else note that one is seen now."""
+        if not event.success or event.source is not Source.OBSERVED:
+            return False
+        key, now = (agent, event.domain.value), self._clock()
+        row = db.execute("SELECT at FROM earned WHERE agent = ? AND domain = ?", key).fetchone()
+        if row is not None and now < row[0] + EARNED_SECONDS:
+            return True
+        db.execute("INSERT OR REPLACE INTO earned VALUES (?, ?, ?)", (*key, now))
+        return False
 
     def pin(
         self, agent: str, domain: Domain, level: TrustLevel | None, trust: TrustFile

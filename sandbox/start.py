@@ -154,7 +154,7 @@ def _start(dirs: Dirs) -> bool:
             stdout=log,
             stderr=log,
             cwd="/",
-            env={**_unmarked(), "PYTHONPATH": os.pathsep.join(paths)},
+            env={**_unmarked(dirs), "PYTHONPATH": os.pathsep.join(paths)},
             pass_fds=(writing,),
             start_new_session=True,
         )
@@ -178,9 +178,19 @@ def _start(dirs: Dirs) -> bool:
     return said == "ready"
 
 
-def _unmarked() -> dict[str, str]:
-    """Return the environment without an agent's mark: the supervisor is no part of an agent."""
-    return {key: value for key, value in os.environ.items() if key != "LOCKGATE_AGENT"}
+def _unmarked(dirs: Dirs) -> dict[str, str]:
+    """Return the environment without the mark of an agent of this state folder.
+
+    The supervisor is no part of its agents. A mark of another folder's agent stays: such a
+    supervisor is a program that the agent started, and a stop there must reach it.
+    """
+    env = dict(os.environ)
+    if mark := env.get("LOCKGATE_AGENT"):
+        from sandbox.agents import Registry
+
+        if any(one.mark == mark for one in Registry(dirs).all()):
+            del env["LOCKGATE_AGENT"]
+    return env
 
 
 def _lock_is_free(dirs: Dirs) -> bool:

@@ -128,7 +128,7 @@ class Stop:
             self._registry.drop_ended()
         self._latch.mark_swept(whom.path)
         report = self._report(whom, problems, ended, swept, asked)
-        return self._recorded(report)
+        return self._recorded(self._revoked(report, whom))
 
     # -- parts of it
 
@@ -236,6 +236,20 @@ class Stop:
                 if one["judgement"] == "hold" and not one["landed"] and one["ending"] == "ran"
             ),
         )
+
+    def _revoked(self, report: StopReport, whom: _Whom) -> StopReport:
+        """Take back what was granted before: after a stop a person decides anew."""
+        from sandbox.grants import Grants
+
+        try:
+            count = Grants(self._dirs).revoke_all(time.time(), agent=whom.path)
+        except (SandboxError, OSError) as error:
+            said = f"grants could not be taken back: {error}"
+        else:
+            if not count:
+                return report
+            said = "1 grant was taken back" if count == 1 else f"{count} grants were taken back"
+        return report.model_copy(update={"notes": (*report.notes, said)})
 
     def _recorded(self, report: StopReport) -> StopReport:
         from sandbox.store import Store

@@ -41,7 +41,7 @@ def agent() -> None:
 
 
 @agent.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     short_help="Start an agent under watch.",
 )
 @ROLE
@@ -94,6 +94,7 @@ def attach(pid: int, role: str | None, name: str | None, parent: str | None, **f
     import os
 
     from sandbox.agents import Registry, register, user_roles
+    from sandbox.latch import below
 
     dirs = terminal.dirs().create()
     if pid == os.getpid():
@@ -101,6 +102,11 @@ def attach(pid: int, role: str | None, name: str | None, parent: str | None, **f
     if "sandbox.server" in Registry(dirs).host.command(pid):
         raise BadInput(f"process {pid} is a supervisor, and no agent")
     known = Registry(dirs).of_process(pid)
+    asking = Registry(dirs).of_process(os.getpid())
+    if asking is not None and (known is None or not below(asking.path, known.path)):
+        raise BadInput(
+            f"this is agent `{asking.id}`, which can put processes of its own alone under watch"
+        )
     if known is not None and known.pid == pid:
         raise BadInput(f"process {pid} is agent `{known.id}` already")
     if known is not None and name is None:

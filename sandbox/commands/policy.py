@@ -126,6 +126,7 @@ def trust(workspace: str | None, **flags: bool) -> int:
 
     known, place = policies(), place_of(workspace)
     path = workspace_file(place)
+    terminal.only_a_person("trusting a policy file")
     if flags["revoke"]:
         gone = known.trusted.remove(path)
         terminal.show(safe_line(f"{path}: {'trusted no more' if gone else 'was not trusted'}"))

@@ -18,6 +18,8 @@ from sandbox.text import safe_line
 def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int:
     """List the reports that wait for you, the oldest first, and count them as told.
 
+    What an agent lists still waits for you.
+
     \b
     Examples:
       lockgate reports
@@ -51,7 +53,7 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
         terminal.show(table(("time", "category", "what", "undo"), rows))
     else:
         terminal.show("nothing to report")
-    if not keep:
+    if not (keep or terminal.is_an_agents()):  # an agent that read them has told nobody
         store.delivered([one.call for one in found], "batch")
     return 0
 

@@ -90,17 +90,35 @@ def person_present() -> bool:
 
 
 def is_an_agents() -> bool:
-    """Whether this process belongs to an agent under watch."""
+    """Whether this process belongs to an agent under watch.
+
+    The mark of an agent of another state folder counts too: an agent can name the folder.
+    """
+    from sandbox.sweeping_table import Host
+
+    host, pid = Host(), os.getpid()
+    if any(host.marker(one.pid) for one in host.line(pid) if one.pid > 1):
+        return True
     if not (dirs().state / "agents").is_dir():
         return False
     from sandbox.agents import Registry
 
-    return Registry(dirs()).of_process(os.getpid()) is not None
+    return Registry(dirs()).of_process(pid) is not None
 
 
 def can_ask() -> bool:
-    """Whether a question can be answered: stdin is a terminal."""
-    return sys.stdin is not None and sys.stdin.isatty()
+    """Whether a question can be answered: stdin is a terminal, and this is no agent's process."""
+    return sys.stdin is not None and sys.stdin.isatty() and not is_an_agents()
+
+
+def only_a_person(what: str) -> None:
+    """End the command with NOT_PERMITTED where an agent's process wants what a person decides.
+
+    For what needs no terminal, since a person's own scripts do it too.
+    """
+    if is_an_agents():
+        say(f"{what} is a person's decision, and this process is an agent's")
+        leave(NOT_PERMITTED)
 
 
 def ask(question: str) -> bool:

@@ -166,6 +166,8 @@ def _unseen(path: str) -> list[str]:
 def _add(path: str, *, approved: bool) -> Workspace | None:
     """Register a folder, asking a person where that is needed; None is their no."""
     registry = Registry(terminal.dirs())
+    if approved:
+        terminal.only_a_person("saying yes to a workspace")
     try:
         return registry.add(path, approved=approved)
     except NeedsApproval as error:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -86,10 +87,12 @@ def test_the_kernel_says_who_is_at_the_other_end(dirs: Dirs) -> None:
     with left, right:
         assert peer_pid(left) == os.getpid()
         plan = {"agent": "x"}
-        assert Peer(dirs, left).attributed(plan) is plan  # without agents nothing is looked up
+        # Without agents nothing is looked up.
+        assert asyncio.run(Peer(dirs, left).attributed(plan)) is plan
         me = register(dirs, os.getpid(), name="me", role="critic", source="test")
         try:
-            assert Peer(dirs, left).attributed(plan) == {"agent": "me:x", "role": "critic"}
+            found = asyncio.run(Peer(dirs, left).attributed(plan))
+            assert found == {"agent": "me:x", "role": "critic"}
         finally:
             Registry(dirs).remove(me)
 

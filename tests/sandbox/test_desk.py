@@ -16,7 +16,7 @@ from policy.load import PolicyError
 from policy.model import ActionPlan, Context, Decision, Params, Workspace
 from sandbox.approvals import Answer, Approver, nobody
 from sandbox.config import Dirs
-from sandbox.desk import Desk, Permission, patient, waiting
+from sandbox.desk import MOST_OPEN, Desk, Permission, patient, waiting
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate
 from sandbox.grants import Grants, Request, Terms
@@ -195,3 +195,33 @@ def test_who_waits_no_longer_leaves_the_question_open(office: Office) -> None:
     request = office.grants.asked("c1").request
     office.grants.approve(request, Terms(), by="me", reason="", now=time.time())
     assert run(office.ask(patient(0.1), "c2")).approved
+
+
+async def flood(office: Office, agents: list[str]) -> list[Permission]:
+    """Return what many questions that nobody waits for come to, one after the other."""
+    found = []
+    for number, agent in enumerate(agents):
+        plan = ActionPlan(
+            tool="Bash", params=Params(command=f"rm {number}"), workspace="/w", agent=agent
+        )
+        first = await office.gate.decide(plan, CONTEXT, ("/w",))
+
+        async def again(plan: ActionPlan = plan) -> GateAnswer:
+            return await office.again(plan)
+
+        found.append(
+            await office.desk.permission(f"c{number}", plan, first, CONTEXT, nobody, again=again)
+        )
+    return found
+
+
+def test_an_agent_cannot_bury_a_person_in_questions(tmp_path: Path) -> None:
+    office = Office(tmp_path)
+    names = ["a", *(f"a:x{number}" for number in range(MOST_OPEN)), "b"]
+    *most, last, other = asyncio.run(flood(office, names))
+    assert all("approves it" in one.reason for one in most)
+    assert last.reason.startswith(f"{MOST_OPEN} questions of this agent wait")
+    assert "approves it" in other.reason  # another agent's are put
+    assert office.told == ["asked"] * (MOST_OPEN + 1)
+    office.grants.close("c0", "denied")
+    assert "approves it" in asyncio.run(flood(office, ["a"]))[0].reason  # there is room again

@@ -102,13 +102,14 @@ def test_a_grant_is_listed_and_taken_back(dirs: Dirs) -> None:
         grants.revoke("g0", NOW)
 
 
-def test_a_stop_takes_all_grants_back(dirs: Dirs) -> None:
+@pytest.mark.parametrize("agent, taken", [(None, 1), ("main", 1), ("mai", 0), ("main:x", 0)])
+def test_a_stop_takes_grants_back(dirs: Dirs, agent: str | None, taken: int) -> None:
     grants, one = Grants(dirs), question()
-    assert grants.revoke_all(NOW) == 0
+    assert grants.revoke_all(NOW, agent=agent) == 0
     grants.ask(one)
     grants.approve(one, Terms(uses=5), by="me", reason="", now=NOW)
-    assert grants.revoke_all(NOW) == 1
-    assert grants.use("c1", one.wanted, NOW) is None
+    assert grants.revoke_all(NOW, agent=agent) == taken
+    assert (grants.use("c1", one.wanted, NOW) is None) == bool(taken)
 
 
 def test_a_file_that_is_no_database_is_said_and_nothing_is_granted(dirs: Dirs) -> None:

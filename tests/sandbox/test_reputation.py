@@ -13,7 +13,7 @@ from policy.model import Tier, Verdict
 from policy.reputation import Bounds, Domain, TrustLevel, begin, rank
 from policy.trust import TrustFile
 from sandbox.config import Dirs
-from sandbox.reputation import Event, Reputations, Source, after, observed
+from sandbox.reputation import EARNED_SECONDS, Event, Reputations, Source, after, observed
 from sandbox.results import CallResult, ChangeView, Ending
 
 TRUST = TrustFile()
@@ -41,7 +41,8 @@ def kept(tmp_path: Path, clock: Clock) -> Reputations:
 
 
 def good(**fields: object) -> Event:
-    return Event(CODE, success=True, **fields)  # type: ignore[arg-type]
+    """Return a success by a person's word, which counts as often as it is given."""
+    return Event(CODE, success=True, **{"source": Source.PERSON, **fields})  # type: ignore[arg-type]
 
 
 def test_nothing_is_earned_until_something_was_done(kept: Reputations) -> None:
@@ -58,6 +59,24 @@ def test_what_is_earned_is_seen_by_the_next_process(kept: Reputations, tmp_path:
     assert other.earned("a", TRUST) == (("code_changes", "supervised"),)
     assert other.agents() == ["a"]
     assert other.earned("b", TRUST) == ()
+
+
+def test_a_success_that_was_seen_counts_once_in_a_while(
+    kept: Reputations, clock: Clock, tmp_path: Path
+) -> None:
+    """An agent that runs tests that always pass, a hundred times, has earned nothing by that."""
+    seen = good(source=Source.OBSERVED)
+    first = kept.record("a", seen, TRUST)
+    for _ in range(100):
+        assert kept.record("a", seen, TRUST) == first
+    other = Reputations(Dirs.under(tmp_path), lambda: clock.now)  # another process keeps to it too
+    assert other.record("a", seen, TRUST) == first
+    clock.now -= DAY  # a clock that was set back earns nothing either
+    assert kept.record("a", seen, TRUST).successes == 1
+    clock.now += DAY + EARNED_SECONDS
+    assert kept.record("a", seen, TRUST).successes == 2
+    bad = Event(CODE, success=False)  # what speaks against it counts each time
+    assert [kept.record("a", bad, TRUST).failures for _ in range(2)] == [1, 2]
 
 
 def test_a_violation_drops_it_at_once(kept: Reputations) -> None:

@@ -15,8 +15,10 @@ from collections.abc import Callable
 
 import pytest
 
+from policy.reports import YellowReport
 from sandbox.client import BlockingClient
 from sandbox.latch import Latch
+from sandbox.reports import Reports
 from sandbox.stop_watch import LOOK_SECONDS
 from sandbox.store import Store
 from sandbox.sweeping_table import Host
@@ -181,6 +183,31 @@ def test_an_agent_at_a_terminal_is_no_person(shell: Shell) -> None:
     assert Latch(shell.dirs).read("other") is not None
     status, shown = shell.at_terminal("resume", "--agent", "other")  # the control: a person
     assert (status, Latch(shell.dirs).read("other")) == (0, None)
+
+
+def test_what_was_granted_before_a_stop_is_worth_nothing_after_it(shell: Shell) -> None:
+    shell("init", "--yes", str(shell.workspace))
+    status, shown = shell.at_terminal("grant", "--for", "10m", "--", "rm a.txt")
+    assert (status, "granted" in shown) == (0, True), shown
+    assert "rm a.txt" not in shell("stop")[1]
+    assert json.loads(shell("grants", "--json")[1]) == []
+    shell.at_terminal("resume")
+    assert json.loads(shell("grants", "--json")[1]) == []
+    stop = next(line for line in (shell.dirs.state / "audit.jsonl").read_text().splitlines()
+                if '"event":"stop"' in line)  # fmt: skip
+    assert "1 grant was taken back" in stop
+
+
+def test_reports_that_an_agent_read_still_wait_for_a_person(shell: Shell) -> None:
+    report = YellowReport(
+        action="rm", category="x", details="ran `rm a`", timestamp="2026-01-02T03:04:05Z",
+        reversible=True, undo_command="lockgate undo c1",
+    )  # fmt: skip
+    Reports(shell.dirs.create()).note([("c1", "me", report, None)])
+    words = (sys.executable, "-m", "sandbox.cli", "reports")
+    assert "ran `rm a`" in shell("agent", "run", "--", *words)[1]
+    assert "ran `rm a`" in shell("reports")[1]  # a person; the control is the next line
+    assert shell("reports")[1] == "nothing to report\n"
 
 
 def test_a_paused_agent_is_resumed_by_its_own_command(shell: Shell) -> None:
