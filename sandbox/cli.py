@@ -70,7 +70,31 @@ class _Commands(click.Group):
         module, _, name = place.partition(":")
         found = getattr(importlib.import_module(f"sandbox.commands.{module}"), name)
         assert isinstance(found, click.Command)
+        _refuse_empty(found)
         return found
+
+
+class _Text(click.types.StringParamType):
+    """A text that is not empty, so that `--role "$ROLE"` without a ROLE is no call without one."""
+
+    def convert(
+        self, value: object, param: click.Parameter | None, ctx: click.Context | None
+    ) -> str:
+        """Return the text; the default of the parameter may be empty."""
+        text = super().convert(value, param, ctx)
+        if not str(text).strip() and (param is None or param.default != value):
+            self.fail("it is empty; give a value or leave it out", param, ctx)
+        return str(text)
+
+
+def _refuse_empty(command: click.Command) -> None:
+    """Let no text that a command takes be empty, nor those of the commands in it."""
+    for parameter in command.params:
+        if type(parameter.type) is click.types.StringParamType:
+            parameter.type = _Text()
+    if isinstance(command, click.Group):
+        for inner in command.commands.values():
+            _refuse_empty(inner)
 
 
 @click.command(
@@ -100,6 +124,7 @@ def main() -> None:
 
 def status(arguments: list[str]) -> int:
     """Run the command line with these arguments and return the exit status."""
+    stdout = sys.stdout
     try:
         answer = lockgate.main(arguments, prog_name="lockgate", standalone_mode=False)
         sys.stdout.flush()
@@ -111,6 +136,11 @@ def status(arguments: list[str]) -> int:
         return terminal.INTERRUPTED
     except BrokenPipeError:
         return terminal.broken_pipe()
+    except SystemExit:
+        if sys.stdout is stdout:
+            raise
+        sys.stdout = stdout  # click puts another in its place when a reader has left, and ends
+        return terminal.broken_pipe()  # with 1, which would be a no
     except BadInput as error:
         terminal.say(str(error))
         return terminal.USAGE
@@ -121,6 +151,9 @@ def status(arguments: list[str]) -> int:
         if os.environ.get("LOCKGATE_DEBUG"):
             raise
         terminal.broken_pipe()
+        if isinstance(error, FileNotFoundError) and not _here():
+            terminal.say("the folder that this runs in is gone; `cd` to one that is there")
+            return terminal.FAILED
         name = f"`{safe_line(str(error.filename))}`: " if error.filename else ""
         terminal.say(f"{name}{error.strerror or error}".lower())
         return terminal.FAILED
@@ -130,6 +163,14 @@ def status(arguments: list[str]) -> int:
         kind = type(error).__name__
         terminal.say(f"internal error: {kind}: {error}; LOCKGATE_DEBUG=1 shows where")
         return terminal.FAILED
+
+
+def _here() -> bool:
+    """Whether the folder that this runs in exists."""
+    try:
+        return bool(os.getcwd())  # noqa: PTH109
+    except OSError:
+        return False
 
 
 def _usage(error: click.ClickException) -> int:

@@ -61,8 +61,6 @@ def run(role: str | None, name: str | None, parent: str | None, command: tuple[s
     from sandbox.agents_run import end_as
     from sandbox.agents_run import run as start
 
-    if command[0].startswith("-") and len(command) > 1:
-        raise click.NoSuchOption(command[0])
     if shutil.which(command[0]) is None:
         terminal.say(f"`{command[0]}` is not found, or cannot be run")
         return NOT_FOUND

@@ -168,7 +168,7 @@ def deny(call: str, reason: str) -> int:
 
 
 @click.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     short_help="Approve a call before it is made.",
 )
 @click.option("-w", "--workspace", metavar="PATH", help="Workspace; default: the one you are in.")

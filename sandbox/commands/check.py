@@ -24,7 +24,7 @@ from sandbox.text import safe_line
 from sandbox.workspaces import Registry
 
 STATUS = {Verdict.ALLOW: 0, Verdict.REPORT: 0, Verdict.DENY: 1, Verdict.ASK: 3}
-SETTINGS = {"ignore_unknown_options": True, "allow_interspersed_args": False}
+SETTINGS = {"allow_interspersed_args": False}
 STDIN = "-"
 _OPTIONS = (
     click.option("-w", "--workspace", metavar="PATH",
@@ -32,7 +32,7 @@ _OPTIONS = (
     click.option("--agent", metavar="ID", help="Agent that asks; default: main."),
     click.option("--role", metavar="ROLE", help="Role of the agent; it can only narrow."),
     click.option("--user", metavar="NAME", help="User whose levels count; default: you."),
-    click.option("--intent", metavar="TEXT", help="Why it is wanted."),
+    click.option("--intent", default="", metavar="TEXT", help="Why it is wanted."),
     click.option("--tool", metavar="NAME", help="Ask about this tool, not a command."),
     click.option("--params", metavar="JSON",
                  help="The tool's parameters, an object; `-` reads them from stdin."),

@@ -18,7 +18,7 @@ from sandbox.text import SafeStream, safe_line
 
 
 @click.command(
-    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False},
     short_help="Run a command in the workspace's cell.",
 )
 @click.option("-w", "--workspace", metavar="PATH", help="Workspace; default: the one you are in.")
@@ -83,9 +83,7 @@ def run(
         flags |= {"stdin": False, "no_input": True}
         return _make({"ticket": ticket, "text": flags["as_json"]}, None, flags)
     if not command:
-        raise click.MissingParameter(param_type="argument", param_hint="COMMAND")
-    if command[0].startswith("-") and len(command) > 1:
-        raise click.NoSuchOption(command[0])
+        raise click.MissingParameter(param_type="argument", param_hint="'COMMAND...'")
     if flags["yes"] and not terminal.person_present():
         terminal.say("`--yes` is a person's word and counts only at a terminal")
         return terminal.NOT_PERMITTED

@@ -4,6 +4,9 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -128,6 +131,86 @@ def test_a_reader_that_leaves_is_no_error(shell: Shell) -> None:
         err = process.stderr.read()
         process.wait(WAIT_SECONDS)
     assert err == b""
+
+
+def test_a_reader_that_leaves_is_no_denial(shell: Shell) -> None:
+    for words in (["check", "ls"], ["explain", "--json", "ls"], ["policy", "show"]):
+        with shell.start(*words) as process:
+            assert process.stdout is not None
+            process.stdout.close()
+            _, err = process.communicate(timeout=WAIT_SECONDS)
+        assert (process.returncode, err) == (141, b"")
+
+
+CLOSED = {
+    "stdin, of what reads none": ("check ls <&-", 0, ""),
+    "stdin": ("check - <&-", 2, "lockgate: stdin is not JSON; write an object in double quotes\n"),
+    "stdin, of a batch": ("check --batch <&-", 0, ""),
+    "stdout": ("check 'rm -rf a' >&-", 1, ""),
+    "stdout, with a table": ("policy show >&-", 0, ""),
+    "stdout, with a mistake": ("log --limit 0 >&-", 2, "lockgate: "),
+    "stderr": ("explain 'git push' 2>&- >/dev/null", 3, ""),
+    "all": ("check 'git push' <&- >&- 2>&-", 3, ""),
+}
+
+
+@pytest.mark.parametrize("words, status, said", CLOSED.values(), ids=CLOSED)
+def test_a_stream_that_is_closed_is_no_failure(
+    shell: Shell, words: str, status: int, said: str
+) -> None:
+    program = f"exec {shlex.quote(sys.executable)} -m sandbox.entry {words}"
+    done = subprocess.run(
+        ["sh", "-c", program], cwd=shell.workspace, env=shell.env, capture_output=True,
+        timeout=WAIT_SECONDS, check=False,
+    )  # fmt: skip
+    assert done.returncode == status
+    assert done.stderr.decode().startswith(said)
+    assert done.stderr.count(b"\n") == bool(said)
+
+
+def test_a_folder_that_is_gone_is_said(shell: Shell) -> None:
+    gone = shell.workspace / "gone"
+    gone.mkdir()
+    program = f"rmdir '{gone}'; exec {shlex.quote(sys.executable)} -m sandbox.cli check ls"
+    done = subprocess.run(
+        ["sh", "-c", program], cwd=gone, env=shell.env, capture_output=True,
+        timeout=WAIT_SECONDS, check=False,
+    )  # fmt: skip
+    says = b"lockgate: the folder that this runs in is gone; `cd` to one that is there\n"
+    assert (done.returncode, done.stdout, done.stderr) == (125, b"", says)
+
+
+EMPTY = {
+    "a role of a check": ["check", "--role", "", "ls"],
+    "a role of a run": ["run", "--role", "", "--", "ls"],
+    "an agent": ["explain", "--agent", " ", "ls"],
+    "a user": ["run", "--user", "", "ls"],
+    "a workspace": ["policy", "show", "-w", ""],
+    "a workspace to take away": ["workspace", "remove", ""],
+    "a call": ["undo", ""],
+    "an agent to end": ["stop", "--agent", ""],
+}
+
+
+@pytest.mark.parametrize("words", EMPTY.values(), ids=EMPTY)
+def test_an_empty_value_is_not_taken_for_none(shell: Shell, words: list[str]) -> None:
+    status, out, err = shell(*words)
+    assert (status, out) == (2, "")
+    assert "it is empty; give a value or leave it out" in err
+    assert err.count("\n") == 1
+
+
+def test_an_empty_reason_is_none(shell: Shell) -> None:
+    assert shell("check", "--intent", "", "ls")[0] == 0
+
+
+def test_an_option_that_there_is_not_is_no_command(shell: Shell) -> None:
+    for words in (["check"], ["explain"], ["run"], ["grant"], ["agent", "run"]):
+        status, out, err = shell(*words, "--frob", "ls")
+        assert (status, out) == (2, "")
+        assert err.startswith("lockgate: no such option '--frob'")
+    assert shell("check", "ls", "--frob")[0] == 0
+    assert shell("check", "--", "--frob", "ls")[0] == 3
 
 
 # Workspaces
