@@ -20,6 +20,7 @@ from policy.model import ActionPlan, Decision, Params, Tier, Verdict
 from sandbox.client import BlockingClient, Client
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Unavailable
+from sandbox.person import login
 from sandbox.results import CallResult, Ending, StopReport, UndoResult
 from tests.fakes import Served, served
 
@@ -53,7 +54,8 @@ def test_a_call_gives_a_typed_result(running: Served) -> None:
     )  # fmt: skip
     assert with_async(running.dirs, lambda c: c.call(plan("exit 3"), call_id="mine")) == result
     assert running.fake.environments == [{"A": "1"}, None]
-    assert running.fake.plans == [plan("exit 3"), plan("exit 3")]
+    mine = plan("exit 3").model_copy(update={"user": login()})
+    assert running.fake.plans == [mine, mine]
 
 
 def test_all_else_is_typed_too(running: Served) -> None:
@@ -182,7 +184,7 @@ def test_a_question_is_answered(running: Served) -> None:
         unasked = client.call(plan("ask nobody"))
     assert refused.ending is unasked.ending is Ending.NOT_APPROVED
     assert [one[0] for one in asked] == ["c1", "c2"]
-    assert asked[0][1] == plan("ask yes")
+    assert asked[0][1] == plan("ask yes").model_copy(update={"user": login()})
     assert asked[0][2].message == "deleting needs a yes"
 
     async def later(call_id: str, about: ActionPlan, decision: Decision) -> bool:
