@@ -200,14 +200,15 @@ def _next_data(descriptor: int, offset: int) -> int | None:
 
 def same_content(one: int, other: int) -> bool:
     """Compare two open files of equal size, in bounded memory, skipping holes common to both."""
-    offset = 0
+    offset, size = 0, os.fstat(one).st_size
     while True:
         starts = [s for s in (_next_data(one, offset), _next_data(other, offset)) if s is not None]
         if not starts:
             return True
         offset = min(starts)
-        chunk = os.pread(one, CHUNK, offset)
-        if chunk != os.pread(other, CHUNK, offset):
+        piece = min(CHUNK, max(0, size - offset) + 1)
+        chunk = os.pread(one, piece, offset)
+        if chunk != os.pread(other, piece, offset):
             return False
         if not chunk:
             return True
@@ -221,7 +222,8 @@ def copy_content(source: int, target: int, size: int) -> None:
         start = _next_data(source, offset)
         if start is None:
             break
-        chunk = os.pread(source, CHUNK, start)
+        # A buffer of the whole piece for each small file would cost more than the copy.
+        chunk = os.pread(source, min(CHUNK, max(0, size - start)), start)
         if not chunk:
             break
         view = memoryview(chunk)

@@ -70,7 +70,7 @@ class _Watched(FileSystemEventHandler):
         self.lossy = False
         """Whether events of it were lost."""
         self.deaf = False
-        """Whether some of its folders cannot be watched, so that only looking finds what appears."""
+        """Whether folders of it cannot be watched, so that only looking finds what appears."""
         self._watcher = watcher
         self._alarmed = False
         self._lock = threading.Lock()

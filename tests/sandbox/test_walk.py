@@ -252,7 +252,11 @@ MEANWHILE = {
             "renamed x/y < big/y conflict",
         ],
     ),
-    "a folder was made where a file is": ("echo x >x", "mkdir x", ["created x", "deleted x conflict"]),
+    "a folder was made where a file is": (
+        "echo x >x",
+        "mkdir x",
+        ["created x", "deleted x conflict"],
+    ),
     "a renamed folder is gone": ("mv big x", "rm -r big", ["created x conflict"]),
     "a folder within a folder made anew got a file": (
         "rm -r d; mkdir -p d/e; echo da >d/a; ln -s a d/link",
