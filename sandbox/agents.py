@@ -26,6 +26,7 @@ from sandbox.agents_seen import Seen
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Unavailable
 from sandbox.latch import BETWEEN, Latch
+from sandbox.sweeping_supervisor import supervisor
 from sandbox.sweeping_table import Host, Known, boot
 from sandbox.sweeping_targets import Target, Tree, members
 from sandbox.text import safe_line
@@ -89,6 +90,7 @@ class Registry:
 
     def __init__(self, dirs: Dirs, host: Host | None = None) -> None:
         self._folder = dirs.state / FOLDER
+        self._lock = dirs.lock
         self.host = host or Host()
 
     # -- reading
@@ -119,16 +121,21 @@ class Registry:
         """Return an agent and all that are below it."""
         return [one for one in self.all() if one == agent or _is_below(one, agent)]
 
-    def tree(self, agent: Agent) -> Tree:
-        """Return what is known of an agent's processes."""
-        return Tree(
-            agent.id,
-            agent.mark,
-            agent.root,
-            self.seen(agent).read(),
-            Known(*agent.starter) if agent.starter else None,
-            agent.foreign,
-        )
+    def trees(self, agents: Sequence[Agent]) -> list[Tree]:
+        """Return what is known of the processes of several agents."""
+        apart = supervisor(self._lock, self.host)
+        return [
+            Tree(
+                agent.id,
+                agent.mark,
+                agent.root,
+                self.seen(agent).read(),
+                Known(*agent.starter) if agent.starter else None,
+                agent.foreign,
+                apart,
+            )
+            for agent in agents
+        ]
 
     def seen(self, agent: Agent) -> Seen:
         """Return the list of an agent's processes that were seen."""
@@ -149,10 +156,10 @@ class Registry:
         table = self.host.table()
         markers = self.host.markers(table, since=min(one.created for one in agents))
         found = {}
-        for agent in agents:
+        for agent, tree in zip(agents, self.trees(agents), strict=True):
             group = self.group(agent)
             grouped = group.members() if group else ()
-            own = members(table, self.tree(agent), markers=markers, grouped=grouped)
+            own = members(table, tree, markers=markers, grouped=grouped)
             found[agent.id] = {pid: one for pid, one in own.items() if not one.process.ended}
         return found
 
@@ -389,11 +396,6 @@ def checked_name(name: str) -> str:
             f"`{safe_line(name)}` cannot name an agent: 1 to 64 letters, digits, `.`, `_`, `-`"
         )
     return name
-
-
-def trees(registry: Registry, agents: Sequence[Agent]) -> list[Tree]:
-    """Return what is known of the processes of several agents."""
-    return [registry.tree(one) for one in agents]
 
 
 def _new_name(program: str) -> str:

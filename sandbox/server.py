@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from policy.model import ActionPlan
 from sandbox.admission import Admission, Tickets
+from sandbox.agents import Registry as Agents
 from sandbox.connection import Connection
 from sandbox.dirs import Dirs
 from sandbox.errors import SandboxError, Unavailable
@@ -281,6 +282,8 @@ def main() -> None:
         if lock is None:
             say("held")
             return
+        for group in filter(None, map(Agents(dirs).group, Agents(dirs).all())):
+            group.leave(os.getpid())  # an agent's call may have started it: no part of that agent
         asyncio.run(_run(dirs, lambda: say("ready")))
     except SandboxError as error:
         say(f"error {type(error).__name__} {error}")

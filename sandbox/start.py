@@ -115,13 +115,16 @@ def reach(dirs: Dirs) -> Line:
 
 def _replace(line: Line) -> None:
     """Ask a supervisor of another version to end. Raises Unavailable when it is busy."""
-    line.send({"id": 0, "op": "shutdown"})
     try:
+        line.send({"id": 0, "op": "shutdown"})
         said = line.receive()
-    except Unavailable:
+    except Unavailable:  # it has ended by itself
         return
     finally:
         line.close()
+    if said.get("event") == "cancelled":  # it was ending already
+        time.sleep(RETRY_SECONDS)
+        return
     value = said.get("value") or {}
     if not value.get("ending"):
         raise Unavailable(

@@ -8,8 +8,6 @@ not named in `left` does not run when `stop_all` returns; only a person's `resum
 from __future__ import annotations
 
 import contextlib
-import fcntl
-import json
 import os
 import time
 import unicodedata
@@ -173,8 +171,8 @@ class Stop:
         if not whom.agents:
             return Swept(), []
         own = {one.known: one for one in self._host.line(os.getpid()) if one.pid > 1}
-        spared = {*own, *_supervisor(self._dirs, self._host)}
-        trees = [self._registry.tree(one) for one in whom.agents]
+        spared = set(own)
+        trees = self._registry.trees(whom.agents)
         groups = [group for one in whom.agents if (group := self._registry.group(one))]
         asking = []
         if self._registry.of_process(os.getpid()) is not None:
@@ -182,7 +180,8 @@ class Stop:
             asking = [one for some in members for one in some.values() if one.process.known in own]
             asking = list({one.process.known: one for one in asking}.values())
         self.asking = tuple(target.process.known for target in asking)
-        if asking:  # a frozen group would freeze us
+        inside = any(os.getpid() in group.members() for group in groups)
+        if asking or inside:  # a frozen group would freeze us
             groups = []
         swept = sweep(self._host, trees, groups, spared=spared)
         then = "ends when this command has ended" if self._last else "goes on"
@@ -262,29 +261,3 @@ class Stop:
                 update={"notes": (*report.notes, f"this stop could not be recorded: {error}")}
             )
         return report
-
-
-def _supervisor(dirs: Dirs, host: Host) -> tuple[Known, ...]:
-    """Return the supervisor of this state folder, which is nobody's agent, if it runs.
-
-    It may have been started by an agent's call, and be its descendant.
-    """
-    try:
-        fd = os.open(dirs.lock, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
-        return ()
-    try:
-        fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        return ()  # nobody holds it
-    except BlockingIOError:
-        pass
-    except OSError:
-        return ()
-    finally:
-        os.close(fd)
-    try:
-        pid = int(json.loads(dirs.lock.read_text("utf-8"))["pid"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return ()
-    one = host.process(pid)
-    return (one.known,) if one is not None and "sandbox.server" in host.command(pid) else ()

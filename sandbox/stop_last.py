@@ -53,7 +53,7 @@ def main() -> None:
     spared = [own.known] if own else [Known(os.getpid(), 0)]
     groups = [group for one in agents if (group := registry.group(one))]
     inside = any(os.getpid() in group.members() for group in groups)  # it would freeze itself
-    trees = [registry.tree(one) for one in agents]
+    trees = registry.trees(agents)
     sweep(registry.host, trees, () if inside else groups, spared=spared)
     registry.drop_ended()
 

@@ -33,6 +33,8 @@ class Tree:
     """The process of `lockgate agent run` that waits for it and adopts its orphans; not a part."""
     foreign: int = 0
     """The session that the agent was started in, where that is somebody else's; 0: none."""
+    apart: Known | None = None
+    """The supervisor, which an agent's call may have started: no part, with all that it started."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +61,22 @@ class Index:
         for pid, mark in markers.items():
             if pid in table:
                 self.marked.setdefault(mark, []).append(table[pid])
+
+    def below(self, top: Known) -> frozenset[int]:
+        """Return the numbers of a process and of all that descend from it now."""
+        first = self.table.get(top.pid)
+        fresh = [first] if first is not None and first.known == top else []
+        found: set[int] = set()
+        while fresh:
+            one = fresh.pop()
+            if one.pid not in found:
+                found.add(one.pid)
+                fresh += [
+                    child
+                    for child in self.children.get(one.pid, ())
+                    if child.created >= one.created
+                ]
+        return frozenset(found)
 
 
 def members(
@@ -105,6 +123,7 @@ class _Membership:
         self._fresh: list[Proc] = []
         self._joined = {0, tree.foreign}
         """Sessions that are settled; these two are never the agent's."""
+        self._apart = index.below(tree.apart) if tree.apart is not None else frozenset()
         table = index.table
         self._add([one for one in (table.get(tree.root.pid),) if one and one.known == tree.root],
                   "registered")  # fmt: skip
@@ -127,6 +146,7 @@ class _Membership:
                 and one.created >= self._tree.root.created
                 and one.known != self._tree.starter
                 and one.pid not in self.found
+                and one.pid not in self._apart
             ):
                 self.found[one.pid] = Target(one, self._tree.agent, why)
                 self._fresh.append(one)

@@ -277,11 +277,25 @@ def test_a_supervisor_that_an_agent_started_is_no_part_of_the_agent(place: Place
     supervisor = Host().process(pid)
     assert supervisor is not None
     wait_for(lambda: live(place), "the agent goes on")
+
+    def started() -> set[int]:
+        return {one.pid for one in Host().table().values() if one.ppid == pid and not one.ended}
+
+    wait_for(started, "the supervisor starts programs of its own")
+    registry = Registry(place.dirs)
+    [agent] = registry.all()
     try:
         assert Host().marker(pid) is None
+        before = started()
+        assert not {pid, *before} & set(registry.members(agent))
+        assert registry.of_process(pid) is None
+        group = registry.group(agent)
+        assert group is None or not {pid, *before} & group.members()
         assert stop_all(place.dirs, "a test").left == ()
         assert live(place) == []
         assert Host().send(supervisor.known, signal.SIGCONT) is Sent.SENT
+        assert before <= started()
+        assert registry.all() == []  # nothing of it is left
     finally:
         Host().send(supervisor.known, signal.SIGTERM)
 
