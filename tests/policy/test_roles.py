@@ -217,7 +217,7 @@ WRONG = {
         "roles: {x: {read: perhaps}}",
         r"roles.yaml: `roles.x.read`: .*`perhaps` is not a permission; use one of yes, no, with",
     ),
-    "a column that does not exist": ("roles: {x: {reed: 'yes'}}", r"roles.yaml: `roles.x.reed`: "),
+    "a column that does not exist": ("roles: {x: {reed: 'yes'}}", r"roles.yaml: `roles.x.reed`"),
     "a name that joins parent and child": (
         "roles: {a/b: {read: 'yes'}}",
         r"roles.yaml: `roles`: .*`a/b` cannot name a role",
