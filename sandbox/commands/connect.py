@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.option(
     "--mode",
     type=click.Choice([one.value for one in Mode]),
-    help="How its tools get here; default: hooks, where the agent has them.",
+    help="How its tools get here; default: mcp for codex and vscode, else hooks.",
 )
 @click.option("--remove", is_flag=True, help="Take it back: the files become what they were.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")

@@ -135,7 +135,7 @@ class Places:
 AGENTS = ("claude-code", "codex", "gemini", "cursor", "vscode")
 MODES: Mapping[str, tuple[Mode, ...]] = {
     "claude-code": (Mode.HOOKS, Mode.MCP),
-    "codex": (Mode.HOOKS, Mode.MCP),
+    "codex": (Mode.MCP, Mode.HOOKS),  # its hooks are skipped until trusted, and fail open
     "gemini": (Mode.HOOKS, Mode.MCP),
     "cursor": (Mode.HOOKS, Mode.MCP),
     "vscode": (Mode.MCP,),
@@ -242,7 +242,17 @@ def _codex_hooks(places: Places) -> Wanted:
     notes = ["in Codex, open `/hooks` and trust the hooks of Lockgate: until then it skips them"]
     if places.project is not None:
         notes.append("Codex reads a project's configuration only where the project is trusted")
-    return Wanted((JsonFile(folder / "hooks.json", tuple(edits)),), tuple(notes))
+    # Its sandbox lets no program reach a socket unless commands may use the network; they run in
+    # cells, which have none.
+    values: dict[tuple[str, ...], dict[str, Any]] = {
+        (): {"sandbox_mode": "workspace-write"},
+        ("sandbox_workspace_write",): {"network_access": True},
+    }
+    files = (
+        JsonFile(folder / "hooks.json", tuple(edits)),
+        TomlFile(folder / "config.toml", values),
+    )
+    return Wanted(files, tuple(notes))
 
 
 def _codex_mcp(places: Places) -> Wanted:

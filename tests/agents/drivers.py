@@ -160,7 +160,7 @@ def _codex(
     )
     path.write_text(own)
     words = [str(program), "exec", "--skip-git-repo-check", "--json"]
-    words += ["--dangerously-bypass-hook-trust", "--sandbox", "danger-full-access", "go"]
+    words += ["--dangerously-bypass-hook-trust", "go"]
     return words, {"FAKE_KEY": "dummy", "CODEX_HOME": str(config)}
 
 
