@@ -9,10 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from pydantic import ValidationError
+
+from policy import mistakes
 from policy.document import Document
 from policy.engine import Policy, decide
 from policy.layers import Layer, Source, decided
-from policy.load import PolicyError
+from policy.load import PolicyError, located
 from policy.model import ActionPlan, Context, Params, Workspace
 from policy.rules import CommandRule, Rule
 from policy.rules_model import Example
@@ -28,7 +31,7 @@ def check(document: Document, base: Policy) -> None:
     try:
         policy = decided(base, document.content, Source(Layer.USER, document, trusted=False))
     except (PolicyError, ValueError) as error:
-        raise PolicyError(f"{document.name}: {str(error).splitlines()[0]}") from None
+        raise PolicyError(located(document.name, document.text, _said(error))) from None
     rules: tuple[Rule | CommandRule, ...] = (*document.content.rules, *document.content.commands)
     for rule in rules:
         wanted = [*((one, True) for one in rule.match), *((one, False) for one in rule.miss)]
@@ -36,8 +39,9 @@ def check(document: Document, base: Policy) -> None:
             try:
                 decision = decide(plan_of(example, policy), CONTEXT, policy)
             except ValueError as error:
-                said = str(error).splitlines()[0]
-                raise PolicyError(f"{document.place(rule.id)}: rule `{rule.id}`: {said}") from None
+                where = f"{document.place(rule.id)}: rule `{rule.id}`"
+                said = f"an example: {_said(error).removeprefix('an example: ')}"
+                raise PolicyError(f"{where}: {said}") from None
             if (rule.id in decision.rules) is not matches:
                 what = "does not match" if matches else "matches"
                 tail = "" if matches else ", which it says it does not"
@@ -62,6 +66,12 @@ def plan_of(example: Example | Mapping[str, Any], policy: Policy) -> ActionPlan:
         raise ValueError(f"an example: {what}")
     params = Params.model_validate(asked.pop("params", {}))
     return ActionPlan(params=params, workspace=HERE, **asked)
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return mistakes.worded(mistakes.first(error))
+    return str(error).splitlines()[0]
 
 
 def _written(example: Example) -> str:

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from policy.document import Document
 from policy.engine import Policy
 from policy.levels import LevelsFile
-from policy.load import PolicyError
+from policy.load import PolicyError, located
 from policy.model import Decision, LayerAnswer, Rights, Tier, Verdict
 from policy.modes import Mode
 from policy.places import Places
@@ -81,7 +81,8 @@ def combine(policy: Policy, paths: PathPolicy, sources: Sequence[Source]) -> Eff
             policy = decided(policy, content, source)
             paths = _judged(paths, content)
         except PolicyError as error:
-            raise PolicyError(f"{source.document.name}: {error}") from None
+            document = source.document
+            raise PolicyError(located(document.name, document.text, str(error))) from None
         except ValidationError as error:
             message = error.errors()[0]["msg"].removeprefix("Value error, ")
             raise PolicyError(f"{source.document.name}: {message}") from None

@@ -9,10 +9,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
 from functools import lru_cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -152,18 +153,40 @@ def digest() -> str:
     return found.hexdigest()
 
 
-def read(model: type[ModelT], path: Path) -> ModelT:
-    """Return a policy file of a user as a model. Raises PolicyError."""
-    try:
-        text = path.read_text("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise PolicyError(f"{path}: cannot be read: {error}") from None
-    return build(model, parse(text, str(path)), str(path), text)
+def located(name: str, text: str, message: str) -> str:
+    """Return a message about a file with the line of the last key in it that the message names."""
+    for word in reversed(re.findall(r"`([^`\n]+)`", message)):
+        key = re.search(rf"""(?m)(?:^|[\s{{,"']){re.escape(word)}["']?\s*:""", text)
+        if key:
+            line = text.count("\n", 0, key.start() + 1) + 1
+            return f"{name}:{line}: {message}"
+    return f"{name}: {message}"
 
 
-def find(model: type[ModelT], folder: Path, *names: str) -> ModelT | None:
-    """Return the first of some files that a folder holds, or None. Raises PolicyError."""
-    for name in names:
-        if (folder / name).exists():
-            return read(model, folder / name)
+@dataclass(frozen=True, slots=True)
+class Found(Generic[ModelT]):
+    """A file that was found and read."""
+
+    content: ModelT
+    name: str
+    """Its path, for messages."""
+    text: str
+
+    def refused(self, error: PolicyError) -> PolicyError:
+        """Return what is wrong with what the file says, with its path and line."""
+        return PolicyError(located(self.name, self.text, str(error)))
+
+
+def find(model: type[ModelT], folder: Path, *names: str) -> Found[ModelT] | None:
+    """Return the one of some files that a folder holds, or None. Raises PolicyError."""
+    there = [folder / name for name in names if (folder / name).exists()]
+    if len(there) > 1:
+        message = f"`{there[0].name}` says the same and counts; keep one of them"
+        raise PolicyError(f"{there[1]}: {message}")
+    for path in there:
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise PolicyError(f"{path}: cannot be read: {error}") from None
+        return Found(build(model, parse(text, str(path)), str(path), text), str(path), text)
     return None

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from policy import load, tiers
 from policy.categories import LEVELS, VERDICTS, Found, strictest_level
@@ -47,6 +47,13 @@ _ORDER = tuple(Verdict)
 _MODES = tuple(Mode)
 _BY_NAME = "tools"
 _OBJECTION = "objection_seconds"
+_FILES: dict[tuple[str, type[Frozen]], tuple[str, ...]] = {
+    ("levels", LevelsFile): ("levels.yaml", "autonomy.yaml"),
+    ("modes", ModesFile): ("modes.yaml",),
+    ("trust", TrustFile): ("trust.yaml",),
+    ("roles", RolesFile): ("roles.yaml",),
+}
+"""A user's own files; of several names for one part only one may be there."""
 _NAMED = LayerAnswer(
     layer="level", verdict=Verdict.ALLOW, reason="the policy says what the tool may do, by its name"
 )
@@ -72,12 +79,16 @@ class Standing:
     def with_folder(self, folder: Path) -> Standing:
         """Return the standing with a user's own files, as far as the folder holds them: levels.yaml
         (or autonomy.yaml), modes.yaml, trust.yaml, roles.yaml. Raises PolicyError."""
-        return self.extended(
-            levels=load.find(LevelsFile, folder, "levels.yaml", "autonomy.yaml"),
-            modes=load.find(ModesFile, folder, "modes.yaml"),
-            trust=load.find(TrustFile, folder, "trust.yaml"),
-            roles=load.find(RolesFile, folder, "roles.yaml"),
-        )
+        found = self
+        for (part, model), names in _FILES.items():
+            file = load.find(model, folder, *names)
+            if file is not None:
+                content: Any = file.content
+                try:
+                    found = found.extended(**{part: content})
+                except load.PolicyError as error:
+                    raise file.refused(error) from None
+        return found
 
     def extended(
         self,

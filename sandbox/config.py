@@ -6,20 +6,20 @@ Every key is optional. A key that Lockgate does not know is refused with its lin
 
 from __future__ import annotations
 
-import re
 from enum import Enum
 from typing import Annotated
 from zoneinfo import ZoneInfo
 
 from pydantic import AfterValidator, Field
 
-from policy.load import PolicyError, read
+from policy.load import PolicyError, build, parse
 from policy.model import Frozen, Limits
 from sandbox.budgets import BudgetSettings
 from sandbox.channels import Channel
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.guarding.settings import GuardSettings
+from sandbox.reading import read_text
 
 __all__ = ["CellSettings", "Dirs", "IdleSettings", "Lifetime", "Settings", "load_settings"]
 
@@ -140,24 +140,10 @@ class Settings(Frozen):
 
 def load_settings(dirs: Dirs) -> Settings:
     """Return the user's settings, or the defaults when there is no file. Raises BadInput."""
-    if not dirs.settings.exists():
-        return Settings()
-    try:
-        if not dirs.settings.read_text("utf-8").strip():
-            return Settings()
-        return read(Settings, dirs.settings)
-    except (PolicyError, OSError, UnicodeDecodeError) as error:
-        raise BadInput(_with_line(str(error), dirs)) from None
-
-
-def _with_line(message: str, dirs: Dirs) -> str:
-    """Return the message with the line of the key that it names, if it does not say it yet."""
     name = str(dirs.settings)
-    found = re.match(rf"{re.escape(name)}: `(?P<key>[^`]*)`", message)
-    if not found:
-        return message
-    last = found["key"].rsplit(".", 1)[-1]
-    for number, line in enumerate(dirs.settings.read_text("utf-8").split("\n"), start=1):
-        if re.match(rf"""[\s{{,]*["']?{re.escape(last)}["']?\s*:""", line):
-            return message.replace(f"{name}:", f"{name}:{number}:", 1)
-    return message
+    try:
+        text = read_text(dirs.settings) or ""
+        data = parse(text, name)
+        return Settings() if data is None else build(Settings, data, name, text)
+    except PolicyError as error:
+        raise BadInput(str(error)) from None

@@ -10,9 +10,9 @@ raises PolicyError for every call, so that none runs on the rest of the rules.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -20,18 +20,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from policy import examples, layers
-from policy.document import MOST_CHARACTERS, Document, read_document
+from policy.document import Document, read_document
 from policy.engine import Policy
 from policy.layers import Effective, Layer, Source
 from policy.load import PolicyError
 from policy.protected import PathPolicy
 from sandbox.dirs import POLICY_FILES, Dirs
 from sandbox.errors import BadInput
+from sandbox.reading import read_text
 
 ADMINISTRATOR_FILE = Path("/etc/lockgate/policy.yaml")
 FOLDER, FILE = ".lockgate", POLICY_FILES[0]
 MOST_REMEMBERED = 256
-_FLAGS = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 
 Identity = tuple[int, ...] | None
 """What tells that a file changed; None: there is no file."""
@@ -99,6 +99,16 @@ class Policies:
             (Layer.USER, self._user),
             *((Layer.WORKSPACE, workspace_file(one)) for one in workspaces),
             (Layer.ADMINISTRATOR, self._administrator),
+        )
+
+    def parts(self) -> tuple[tuple[Path, str], ...]:
+        """Return the user's files on levels, modes, trust and roles that are there, with the digest
+        of each. Raises PolicyError for one that cannot be read."""
+        texts = ((path, read_text(path)) for path in self._standing)
+        return tuple(
+            (path, hashlib.sha256(text.encode()).hexdigest())
+            for path, text in texts
+            if text is not None
         )
 
     def document(self, layer: Layer, path: Path) -> Document | None:
@@ -225,46 +235,3 @@ def identity(path: Path) -> Identity:
     except OSError:
         return None
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
-
-
-def read_text(path: Path, *, follow: bool = True) -> str | None:
-    """Return a policy file's text, or None if there is none. Raises PolicyError.
-
-    Without `follow` neither the file nor its folder may be a link: a workspace's files can be an
-    agent's or a stranger's.
-    """
-    nofollow = 0 if follow else os.O_NOFOLLOW
-    try:
-        folder = os.open(path.parent, _FLAGS | os.O_DIRECTORY | nofollow)
-    except (FileNotFoundError, NotADirectoryError):
-        if not follow and path.parent.is_symlink():
-            raise PolicyError(f"{path.parent}: it is a link; make it a folder") from None
-        return None
-    except OSError as error:
-        raise PolicyError(f"{path}: it cannot be read: {error.strerror}") from None
-    try:
-        return _read_in(folder, path, nofollow)
-    finally:
-        os.close(folder)
-
-
-def _read_in(folder: int, path: Path, nofollow: int) -> str | None:
-    try:
-        descriptor = os.open(path.name, _FLAGS | nofollow, dir_fd=folder)
-    except FileNotFoundError:
-        if nofollow == 0 and path.is_symlink():
-            raise PolicyError(f"{path}: it is a link to nothing; remove it") from None
-        return None
-    except OSError as error:
-        what = "it is a link; put the file itself there" if path.is_symlink() else error.strerror
-        raise PolicyError(f"{path}: it cannot be read: {what}") from None
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-        os.close(descriptor)
-        raise PolicyError(f"{path}: it is no file; put a policy file there or remove it")
-    with os.fdopen(descriptor, "rb") as file:
-        data = file.read(4 * MOST_CHARACTERS + 1)
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data[: error.start].count(b"\n") + 1
-        raise PolicyError(f"{path}:{line}: it is not UTF-8") from None

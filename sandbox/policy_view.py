@@ -19,11 +19,19 @@ MOST_NAMES = 3
 """Names of files or programs that a row shows."""
 
 
-def view(effective: Effective, files: Sequence[tuple[Layer, Path]]) -> dict[str, Any]:
-    """Return the policy as JSON has it; `files` are those that count where they exist."""
+def view(
+    effective: Effective,
+    files: Sequence[tuple[Layer, Path]],
+    parts: Sequence[tuple[Path, str]] = (),
+) -> dict[str, Any]:
+    """Return the policy as JSON has it; `files` are those that count where they exist, `parts` the
+    user's files on levels, modes, trust and roles with their digests."""
     return {
         "digest": effective.policy.digest,
-        "files": [_file(effective, layer, path) for layer, path in files],
+        "files": [
+            *(_part(path, digest) for path, digest in parts),
+            *(_file(effective, layer, path) for layer, path in files),
+        ],
         "ignored": list(effective.ignored),
         "rules": list(_rules(effective)),
         "secrets": {
@@ -34,6 +42,10 @@ def view(effective: Effective, files: Sequence[tuple[Layer, Path]]) -> dict[str,
         "mode": effective.policy.standing.modes.mode.value,
         "roles": list(effective.policy.standing.roles.names),
     }
+
+
+def _part(path: Path, digest: str) -> dict[str, Any]:
+    return {"layer": Layer.USER.value, "file": str(path), "state": "counts", "digest": digest}
 
 
 def _secrets(effective: Effective) -> tuple[Any, ...]:

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 import click
 
 from sandbox.commands import terminal
@@ -11,6 +13,9 @@ from sandbox.commands.policy_shared import JSON, WORKSPACE, chosen, effective_of
 from sandbox.commands.policy_try import diff, test
 from sandbox.errors import BadInput
 from sandbox.text import safe_line
+
+if TYPE_CHECKING:
+    from sandbox.policies import Policies
 
 
 @click.group(
@@ -42,7 +47,7 @@ def show(workspace: str | None, **flags: bool) -> int:
     from sandbox.policy_view import show_text, view
 
     known, place = policies(), place_of(workspace)
-    said = view(effective_of(known, place), known.files((place,)))
+    said = view(effective_of(known, place), known.files((place,)), known.parts())
     if flags["as_json"]:
         terminal.show_json(said)
     else:
@@ -66,7 +71,7 @@ def validate(files: tuple[str, ...], workspace: str | None, **flags: bool) -> in
     from policy.load import PolicyError
 
     known, place = policies(), place_of(workspace)
-    results = []
+    results: list[dict[str, Any]] = []
     for layer, path in chosen(known, place, files):
         problem, document = "", None
         try:
@@ -81,9 +86,9 @@ def validate(files: tuple[str, ...], workspace: str | None, **flags: bool) -> in
         results.append(
             {"file": str(path), "valid": not problem, "problem": problem or None, "digest": digest}
         )
+    if not files:
+        results += _together(known, place, results)
     wrong = any(not one["valid"] for one in results)
-    if not files and not wrong:
-        effective_of(known, place)  # what the files amount to together
     if flags["as_json"]:
         terminal.show_json(results)
         return terminal.REFUSED if wrong else 0
@@ -92,6 +97,32 @@ def validate(files: tuple[str, ...], workspace: str | None, **flags: bool) -> in
     if not results:
         terminal.show("no policy file is there; the built-in rules count")
     return terminal.REFUSED if wrong else 0
+
+
+def _together(known: Policies, place: str, read: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the results of the user's files on levels, modes, trust and roles, and mark in `read`
+    what is wrong with what all files amount to together."""
+    from policy.load import PolicyError
+
+    problem = ""
+    try:
+        known.of((place,))
+    except PolicyError as error:
+        problem = str(error)
+    try:
+        parts = [
+            {"file": str(path), "valid": True, "problem": None, "digest": digest}
+            for path, digest in known.parts()
+        ]
+    except PolicyError:  # it is the problem
+        parts = []
+    if problem and all(one["valid"] for one in read):
+        file = next((one for one in (*read, *parts) if problem.startswith(one["file"])), None)
+        if file is None:
+            file = {"file": problem.split(":", 1)[0], "digest": None}
+            parts.append(file)
+        file |= {"valid": False, "problem": problem}
+    return parts
 
 
 @policy.command(short_help="Print the JSON schema of policy files, for editors.")

@@ -343,7 +343,22 @@ def test_an_empty_folder_changes_nothing(tmp_path: Path) -> None:
 
 def test_a_wrong_file_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "modes.yaml").write_text("mood: standard\n")
-    with pytest.raises(PolicyError, match=f"{tmp_path}/modes.yaml:1: `mood`: "):
+    with pytest.raises(PolicyError, match=f"{tmp_path}/modes.yaml:1: `mood` is not a key"):
+        POLICY.standing.with_folder(tmp_path)
+
+
+def test_a_category_that_there_is_not_is_refused_with_its_place(tmp_path: Path) -> None:
+    (tmp_path / "levels.yaml").write_text("users:\n  a:\n    overrides: {gti: green}\n")
+    with pytest.raises(PolicyError, match=f"{tmp_path}/levels.yaml:3: .*`gti` is not a category"):
+        POLICY.standing.with_folder(tmp_path)
+
+
+def test_two_files_on_levels_are_one_too_many(tmp_path: Path) -> None:
+    for name in ("levels.yaml", "autonomy.yaml"):
+        (tmp_path / name).write_text(USERS)
+    with pytest.raises(
+        PolicyError, match=r"autonomy\.yaml: `levels\.yaml` says the same and counts"
+    ):
         POLICY.standing.with_folder(tmp_path)
 
 

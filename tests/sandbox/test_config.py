@@ -3,8 +3,10 @@
 
 from __future__ import annotations
 
+import os
 import stat
 import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,44 @@ def test_an_unknown_key_is_refused_with_its_line(tmp_path: Path) -> None:
         load_settings(dirs)
     assert str(caught.value).startswith(f"{dirs.settings}:3: ")
     assert "`network`" in str(caught.value)
+
+
+WRONG: dict[str, tuple[bytes, str]] = {
+    "no UTF-8": (b"# a\ncall_seconds: 3 # \xff\n", ":2: it is not UTF-8"),
+    "a tab": (b"cell:\n\tcpus: 2\n", ":2: the line is indented with a tab; use spaces"),
+    "a truth": (b"call_seconds: true\n", ":1: `call_seconds`: it should be a number"),
+    "a list": (b"- a\n", ": it should be a mapping, such as `{a: b}`"),
+    "a zone": (b"time_zone: Mars/X\n", ":1: `time_zone`: `Mars/X` is no time zone"),
+}
+
+
+@pytest.mark.parametrize(("data", "says"), WRONG.values(), ids=WRONG)
+def test_a_wrong_file_is_said_with_its_line(tmp_path: Path, data: bytes, says: str) -> None:
+    dirs = Dirs.under(tmp_path)
+    dirs.config.mkdir()
+    dirs.settings.write_bytes(data)
+    with pytest.raises(BadInput) as caught:
+        load_settings(dirs)
+    assert str(caught.value).startswith(f"{dirs.settings}{says}")
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    dirs = Dirs.under(tmp_path)
+    dirs.config.mkdir()
+    make(dirs.settings)
+    with pytest.raises(BadInput, match="it is no file; put a file there or remove it"):
+        load_settings(dirs)
+
+
+def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
+    dirs = Dirs.under(tmp_path)
+    dirs.config.mkdir()
+    for text in ("", "# nothing\n", "---\n", "null\n"):
+        dirs.settings.write_text(text)
+        assert load_settings(dirs) == Settings()
 
 
 @pytest.mark.parametrize("model", [Settings, CellSettings, IdleSettings])

@@ -365,8 +365,8 @@ def link(path: Path) -> None:
 
 ODD: dict[str, tuple[Callable[[Path], object], str]] = {
     "a link": (link, "it cannot be read: it is a link; put the file itself there"),
-    "a pipe": (os.mkfifo, "it is no file; put a policy file there or remove it"),
-    "a folder": (Path.mkdir, "it is no file; put a policy file there or remove it"),
+    "a pipe": (os.mkfifo, "it is no file; put a file there or remove it"),
+    "a folder": (Path.mkdir, "it is no file; put a file there or remove it"),
     "no text": (lambda path: path.write_bytes(b"a: 1\n\xff"), ":2: it is not UTF-8"),
 }
 

@@ -109,6 +109,29 @@ def test_validate_says_ok_or_what_is_wrong(shell: Shell) -> None:
     assert json.loads(out)[0]["problem"] == says
 
 
+def test_files_on_levels_are_validated_and_shown(shell: Shell) -> None:
+    file = shell.dirs.config / "levels.yaml"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("users: {root: {overrides: {git: green}}}\n")
+    assert shell("policy", "validate") == (0, f"{file}: ok\n", "")
+    shown = json.loads(shell("policy", "show", "--json")[1])["files"]
+    assert [one["file"] for one in shown if one["state"] == "counts"] == [str(file)]
+    file.write_text("users:\n  root: {overrides: {gti: green}}\n")
+    status, out, err = shell("policy", "validate")
+    assert (status, err) == (1, "")
+    assert out.startswith(f"{file}:2: user `root`: overrides: `gti` is not a category")
+    status, out, _ = shell("policy", "validate", "--json")
+    assert status == 1
+    assert [(one["file"], one["valid"]) for one in json.loads(out)] == [(str(file), False)]
+
+
+def test_what_files_amount_to_together_is_validated_with_its_line(shell: Shell) -> None:
+    own(shell).write_text("version: 1\nlevels:\n  users:\n    a: {overrides: {gti: red}}\n")
+    status, out, err = shell("policy", "validate")
+    assert (status, err) == (1, "")
+    assert out.startswith(f"{own(shell)}:4: user `a`: overrides: `gti` is not a category")
+
+
 def test_validate_of_a_file_that_is_not_there(shell: Shell) -> None:
     status, out, err = shell("policy", "validate", "nothing.yaml")
     assert (status, out, err) == (2, "", "lockgate: `nothing.yaml` is not there\n")
