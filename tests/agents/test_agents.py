@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sandbox.agents import Registry
 from sandbox.client import BlockingClient
 from sandbox.grants import Grants
 from tests.agents.drivers import AGENTS, Agent, Ran, ended, start
@@ -181,5 +182,7 @@ def test_a_stop_ends_the_run_over_mcp(shell: Shell, agent: Agent) -> None:
         until(lambda: bool(running(shell)))
         assert shell("stop")[0] in (0, 1)
         done = ended(process)
-    assert done.status not in (0, None), done
+    # Killed, or told that its call is over and ended by itself before that: over it is.
+    assert done.status is not None, done
+    assert Registry(shell.dirs).members_of(Registry(shell.dirs).all()) in ({}, {"main": {}})
     assert not Path(shell.workspace / "stopped.txt").exists()
