@@ -163,7 +163,7 @@ def test_a_rule_that_misses_its_own_example_is_refused() -> None:
 
 def test_a_rule_that_matches_a_miss_is_refused() -> None:
     data = {"id": "x", "because": "b", "paths": ["a"], "miss": ["d/A"]}
-    with pytest.raises(PolicyError, match="rule `x` matches `d/a`, which it says it does not"):
+    with pytest.raises(PolicyError, match="rule `x` matches `d/A`, which it says it does not"):
         load.build(ObeyedRule, data, "paths.yaml")
 
 

@@ -241,7 +241,7 @@ def test_no_engine_is_one_failed_check_with_its_remedy(tmp_path: Path) -> None:
         f"fail  engine          DOCKER_HOST names `unix://{tmp_path}/none.sock`, "
         "which does not exist (start that engine or choose another)"
     )
-    assert len(others) == 5
+    assert len(others) == 6
     assert done.returncode == 1
 
 
