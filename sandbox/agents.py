@@ -26,6 +26,7 @@ from sandbox.agents_seen import Seen
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Unavailable
 from sandbox.latch import BETWEEN, Latch
+from sandbox.sweeping_passes import Passes
 from sandbox.sweeping_supervisor import supervisor
 from sandbox.sweeping_table import Host, Known, boot
 from sandbox.sweeping_targets import Target, Tree, members
@@ -151,17 +152,29 @@ class Registry:
 
     def members_of(self, agents: Sequence[Agent]) -> dict[str, dict[int, Target]]:
         """Return the processes of several agents by id, all from one pass over the host."""
+        return self._looked(agents)[0]
+
+    def _looked(self, agents: Sequence[Agent]) -> tuple[dict[str, dict[int, Target]], bool]:
+        """Return the processes of several agents by id, and whether none was overlooked."""
+        found: dict[str, dict[int, Target]] = {}
         if not agents:
-            return {}
-        table = self.host.table()
-        markers = self.host.markers(table, since=min(one.created for one in agents))
-        found = {}
-        for agent, tree in zip(agents, self.trees(agents), strict=True):
-            group = self.group(agent)
-            grouped = group.members() if group else ()
-            own = members(table, tree, markers=markers, grouped=grouped)
-            found[agent.id] = {pid: one for pid, one in own.items() if not one.process.ended}
-        return found
+            return found, True
+        since = min(one.created for one in agents)
+        passes, shown = Passes(since), dict[Known, str]()
+        while True:
+            table = self.host.table()
+            grouped = {one.id: group.members() for one in agents if (group := self.group(one))}
+            for pids in grouped.values():
+                self.host.complete(table, pids)
+            markers = self.host.markers(table, since=since, known=shown)
+            every: set[int] = set()
+            for agent, tree in zip(agents, self.trees(agents), strict=True):
+                own = members(table, tree, markers=markers, grouped=grouped.get(agent.id, ()))
+                every |= own.keys()
+                found[agent.id] = {pid: one for pid, one in own.items() if not one.process.ended}
+            again = passes.again(table, shown, every)
+            if all(found.values()) or not again:
+                return found, passes.sure
 
     def of_process(self, pid: int) -> Agent | None:
         """Return the agent that a process belongs to, the innermost one, or None.
@@ -209,14 +222,19 @@ class Registry:
             self._drop(agent, self._folder / f"{agent.id}.json")
 
     def drop_ended(self) -> list[Agent]:
-        """Forget agents without any process left, of this boot or an earlier one; return them."""
+        """Forget agents without any process left, of this boot or an earlier one; return them.
+
+        None is forgotten where one of its processes may have been overlooked.
+        """
         if self.empty:
             return []
         with self._locked():
             some = [(path, _read(path)) for path in sorted(self._folder.glob("*.json"))]
             agents = [(path, one) for path, one in some if one is not None]
-            left = self.members_of([one for _, one in agents if self._may_live(one)])
-            gone = [(path, one) for path, one in agents if not left.get(one.id)]
+            living = [one for _, one in agents if self._may_live(one)]
+            left, sure = self._looked(living)
+            kept = {one.id for one in living if left.get(one.id) or not sure}
+            gone = [(path, one) for path, one in agents if one.id not in kept]
             for path, one in gone:
                 self._drop(one, path)
         return [one for _, one in gone]

@@ -73,7 +73,7 @@ def run(
     registry.note_seen()
     left = len(registry.members(agent))
     if not left:
-        registry.remove(agent)
+        registry.drop_ended()
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return status, agent, left
 

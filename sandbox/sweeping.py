@@ -14,7 +14,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from sandbox.sweeping_table import Known, Proc, Sent
+from sandbox.sweeping_passes import Passes
+from sandbox.sweeping_table import Known, Proc, Sent, Table
 from sandbox.sweeping_targets import Target, Tree, targets
 
 FREEZE_SECONDS = 2.0
@@ -30,7 +31,8 @@ LONGEST_PAUSE = 0.05
 class Processes(Protocol):
     """What the sweep needs of a host."""
 
-    def table(self) -> dict[int, Proc]: ...
+    def table(self) -> Table: ...
+    def complete(self, table: Table, pids: Iterable[int]) -> None: ...
     def markers(
         self, table: Mapping[int, Proc], *, since: int, known: dict[Known, str] | None = None
     ) -> dict[int, str]: ...
@@ -105,6 +107,8 @@ class _Sweep:
         self._sleep = sleep
         self._since = min(tree.root.created for tree in trees)
         self._own = {tree.mark for tree in trees}
+        self._passes = Passes(self._since)
+        self._again = False
         self._marks: dict[Known, str] = {}
         self._forbidden: dict[Known, Target] = {}
         self.swept = Swept()
@@ -113,6 +117,8 @@ class _Sweep:
         """Return what there is to end, by one pass over the host."""
         table = self._host.table()
         grouped = {group.agent: group.members() for group in self._groups}
+        for pids in grouped.values():
+            self._host.complete(table, pids)
 
         def look(markers: Mapping[int, str]) -> dict[int, Target]:
             return targets(
@@ -125,11 +131,13 @@ class _Sweep:
         if self._own & set(marks.values()):  # what only its mark gives away, and what it started
             found = look(marks)
         self._remember(found)
-        return [
+        left = [
             one
             for one in found.values()
             if not one.process.ended and one.process.known not in self._forbidden
         ]
+        self._again = not left and self._passes.again(table, self._marks, found)
+        return left
 
     def _remember(self, found: Mapping[int, Target]) -> None:
         """Keep what was proven once: a child may lose its proof when its parent is killed."""
@@ -164,9 +172,9 @@ class _Sweep:
             for group in self._groups:  # a kill reaches some frozen groups only when they thaw
                 group.thaw()
             waited = self._clock() - started
-            if not found or waited > KILL_SECONDS:
+            if not (found or self._again) or waited > KILL_SECONDS:
                 break
-            if waited > SLEEP_SECONDS and all(one.process.state == "D" for one in found):
+            if found and waited > SLEEP_SECONDS and all(one.process.state == "D" for one in found):
                 break
             self._sleep(pause)
             pause = min(2 * pause, LONGEST_PAUSE)

@@ -63,6 +63,13 @@ class Proc(NamedTuple):
         return self.state in "ZX" and self.threads <= 1
 
 
+class Table(dict[int, Proc]):
+    """All processes by number, as one pass over the host saw them."""
+
+    missed: frozenset[int] = frozenset()
+    """Numbers that were listed, and whose processes had ended before they were looked at."""
+
+
 class Sent(str, Enum):
     """What became of a signal."""
 
@@ -76,13 +83,23 @@ class Sent(str, Enum):
 class Host:
     """This host's processes."""
 
-    def table(self) -> dict[int, Proc]:
+    def table(self) -> Table:
         """Return all processes by number; those that end meanwhile may be left out."""
-        found = {}
+        found, missed = Table(), set()
         for name in os.listdir(_PROC):  # noqa: PTH208 - names alone; half the time
-            if name.isdecimal() and (one := self.process(int(name))) is not None:
-                found[one.pid] = one
+            if name.isdecimal():
+                if (one := self.process(int(name))) is not None:
+                    found[one.pid] = one
+                else:
+                    missed.add(int(name))
+        found.missed = frozenset(missed)
         return found
+
+    def complete(self, table: Table, pids: Iterable[int]) -> None:
+        """Add processes to a table that came after it was made."""
+        for pid in pids:
+            if pid not in table and (one := self.process(pid)) is not None:
+                table[pid] = one
 
     def process(self, pid: int) -> Proc | None:
         """Return one process, or None if there is none."""

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
 from sandbox.sweeping import Swept, sweep
-from sandbox.sweeping_table import Known, Proc, Sent
+from sandbox.sweeping_table import Known, Proc, Sent, Table
 from sandbox.sweeping_targets import Tree
 
 MARK = "a:token"
@@ -28,6 +28,8 @@ class World:
         self.log: list[tuple[str, int]] = []
         self.foreign: set[int] = set()
         self.sleeping: set[int] = set()
+        self.quick: set[int] = set()
+        """Processes that are listed, and have ended before they are looked at."""
         self.on_pass: list[Callable[[World], None]] = []
         """What happens at each pass, one after the other; the last one goes on."""
         self.add(1, 0, 1, 1)
@@ -46,18 +48,26 @@ class World:
         if one is not None and parent not in self.stopped:
             self.add(pid, parent, one.session, one.created + 100, self.marks.get(parent, ""))
 
-    def table(self) -> dict[int, Proc]:
+    def complete(self, table: Table, pids: Iterable[int]) -> None:
+        """Add processes that came later."""
+        table.update({pid: self.processes[pid] for pid in pids if pid in self.processes})
+
+    def table(self) -> Table:
         """Look; something may happen first."""
         self.now += 0.001
         if self.on_pass:
             happens = self.on_pass.pop(0) if len(self.on_pass) > 1 else self.on_pass[0]
             happens(self)
-        return dict(self.processes)
+        table = Table({pid: one for pid, one in self.processes.items() if pid not in self.quick})
+        table.missed = frozenset(self.quick)
+        return table
 
     def markers(
         self, table: Mapping[int, Proc], *, since: int, known: dict[Known, str] | None = None
     ) -> dict[int, str]:
         """Return marks."""
+        if known is not None:
+            known.update({table[pid].known: self.marks.get(pid, "") for pid in table})
         return {p: m for p, m in self.marks.items() if p in table and table[p].created >= since}
 
     def send(self, one: Known, number: signal.Signals) -> Sent:
@@ -97,6 +107,19 @@ class World:
 
 def nothing(_: World) -> None:
     """Let nothing happen."""
+
+
+def test_who_forks_and_ends_all_the_time_is_looked_for_again() -> None:
+    """Passes that find none count only where each process that was listed was looked at."""
+    world = World()
+    del world.processes[200], world.marks[200]
+    world.quick = {300}
+    world.add(300, 1, 200, 1200, MARK)
+    world.on_pass = [nothing, nothing, nothing, lambda world: world.quick.clear()]
+    assert world.sweep().killed.keys() == {Known(300, 1200)}
+    other = World()  # the control: somebody else's programs come and go for ever
+    other.quick = {300}
+    assert other.sweep().killed.keys() == {ROOT}
 
 
 def test_all_are_frozen_before_the_first_is_killed() -> None:
@@ -181,7 +204,7 @@ def test_a_number_that_is_taken_anew_between_look_and_signal_gets_no_signal() ->
     def taken(one: World) -> None:
         table = one.table
 
-        def look() -> dict[int, Proc]:
+        def look() -> Table:
             found = table()
             one.processes[200] = Proc(200, 100, 100, 5000, "S", 1, "somebody's")
             one.marks.pop(200, None)
