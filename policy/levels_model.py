@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import time
 from typing import Any
 
-from pydantic import Field, model_serializer, model_validator
+from pydantic import ConfigDict, Field, model_serializer, model_validator
 
 from policy.categories import LEVELS, Category, Level
 from policy.model import Frozen
@@ -19,8 +19,22 @@ _QUIET = re.compile(r"([01][0-9]|2[0-3]):([0-5][0-9])-([01][0-9]|2[0-3]):([0-5][
 _FULL = "23:00-08:00"
 
 
+def _as_span(schema: dict[str, Any]) -> None:
+    """Let the schema say how a span of hours is written."""
+    schema.update(type="string", pattern=f"^{_QUIET.pattern}$")
+    for key in ("properties", "required", "additionalProperties"):
+        schema.pop(key, None)
+
+
+def _with_categories(schema: dict[str, Any]) -> None:
+    """Let the schema say that categories stand beside `max_level`."""
+    schema["additionalProperties"] = schema["properties"]["levels"]["additionalProperties"]
+
+
 class QuietHours(Frozen):
     """Hours in which YELLOW reports are held back; written `23:00-08:00`, the end excluded."""
+
+    model_config = ConfigDict(json_schema_extra=_as_span)
 
     start: time
     end: time
@@ -72,6 +86,8 @@ class UserLevels(Frozen):
 
 class AgentLevels(Frozen):
     """What one type of agent may at most ("Per-Agent-Type Overrides")."""
+
+    model_config = ConfigDict(json_schema_extra=_with_categories)
 
     max_level: Level | None = None
     levels: dict[str, Level] = Field(default_factory=dict)

@@ -11,10 +11,10 @@ from policy.model import Decision, LayerAnswer, Verdict, strictest
 
 _NEEDS = {
     "role": "another role; a role only narrows, so a child of this one does not help",
-    "trust": "more trust in the agent, earned or given in `trust.yaml`",
-    "mode": "a mode that confirms less, in `modes.yaml`",
-    "level": "a lower level of that category for the user, in `levels.yaml`, and an agent whose "
-    "type may act at it",
+    "trust": "more trust in the agent, earned or given under `trust` in a policy file",
+    "mode": "a mode that confirms less, under `modes` in a policy file",
+    "level": "a lower level of that category for the user, under `levels` in a policy file, and an "
+    "agent whose type may act at it",
 }
 _RULES = {
     "policy-file": "a policy file that can be read; `lockgate policy validate` says what is wrong",
@@ -64,5 +64,5 @@ def _need(answer: LayerAnswer, decision: Decision) -> str:
     elif answer.layer == "workspace":
         needs = "another path"
     else:
-        needs = "the user's own word for that category (`overrides` in `levels.yaml`)"
+        needs = "the user's own word for that category (`overrides` under `levels`)"
     return f"{needs}; instead: {instead}" if instead else needs

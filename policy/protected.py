@@ -13,6 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import cached_property
+from typing import Any
 
 from pydantic import ConfigDict, model_validator
 
@@ -85,16 +86,25 @@ class GovernanceRule(_Rule):
     allowed_path: str
 
 
+def _with_except(schema: dict[str, Any]) -> None:
+    """Let the schema know the word that is written."""
+    schema["properties"]["except"] = schema["properties"]["exceptions"]
+
+
 class ObeyedRule(_Rule):
     """Files that something on the host executes or obeys: a person looks at changes first."""
 
     because: str
     exceptions: tuple[str, ...] = ()
 
+    model_config = ConfigDict(json_schema_extra=_with_except)
+
     @model_validator(mode="before")
     @classmethod
-    def _except(cls, data: dict[str, object]) -> dict[str, object]:
+    def _except(cls, data: object) -> object:
         # `except` reads well in YAML and is a keyword here
+        if not isinstance(data, dict):
+            return data
         return {("exceptions" if k == "except" else k): v for k, v in data.items()}
 
     def excepting(self, patterns: tuple[str, ...]) -> ObeyedRule:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from policy import load
 from policy.facts import WRITES, Facts
@@ -42,6 +42,7 @@ _CELLS = {
     "project only": (_A, _DENY),
     "tests only": (_A, _DENY),
 }
+_CHOICES = f"use one of {', '.join(_CELLS)}"
 _COLUMNS = ("read", "write", "execute", "push")
 _PROJECT = frozenset((Where.INSIDE, Where.TEMPORARY, Where.DEVICE))
 _PLAIN = re.compile(r"[\w\s./:=@%+,'\"&|;><*-]*")
@@ -53,8 +54,17 @@ _MOST_PLAIN = 2000
 _BETWEEN = "/"
 
 
+def _or_words(schema: dict[str, Any]) -> None:
+    """Let the schema say that a cell is written in words, too."""
+    whole = dict(schema)
+    schema.clear()
+    schema["anyOf"] = [{"type": "string", "enum": list(_CELLS)}, whole]
+
+
 class Cell(Frozen):
     """One cell of the matrix: the verdict within the project (or tests), and the one beyond."""
+
+    model_config = ConfigDict(json_schema_extra=_or_words)
 
     within: Verdict = Verdict.DENY
     beyond: Verdict = Verdict.DENY
@@ -62,11 +72,13 @@ class Cell(Frozen):
     @model_validator(mode="before")
     @classmethod
     def _words(cls, value: Any) -> Any:
+        if isinstance(value, bool):
+            raise ValueError(f"`{str(value).lower()}` is not a permission; {_CHOICES}")
         if not isinstance(value, str):
             return value
         found = _CELLS.get(" ".join(value.casefold().split()))
         if found is None:
-            raise ValueError(f"`{value}` is not a permission; use one of {', '.join(_CELLS)}")
+            raise ValueError(f"`{value}` is not a permission; {_CHOICES}")
         return {"within": found[0], "beyond": found[1]}
 
     @model_validator(mode="after")

@@ -101,6 +101,15 @@ WRONG = {
         "commands: [x]\n",
         "p.yaml:1: `commands.0`: it should be a mapping, such as `{a: b}`",
     ),
+    "a word where a rule on obeyed files belongs": (
+        "version: 1\nobeyed: [x]\n",
+        "p.yaml:2: `obeyed.0`: it should be a mapping, such as `{a: b}`",
+    ),
+    "a truth where a permission belongs": (
+        "roles:\n  roles:\n    a: {read: true}\n",
+        "p.yaml:3: `roles.roles.a.read`: `true` is not a permission; "
+        "use one of yes, no, with approval, project only, tests only",
+    ),
     "a list with nothing in it": (
         STASH.replace("[git stash]\n    tier", "[]\n    tier"),
         "p.yaml:3: rule `no-stash`: `programs`: it should hold at least 1 entry",
@@ -261,16 +270,28 @@ def test_there_is_a_schema_for_editors() -> None:
     assert schema["additionalProperties"] is False
 
 
+OBEYED = {"id": "o", "paths": ["a"], "because": "b", "match": ["a"]}
+
+
 def test_an_editor_sees_by_the_schema_what_reading_would_refuse() -> None:
     validator = Draft202012Validator(PolicyDocument.model_json_schema())
     page = (Path(__file__).parents[2] / "docs" / "policy.md").read_text("utf-8")
-    example = parse(page.split("```yaml\n")[1].split("```")[0], "policy.md")
-    assert list(validator.iter_errors(json.loads(json.dumps(example)))) == []
+    blocks = [one.split("```")[0] for one in page.split("```yaml\n")[1:]]
+    examples = [one for one in map(parse, blocks, blocks) if isinstance(one, dict)]
+    assert len(examples) == 2
+    for example in (*examples, {"obeyed": [{**OBEYED, "except": ["a"]}]}):
+        assert list(validator.iter_errors(json.loads(json.dumps(example)))) == []
     for wrong in (
         {"versoin": 1},
         {"commands": [{"id": "a", "programs": ["x"], "tier": "bad", "because": "y"}]},
         {"limits": {"seconds": "long"}},
         {"governance": [{"id": "a"}]},
         {"tools": {"allow": "mcp__x"}},
+        {"obeyed": [{**OBEYED, "exept": ["a"]}]},
+        {"levels": {"users": {"a": {"quiet_hours": "25:00-08:00"}}}},
+        {"levels": {"agent_overrides": {"a": {"git": "gren"}}}},
+        {"levels": {"agent_overrides": {"a": {"max_level": 3}}}},
+        {"roles": {"roles": {"a": {"read": True}}}},
+        {"roles": {"roles": {"a": {"read": "sometimes"}}}},
     ):
         assert list(validator.iter_errors(wrong)), wrong

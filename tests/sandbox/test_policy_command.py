@@ -15,7 +15,7 @@ from sandbox.cases import examples, read_cases, run
 from tests.sandbox.shells import ROOT, Shell
 
 BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "policy.md").read_text("utf-8"), re.S)
-EXAMPLE, CASES = BLOCKS
+EXAMPLE, CASES, WHO = BLOCKS
 STASH = """\
 commands:
   - {id: no-stash, programs: [git stash], tier: forbidden, because: x, match: [git stash]}
@@ -52,6 +52,38 @@ def documented(tmp_path: Path) -> tuple[Path, Path]:
 def test_the_documented_example_is_right(shell: Shell, documented: tuple[Path, Path]) -> None:
     draft, _ = documented
     assert shell("policy", "validate", str(draft)) == (0, f"{draft}: ok\n", "")
+
+
+WHO_ASKS: dict[str, tuple[list[str], str]] = {
+    "a category of everybody": (["--tool", "WebSearch", "--params", '{"query": "x"}'], "report"),
+    "a person's own word": (["--user", "otto", "git push"], "allow"),
+    "another person": (["--user", "anna", "git push"], "ask"),
+    "a denial that no word lifts": (["--user", "otto", "git push && rm -rf x"], "deny"),
+    "a place outside that no word lifts": (["--user", "otto", "git push /srv/other"], "ask"),
+    "an agent by a glob": (["--agent", "specialist:x", "git commit -m x"], "ask"),
+    "an agent that is trusted less": (["--agent", "helper2", "touch a"], "ask"),
+    "a role's own tests": (["--role", "tester", "pytest"], "report"),
+    "what a role may not": (["--role", "tester", "touch a"], "deny"),
+    "what a role asks for": (["--role", "tester", "git push"], "ask"),
+}
+
+
+@pytest.mark.parametrize(("words", "verdict"), WHO_ASKS.values(), ids=WHO_ASKS)
+def test_the_documented_words_on_who_asks(shell: Shell, words: list[str], verdict: str) -> None:
+    (shell.dirs.config / "policy.yaml").write_text(WHO)
+    assert json.loads(shell("check", "--json", *words)[1])["verdict"] == verdict
+
+
+def test_a_list_of_categories_makes_nothing_milder(shell: Shell) -> None:
+    (shell.dirs.config / "policy.yaml").write_text("levels: {users: {default: {green: [git]}}}\n")
+    assert json.loads(shell("check", "--json", "git commit -m x")[1])["verdict"] == "report"
+
+
+def test_what_a_role_does_not_name_is_denied(shell: Shell) -> None:
+    (shell.dirs.config / "policy.yaml").write_text("roles: {roles: {r: {read: 'yes'}}}\n")
+    for text, verdict in (("ls", "allow"), ("touch a", "deny"), ("pytest", "deny")):
+        found = shell("check", "--json", "--role", "r", text)[1]
+        assert json.loads(found)["verdict"] == verdict
 
 
 def test_the_documented_cases_pass(shell: Shell, documented: tuple[Path, Path]) -> None:
