@@ -32,6 +32,7 @@ LAST = 5
 """How many actions the answer lists."""
 LOOKED_AT = 100
 """Calls among which landed ones and held ones are looked for."""
+APPROVALS = "approvals.sqlite"
 WORDS = frozenset(("stop", "abort"))
 
 Hold = Callable[[str, str | None], None]
@@ -170,20 +171,14 @@ class Stop:
         """End the agents' processes; return also what is spared of them, because it asks."""
         if not whom.agents:
             return Swept(), []
-        own = {one.known: one for one in self._host.line(os.getpid()) if one.pid > 1}
-        spared = set(own)
+        own = {one.known for one in self._host.line(os.getpid()) if one.pid > 1}
         trees = self._registry.trees(whom.agents)
         groups = [group for one in whom.agents if (group := self._registry.group(one))]
-        asking = []
-        if self._registry.of_process(os.getpid()) is not None:
-            members = self._registry.members_of(whom.agents).values()
-            asking = [one for some in members for one in some.values() if one.process.known in own]
-            asking = list({one.process.known: one for one in asking}.values())
-        self.asking = tuple(target.process.known for target in asking)
-        inside = any(os.getpid() in group.members() for group in groups)
-        if asking or inside:  # a frozen group would freeze us
-            groups = []
-        swept = sweep(self._host, trees, groups, spared=spared)
+        if any(os.getpid() in group.members() for group in groups):
+            groups = []  # a frozen group would freeze us
+        swept = sweep(self._host, trees, groups, spared=own)
+        asking = swept.spared.values()
+        self.asking = tuple(swept.spared)
         then = "ends when this command has ended" if self._last else "goes on"
         return swept, [
             f"process {one.process.pid} ({one.process.name}) of agent {one.agent} asked for this "
@@ -238,7 +233,9 @@ class Stop:
 
     def _revoked(self, report: StopReport, whom: _Whom) -> StopReport:
         """Take back what was granted before: after a stop a person decides anew."""
-        from sandbox.grants import Grants
+        if not (self._dirs.state / APPROVALS).exists():
+            return report
+        from sandbox.grants import Grants  # takes a tenth of a second
 
         try:
             count = Grants(self._dirs).revoke_all(time.time(), agent=whom.path)

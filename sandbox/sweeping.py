@@ -55,6 +55,8 @@ class Swept:
     """What a sweep did."""
 
     killed: dict[Known, Target] = field(default_factory=dict)
+    spared: dict[Known, Target] = field(default_factory=dict)
+    """Those of them that were found, and were to be spared."""
     left: list[str] = field(default_factory=list)
     """One line for each process that could not be ended, with the reason."""
 
@@ -121,9 +123,10 @@ class _Sweep:
             self._host.complete(table, pids)
 
         def look(markers: Mapping[int, str]) -> dict[int, Target]:
-            return targets(
-                table, self._trees, markers=markers, grouped=grouped, spared=self._spared
-            )
+            every = targets(table, self._trees, markers=markers, grouped=grouped)
+            own = {pid: one for pid, one in every.items() if one.process.known in self._spared}
+            self.swept.spared |= {one.process.known: one for one in own.values()}
+            return {pid: one for pid, one in every.items() if pid not in own}
 
         found = look({})
         rest = {pid: one for pid, one in table.items() if pid not in found}

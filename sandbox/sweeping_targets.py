@@ -100,16 +100,14 @@ def targets(
     *,
     markers: Mapping[int, str],
     grouped: Mapping[str, Collection[int]],
-    spared: Collection[Known] = (),
 ) -> dict[int, Target]:
-    """Return the processes of several agents, without those that are spared."""
+    """Return the processes of several agents."""
     index = Index(table, markers)
     found: dict[int, Target] = {}
     for tree in trees:
         own = _Membership(index, tree, grouped.get(tree.agent, ())).found
         for pid, target in own.items():
-            if target.process.known not in spared:
-                found.setdefault(pid, target)
+            found.setdefault(pid, target)
     return found
 
 

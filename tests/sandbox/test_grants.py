@@ -16,6 +16,7 @@ from policy.model import ActionPlan, Context, Params, Workspace
 from sandbox.config import Dirs
 from sandbox.errors import BadInput, Unavailable
 from sandbox.grants import Grants, Request, Terms
+from sandbox.stop import APPROVALS
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")
 NOW = time.time()
@@ -106,7 +107,9 @@ def test_a_grant_is_listed_and_taken_back(dirs: Dirs) -> None:
 def test_a_stop_takes_grants_back(dirs: Dirs, agent: str | None, taken: int) -> None:
     grants, one = Grants(dirs), question()
     assert grants.revoke_all(NOW, agent=agent) == 0
+    assert not (dirs.state / APPROVALS).exists()  # without one a stop need not look
     grants.ask(one)
+    assert (dirs.state / APPROVALS).exists()
     grants.approve(one, Terms(uses=5), by="me", reason="", now=NOW)
     assert grants.revoke_all(NOW, agent=agent) == taken
     assert (grants.use("c1", one.wanted, NOW) is None) == bool(taken)

@@ -222,7 +222,8 @@ def test_a_number_that_is_taken_anew_between_look_and_signal_gets_no_signal() ->
 def test_what_is_spared_gets_no_signal() -> None:
     world = World()
     world.add(300, 200, 200, 1100)
-    assert world.sweep(spared={ROOT}).left == []
+    swept = world.sweep(spared={ROOT, Known(100, 500)})
+    assert (swept.left, set(swept.spared)) == ([], {ROOT})  # the other is no part of the agent
     assert world.log == [("SIGSTOP", 300), ("SIGKILL", 300)]
 
 

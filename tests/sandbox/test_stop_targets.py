@@ -170,12 +170,6 @@ def test_children_of_a_waiting_command_whose_number_was_taken_anew_are_not_adopt
     assert 400 not in members(some, TREE, markers={})
 
 
-def test_spared_processes_are_no_targets_but_their_children_are() -> None:
-    some = table(proc(400, AGENT, SHELL, 1100), proc(401, 400, SHELL, 1200))
-    own = targets(some, [TREE], markers={}, grouped={}, spared={Known(400, 1100)})
-    assert own.keys() == {AGENT, 401}
-
-
 def test_only_the_agent_that_was_asked_for() -> None:
     other = Tree("b", "b:token", Known(300, 3000))
     some = table(proc(301, 300, SHELL, 3100), proc(400, AGENT, SHELL, 1100))
