@@ -18,19 +18,15 @@ from pydantic import ValidationError
 
 from policy.document import Document
 from policy.engine import Policy
-from policy.levels import LevelsFile
 from policy.load import PolicyError, located
+from policy.loosening import tightening
 from policy.model import Decision, LayerAnswer, Rights, Tier, Verdict
-from policy.modes import Mode
 from policy.places import Places
 from policy.protected import GovernanceRule, PathLimits, PathPolicy, SecretPaths
-from policy.roles import RolesFile
 from policy.rules import Check, Checks, PolicyFile, Rule, Tools, Triggers
-from policy.schema import LandFreely, PolicyDocument
+from policy.schema import PolicyDocument
 from policy.standing import Standing
 
-_LOOSENING_PLACES = ("environment_templates", "agent_home")
-_MODES = list(Mode)
 TRUST = "`lockgate policy trust` trusts the file"
 
 
@@ -75,7 +71,7 @@ def combine(policy: Policy, paths: PathPolicy, sources: Sequence[Source]) -> Eff
     for source in sources:
         content = source.document.content
         if not source.trusted:
-            content, left_out = _tightening(content, policy)
+            content, left_out = tightening(content, policy.standing)
             ignored += [f"{source.document.place(key)}: {why}; {TRUST}" for key, why in left_out]
         try:
             policy = decided(policy, content, source)
@@ -237,60 +233,6 @@ def _unread(rule: Rule) -> Iterator[str]:
 
 def _deep(pattern: str) -> str:
     return pattern if pattern.endswith("/**") else pattern.rstrip("/") + "/**"
-
-
-# -- files that are not trusted
-
-
-def _tightening(
-    content: PolicyDocument, policy: Policy
-) -> tuple[PolicyDocument, list[tuple[str, str]]]:
-    """Return a document without what could loosen, and (key, reason) for all that was left out."""
-    kept: dict[str, Any] = {}
-    left_out: list[tuple[str, str]] = []
-
-    def leave(key: str, value: Any, what: str) -> None:
-        kept[key] = value
-        left_out.append((key, f"`{what}` is ignored, since it would loosen what counts"))
-
-    if content.secrets.show:
-        secrets = content.secrets.model_copy(update={"show": (), "match": (), "miss": ()})
-        leave("secrets", secrets, "secrets.show")
-    if content.links:
-        leave("links", (), "links")
-    for name in LandFreely.model_fields:
-        if getattr(content.land_freely, name):
-            leave("land_freely", LandFreely(), f"land_freely.{name}")
-    loose = sorted(content.tools.model_fields_set - {"ask", "deny"})
-    if loose:
-        strict = Tools(ask=content.tools.ask, deny=content.tools.deny)
-        leave("tools", strict, f"tools.{loose[0]}")
-    places = content.places
-    for name in _LOOSENING_PLACES:
-        if getattr(places, name):
-            places = places.model_copy(update={name: ()})
-            leave("places", places, f"places.{name}")
-    for key, value, what in _standing(content, policy):
-        leave(key, value, what)
-    return content.model_copy(update=kept), left_out
-
-
-def _standing(content: PolicyDocument, policy: Policy) -> Iterator[tuple[str, Any, str]]:
-    levels = content.levels
-    for name in ("categories", "agent_types"):
-        if levels is not None and getattr(levels, name):
-            levels = LevelsFile(**{**dict(levels), name: {}})
-            yield "levels", levels, f"levels.{name}"
-    modes, now = content.modes, policy.standing.modes.mode
-    if modes is not None and _MODES.index(modes.mode) > _MODES.index(now):
-        yield "modes", None, f"modes.mode: {modes.mode.value}"
-    roles = content.roles
-    if roles is not None:
-        known = set(policy.standing.roles.names)
-        new = sorted(set(roles.roles) - known)
-        if new:
-            own = {name: role for name, role in roles.roles.items() if name in known}
-            yield "roles", RolesFile(roles=own), f"roles.roles.{new[0]}"
 
 
 def ids(sources: Iterable[Source]) -> tuple[str, ...]:

@@ -279,6 +279,47 @@ def test_what_would_loosen_is_ignored_until_it_is_trusted(place: Place, what: st
     assert place.policies.of(place.here).ignored == ()
 
 
+MILDER = {
+    "levels.users.me.overrides": "levels: {users: {me: {overrides: {git: green}}}}",
+    "modes.tools": "modes: {mode: autonomous, tools: {Write: file.read}}",
+    "trust.agents": "trust: {agents: {helper: autonomous}}",
+    "trust.pins": "trust: {pins: {helper: autonomous}}",
+    "trust.start": "trust: {start: supervised}",
+    "trust.objection_seconds": "trust: {objection_seconds: 0}",
+    "trust.bounds": "trust: {bounds: {code_changes: {lowest: supervised}}}",
+}
+
+
+@pytest.mark.parametrize("what", MILDER)
+def test_what_counts_only_as_far_as_it_tightens_is_said(place: Place, what: str) -> None:
+    place.own.write_text(MILDER[what] + "\n")
+    assert place.policies.of(place.here).ignored == (
+        f"{place.own}:1: `{what}` is ignored where it would loosen what counts; "
+        "`lockgate policy trust` trusts the file",
+    )
+    place.trust()
+    assert place.policies.of(place.here).ignored == ()
+
+
+def test_what_only_tightens_is_not_said_to_be_ignored(place: Place) -> None:
+    place.own.write_text(
+        "levels: {users: {me: {overrides: {git: red}}}, agent_overrides: {a: {git: red}}}\n"
+        "modes: {mode: standard}\n"
+        "trust: {agents: {helper: propose}, objection_seconds: 60}\n"
+        "tools: {deny: [x]}\n"
+    )
+    assert place.policies.of(place.here).ignored == ()
+
+
+def test_all_that_would_loosen_is_said_before_it_is_trusted(place: Place) -> None:
+    place.own.write_text(
+        "tools: {allow: [x], read: [y]}\nroles: {roles: {a: {read: yes}, b: {read: yes}}}\n"
+    )
+    said = " ".join(place.policies.of(place.here).ignored)
+    assert all(f"`{one}`" in said for one in ("tools.allow", "tools.read"))
+    assert all(f"`roles.roles.{one}`" in said for one in "ab")
+
+
 BEFORE_AND_AFTER: dict[str, tuple[str, Callable[[Place], object], object, object]] = {
     "a secret": (LOOSENING["secrets.show"], lambda p: p.hides("a.pem"), True, False),
     "a tool": (LOOSENING["tools.read"], lambda p: p.knows("Peek"), False, True),
