@@ -210,7 +210,7 @@ class BlockingClient:
             if op == "call":
                 request |= {
                     "output": on_output is not None,
-                    "ask": on_ask is not None,
+                    "ask": on_ask is not None or fields.get("ask", False),
                     "stdin": stdin is not None,
                 }
             try:

@@ -6,14 +6,19 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from policy.engine import Policy, decide
 from policy.grants import wanted
 from policy.model import ActionPlan, Context, Params, Workspace
+from sandbox.approvals import nobody
+from sandbox.desk import waiting
 from sandbox.grants import Grants, Request
+from sandbox.results import CallResult
 from sandbox.workspaces import Registry
+from tests.fakes import FakeSupervisor, served
 from tests.sandbox.shells import Shell
 
 
@@ -131,3 +136,26 @@ def test_the_short_id_names_a_question_and_never_stands_for_one(shell: Shell) ->
 def test_a_bad_time_is_said(shell: Shell) -> None:
     status, _, err = shell("approve", "c1", "--for", "2 weeks")
     assert (status, "is not a time" in err) == (2, True)
+
+
+class Noting(FakeSupervisor):
+    """Notes who would be asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.approvers: list[object] = []
+
+    async def call(self, plan: ActionPlan, *, approver: Any, **more: Any) -> CallResult:
+        """Answer no, whoever would be asked."""
+        self.approvers.append(approver)
+        return await super().call(plan, approver=nobody, **more)
+
+
+def test_a_call_that_is_to_wait_does(shell: Shell) -> None:
+    """Without a terminal, `--wait` leaves the answer to a person elsewhere."""
+    shell("init", "--yes", str(shell.workspace))
+    noting = Noting()
+    with served(shell.dirs, noting):
+        assert shell("run", "--wait", "ask")[0] == 126
+        assert shell("run", "ask")[0] == 126
+    assert noting.approvers == [waiting, nobody]
