@@ -28,6 +28,15 @@ from policy.model import ActionPlan, Decision, Verdict
 from policy.rules import CommandRule, Rule
 
 MOST_CASES = 100_000
+EVERYDAY = (
+    "ls", "grep -rn a .", "touch a", "echo a > b", "mkdir a", "mv a b", "cp a b", "rm a",
+    "chmod +x a", "git add a", "git commit -m a", "git push", "git pull", "git switch -c a", "git tag a",
+    "pytest", "make", "python3 a.py", "npm install", "npm run build", "pip install a",
+    "apt-get install a", "curl https://example.org", "gh pr create", "crontab a", "notify-send a",
+    "mail -s a b@example.org", "npm publish", "terraform apply", "docker run a", "ssh a b",
+    "cat ../a", "sudo ls", "rm -rf a",
+)  # fmt: skip
+"""One command of each kind, so that a file that names no program shows what it changes, too."""
 _VERDICTS = tuple(one.value for one in Verdict)
 
 
@@ -96,9 +105,10 @@ def read_cases(path: Path, policy: Policy) -> tuple[Case, ...]:
 
 @lru_cache(maxsize=1)
 def examples() -> tuple[Case, ...]:
-    """Return the built-in examples: the commands that the catalog's entries match and miss."""
+    """Return the built-in examples: everyday commands, and those that the catalog's entries match
+    and miss."""
     policy = Policy.default()
-    found: dict[str, Case] = {}
+    found = {text: Case("everyday", plan_of(text, policy), text) for text in EVERYDAY}
     catalog = resources.files("policy").joinpath("catalog")
     for file in sorted(catalog.iterdir(), key=lambda one: one.name):
         if file.name.endswith(".yaml"):

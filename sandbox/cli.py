@@ -179,7 +179,7 @@ def _usage(error: click.ClickException) -> int:
         return terminal.USAGE
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "lockgate"
-    message = safe_line(error.format_message()).rstrip(".")
+    message = safe_line(" ".join(error.format_message().split())).rstrip(".")
     terminal.say(f"{message[:1].lower()}{message[1:]}; see `{command} --help`")
     return terminal.USAGE
 

@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
+from sandbox import person
 from sandbox.commands import terminal
 from sandbox.commands.policy_shared import (
     DEFAULTS,
@@ -19,6 +22,9 @@ from sandbox.commands.policy_shared import (
     policies,
 )
 from sandbox.text import safe_line
+
+if TYPE_CHECKING:
+    from sandbox.cases import Case
 
 DIFFERS = 1
 
@@ -73,9 +79,12 @@ def test(file: str, workspace: str | None, draft: str | None, **flags: bool) -> 
 @WORKSPACE
 @JSON
 @click.option("--cases", metavar="FILE", help="Compare on these; default: all examples.")
+@click.option("--user", metavar="NAME", help="User whose levels count; default: you.")
 @click.argument("old", default=DEFAULTS)
 @click.argument("new", default=EFFECTIVE)
-def diff(old: str, new: str, workspace: str | None, cases: str | None, **flags: bool) -> int:
+def diff(
+    old: str, new: str, workspace: str | None, cases: str | None, user: str | None, **flags: bool
+) -> int:
     """Compare OLD (default: `defaults`) and NEW (default: `effective`, what counts in the
     workspace). Each is one of these words, or `user`, `workspace`, `administrator`: what counts up
     to that file; or a policy file, which is put on the defaults. They are compared on the built-in
@@ -95,6 +104,7 @@ def diff(old: str, new: str, workspace: str | None, cases: str | None, **flags: 
     before, after = named(known, old, place), named(known, new, place)
     own = {one.plan.digest(): one for both in (before, after) for one in of_files(both)}
     compared = cases_of(cases, before.policy) if cases else (*examples(), *own.values())
+    compared = tuple(_asked_by(one, user or person.login()) for one in compared)
     pairs = zip(run(compared, before.policy), run(compared, after.policy), strict=True)
     changed = [(a, b) for a, b in pairs if a.decision.verdict is not b.decision.verdict]
     rows = []
@@ -112,3 +122,10 @@ def diff(old: str, new: str, workspace: str | None, cases: str | None, **flags: 
         terminal.show(safe_line(line))
     terminal.show(f"{len(rows)} of {len(compared)} calls get another verdict")
     return DIFFERS if rows else 0
+
+
+def _asked_by(case: Case, user: str) -> Case:
+    """Return a case as one of a user, unless it says whose it is."""
+    if case.plan.user != person.NOBODY:
+        return case
+    return replace(case, plan=case.plan.model_copy(update={"user": user}))

@@ -73,6 +73,11 @@ USAGE = {
         ["log", "--frob"],
         "lockgate: no such option '--frob'; see `lockgate log --help`\n",
     ),
+    "no choice": (
+        ["completion"],
+        "lockgate: missing argument '{bash|zsh|fish}'. Choose from: bash, zsh, fish; "
+        "see `lockgate completion --help`\n",
+    ),
     "a limit of nothing": (["log", "-n", "0"], None),
     "no text": (
         ["check"],

@@ -11,6 +11,7 @@ import pytest
 
 from policy.engine import Policy
 from policy.load import PolicyError
+from sandbox import person
 from sandbox.cases import examples, read_cases, run
 from tests.sandbox.shells import ROOT, Shell
 
@@ -139,6 +140,17 @@ def test_validate_says_ok_or_what_is_wrong(shell: Shell) -> None:
     status, out, _ = shell("policy", "validate", "--json", str(own(shell)))
     assert status == 1
     assert json.loads(out)[0]["problem"] == says
+
+
+def test_a_difference_is_that_of_the_person_who_asks(shell: Shell) -> None:
+    draft = shell.workspace / "draft.yaml"
+    draft.write_text("levels: {users: {otto: {overrides: {git: green}}}}\n")
+    status, out, _ = shell("policy", "diff", "--user", "otto", "defaults", str(draft))
+    assert status == 1
+    assert "ask -> allow: `git push" in out
+    assert shell("policy", "diff", "--user", "anna", "defaults", str(draft))[0] == 0
+    draft.write_text(draft.read_text().replace("otto", person.login()))
+    assert "ask -> allow: `git push" in shell("policy", "diff", "defaults", str(draft))[1]
 
 
 def test_files_on_levels_are_validated_and_shown(shell: Shell) -> None:
