@@ -30,8 +30,8 @@ from policy.rules import CommandRule, Rule
 MOST_CASES = 100_000
 EVERYDAY = (
     "ls", "grep -rn a .", "touch a", "echo a > b", "mkdir a", "mv a b", "cp a b", "rm a",
-    "chmod +x a", "git add a", "git commit -m a", "git push", "git pull", "git switch -c a", "git tag a",
-    "pytest", "make", "python3 a.py", "npm install", "npm run build", "pip install a",
+    "chmod +x a", "git add a", "git commit -m a", "git push", "git pull", "git switch -c a",
+    "git tag a", "pytest", "make", "python3 a.py", "npm install", "npm run build", "pip install a",
     "apt-get install a", "curl https://example.org", "gh pr create", "crontab a", "notify-send a",
     "mail -s a b@example.org", "npm publish", "terraform apply", "docker run a", "ssh a b",
     "cat ../a", "sudo ls", "rm -rf a",
