@@ -203,9 +203,9 @@ def _build(
     if role == "cell":
         arguments["TOOLS"] = tools
     # The engine's bridge may be missing or lead nowhere. A recipe over a base of ours may use the
-    # host's network instead; what comes with somebody else's image may not.
+    # host's network instead; what comes with somebody else's image may not, and goes without.
     bridge = (None,) if client.networks.list(names=["bridge"]) else ()
-    networks = (*bridge, "host") if tools == "all" else (bridge or ("none",))
+    networks = (*bridge, "host" if tools == "all" else "none")
     for network in networks:
         messages = client.api.build(
             fileobj=context(role, inside),

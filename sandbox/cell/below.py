@@ -26,8 +26,8 @@ class Below:
 
     def __init__(self, root: int, masks: frozenset[str], since: int | None) -> None:
         self.root = root
-        self.inodes: set[int] = set()
-        """Of every file that was looked at."""
+        self.inodes: dict[int, str] = {}
+        """Of every file that was looked at, with its path."""
         self._device = os.fstat(root).st_dev
         self._masks = masks
         self._since = since
@@ -55,7 +55,7 @@ class Below:
                 return None
             raise LayerError(f"`{path}` cannot be looked at: {error.strerror}") from None
         if not stat.S_ISDIR(status.st_mode):
-            self.inodes.add(status.st_ino)
+            self.inodes[status.st_ino] = path
         return status
 
     def listing(self, path: str) -> list[tuple[str, os.stat_result]]:
@@ -66,7 +66,9 @@ class Below:
                 found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
         finally:
             os.close(descriptor)
-        self.inodes.update(s.st_ino for _, s in found if not stat.S_ISDIR(s.st_mode))
+        self.inodes.update(
+            (s.st_ino, join(path, name)) for name, s in found if not stat.S_ISDIR(s.st_mode)
+        )
         return sorted(found, key=lambda item: item[0])
 
     def foreign(self, status: os.stat_result) -> bool:

@@ -175,6 +175,7 @@ def part(walked: Walk, chosen: set[int], times: Callable[[str], bool] = lambda _
     gone |= {change["source"] for change in changes if "source" in change}
     result = Walk(walked.upper, walked.owners)
     result.changes = changes
+    result.since, result.origins, result.own = walked.since, walked.origins, walked.own
     moved = {put.source: put.path for put in walked.puts if put.source and put.path in stays}
     for take in walked.takes:
         if take.moved:

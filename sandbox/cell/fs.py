@@ -102,6 +102,35 @@ def parent(root: int, path: str) -> tuple[int, str]:
     return (open_beneath(root, directory) if directory else root), name
 
 
+class _Handle(ctypes.Structure):
+    _fields_ = (
+        ("length", ctypes.c_uint),
+        ("form", ctypes.c_int),
+        ("content", ctypes.c_ubyte * 128),
+    )
+
+
+def handle(root: int, path: str) -> bytes | None:
+    """Return the file handle of an object, without its type; None where there are none, or absent.
+
+    Unlike an inode's number it is never given to another object later.
+    """
+    found = _Handle(128)
+    try:
+        directory, name = parent(root, path)
+    except OSError:
+        return None
+    try:
+        mount = ctypes.c_int()
+        arguments = (directory, os.fsencode(name), ctypes.byref(found), ctypes.byref(mount), 0)
+        if not hasattr(_libc, "name_to_handle_at") or _libc.name_to_handle_at(*arguments) < 0:
+            return None
+    finally:
+        if directory != root:
+            os.close(directory)
+    return bytes(found.content[: found.length])
+
+
 def lstat(root: int, path: str) -> os.stat_result | None:
     """Return the status of `path` itself; None where it, or a directory on its way, is absent."""
     if not path:

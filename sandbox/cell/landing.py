@@ -45,6 +45,7 @@ from .layer import LandingError
 from .planning import Fault, check_paths, plan, say
 from .standing import bytes_kept
 from .steps import Walk
+from .taken import overruled
 from .undoing import outlook, undo
 from .vault import UNDO_QUOTA, Vault, checked
 from .walk import walk
@@ -80,6 +81,8 @@ def land(
     check_paths(walked)
     with locked(root) as vault:
         finish_all(vault, fault)
+        if not force and (paths := overruled(vault, walked)):
+            return Landing("conflict", call, tuple(paths), message=CONFLICT)
         folder = vault.start(call)
         try:
             try:

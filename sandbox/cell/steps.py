@@ -81,6 +81,12 @@ class Walk:
         self.puts: list[Put] = []
         self.swaps: list[Swap] = []
         self.metas: list[Meta] = []
+        self.since: int | None = None
+        """When the transaction opened, a ctime in ns of the workspace's file system."""
+        self.origins: dict[str, str] = {}
+        """For files that were copied up from one that now bears another path, that path."""
+        self.own: set[str] = set()
+        """Paths that parts of this layer, landed before, took away."""
         self.left_out: list[str] = []
         """Device nodes, sockets and FIFOs, and files whose set-id bits are dropped."""
 

@@ -4,7 +4,8 @@
     HELD/CALL/N         the layer over workspace N
     HELD/CALL/N.since   when its transaction opened, in ns
     HELD/CALL/N.done    what of it has landed, and what was no conflict then, as JSON:
-                        `+path` for what stays, `-path` for what goes
+                        `+path` for what stays, `-path` for what goes; and the path that files
+                        had which the layer keeps under another one
 
 What is about to land is put down before, with the id under which it lands, so that after a crash
 the workspace's own record tells whether it did.
@@ -63,9 +64,10 @@ class Waiting:
         `since` is when its transaction opened. A folder in which a part has landed has changed
         since then, but what it held and lost before is no conflict for that.
         """
-        done, clean = self._done(call, index, landed)
+        done, clean, origins = self._done(call, index, landed)
         if not done:
             return walked
+        walked.own = {mark[1:] for mark in done if mark.startswith("-")}
         left = {n for n, change in enumerate(walked.changes) if _mark(change) not in done}
         rest = part(walked, left, lambda path: f"+{path}" not in done)
         times = {take.path: take.identity for take in rest.takes}
@@ -76,19 +78,25 @@ class Waiting:
             identity = times.get(change["path"]) if _mark(change) in clean else None
             if change["kind"] == "deleted" and identity is not None and _old(identity, since):
                 change["conflict"] = False
+            # What it was made of is gone, since the part that took it away has landed.
+            if change["kind"] == "created" and _mark(change) in clean:
+                origin = origins.get(change["path"])
+                if origin is not None and {f"-{origin}", f"+{origin}"} & done:
+                    change["conflict"] = False
         return rest
 
     def begin(
         self, call: str, index: int, name: str, held: Walk, chosen: Walk, landed: Landed
     ) -> None:
         """Put down what is about to land of what is held as `name`; on disk when this returns."""
-        done, _ = self._done(call, index, landed)
+        done, _, origins = self._done(call, index, landed)
         self._write(
             call,
             index,
             {
                 "done": sorted(done),
                 "clean": [_mark(change) for change in held.changes if not change["conflict"]],
+                "origins": {**origins, **held.origins},
                 "next": {"name": name, "marks": sorted(_marks(chosen))},
             },
         )
@@ -109,22 +117,25 @@ class Waiting:
 
     def settle(self, call: str, index: int, landed: Landed) -> None:
         """Put down for good whether what was about to land has: its record may go one day."""
-        done, clean = self._done(call, index, landed)
+        done, clean, origins = self._done(call, index, landed)
         if done:
-            self._write(call, index, {"done": sorted(done), "clean": sorted(clean)})
+            what = {"done": sorted(done), "clean": sorted(clean), "origins": origins}
+            self._write(call, index, what)
 
-    def _done(self, call: str, index: int, landed: Landed) -> tuple[set[str], set[str]]:
-        """Return what has landed, and what was no conflict when the last part landed."""
+    def _done(
+        self, call: str, index: int, landed: Landed
+    ) -> tuple[set[str], set[str], dict[str, str]]:
+        """Return what has landed; what was no conflict when the last part landed; origins."""
         try:
             with open(f"{self._folder}/{call}/{index}.done") as file:
                 what = json.load(file)
         except FileNotFoundError:
-            return set(), set()
+            return set(), set(), {}
         done = set(what["done"])
         going = what.get("next")
         if going is not None and landed(going["name"]):
             done.update(going["marks"])
-        return done, set(what["clean"])
+        return done, set(what["clean"]), what.get("origins", {})
 
 
 def _old(identity: list[int], since: int) -> bool:

@@ -58,8 +58,10 @@ def walk(
     except OSError as error:
         raise LayerError(f"the workspace cannot be opened: {error}") from None
     below = Below(root, frozenset(masks), since)
+    result = Walk(upper, owners or {})
+    result.since = since
     try:
-        return _Walker(Layer(upper), below, Walk(upper, owners or {})).run()
+        return _Walker(Layer(upper), below, result).run()
     except OSError as error:
         raise LayerError(f"the layer cannot be listed: {error}") from None
     finally:
@@ -192,7 +194,11 @@ class _Walker:
     ) -> None:
         if type_name(node.status.st_mode) == "special":
             self._walk.left_out.append(path)
-            self._emit(path, "created" if before is None else "modified", node.status, node)
+            replaced = before is not None and type_name(before.st_mode) != "special"
+            if low is not None and before is not None and replaced:
+                self._delete(low, before, suspect=self._below.later(before))
+            kind = "created" if before is None or replaced else "modified"
+            self._emit(path, kind, node.status, node)
             return
         if low is not None and before is not None:
             if stat.S_IFMT(before.st_mode) == stat.S_IFMT(node.status.st_mode):
@@ -292,8 +298,13 @@ class _Walker:
             if stat.S_ISREG(node.status.st_mode):
                 with contextlib.suppress(OSError):
                     origin = fs.trusted(node.real, "origin")
-            if origin and not _mentions(origin, self._below.inodes):
+            if not origin or len(origin) < 29:
+                continue
+            found = self._origin(origin[21:])
+            if found is None:
                 change["conflict"] = True
+            else:
+                self._walk.origins[change["path"]] = found
 
     def _pair_renames(self) -> None:
         """Join a file that went away and an equal one that appeared into one RENAMED."""
@@ -319,16 +330,17 @@ class _Walker:
         if dropped:
             self._walk.changes = [c for c in self._walk.changes if id(c) not in dropped]
 
+    def _origin(self, handle: bytes) -> str | None:
+        """Return the path of the file that a handle means (ext4, tmpfs, xfs, btrfs)."""
+        inodes = self._below.inodes
+        ends = [(n, n + size) for size in (4, 8) for n in range(0, len(handle) - size + 1, 4)]
+        for start, end in ends:
+            path = inodes.get(int.from_bytes(handle[start:end], "little"))
+            # A number may have been given to another file since; a handle never is.
+            if path is not None and fs.handle(self._below.root, path) in (None, handle):
+                return path
+        return None
+
 
 def _likeness(status: os.stat_result) -> tuple[int, int, int]:
     return stat.S_IFMT(status.st_mode), status.st_size, status.st_mtime_ns
-
-
-def _mentions(origin: bytes, inodes: set[int]) -> bool:
-    """Whether an overlay file handle can belong to one of `inodes` (ext4, tmpfs, xfs, btrfs)."""
-    if len(origin) < 29:
-        return True
-    handle = origin[21:]
-    words = {int.from_bytes(handle[n : n + 4], "little") for n in range(0, len(handle) - 3, 4)}
-    words |= {int.from_bytes(handle[n : n + 8], "little") for n in range(0, len(handle) - 7, 4)}
-    return not words.isdisjoint(inodes)

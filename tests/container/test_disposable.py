@@ -350,8 +350,11 @@ def test_a_background_call_runs_and_lands_when_it_is_ended(of_kind: Callable[...
     lab = of_kind()
 
     async def work() -> Any:
-        begun = await lab.call("echo made > made.txt; sleep 300", run_in_background=True)
+        script = "echo made > made.txt; echo ready; sleep 300"
+        begun = await lab.call(script, run_in_background=True)
         assert begun.ending is Ending.RUNNING
+        while "ready" not in lab.supervisor.peek(begun.id)["stdout"]:
+            await asyncio.sleep(0.05)
         beside = await lab.call("echo beside > beside.txt")
         assert beside.landed
         assert not (lab.ws / "made.txt").exists()

@@ -393,8 +393,9 @@ def second_engine() -> Iterator[tuple[docker.DockerClient, int]]:
         socket=root / "d.sock",
         pid_file=root / "d.pid",
         exec_root=root / "x",
+        # An engine without a bridge removes `docker0`, whoever made it: not the host's.
         command=(
-            "dockerd", f"--data-root={root / 'data'}", "--storage-driver=vfs",
+            "unshare", "--net", "dockerd", f"--data-root={root / 'data'}", "--storage-driver=vfs",
             "--bridge=none", "--iptables=false",
         ),
         state=root,

@@ -118,6 +118,8 @@ def wrong(changes: list[dict[str, Any]], before: Facts, after: Facts) -> list[st
             problems.append(f"`{path}` is new and not told")
         elif new is None and not went:
             problems.append(f"`{path}` is gone and not told")
+        elif new is not None and path in moved_away and not came:
+            problems.append(f"`{path}` moved away, is there again, and not told")
         elif (
             old is not None
             and new is not None

@@ -189,7 +189,11 @@ CASES = {
     "a file becomes a link": ("ln -sf b a", ["created a", "deleted a"]),
     "a hard link to a file of the workspace": ("ln a x", ["created x"]),
     "a FIFO is made": ("mkfifo x", ["created x"]),
-    "a file becomes a FIFO": ("rm a; mkfifo a", ["modified a"]),
+    "a file becomes a FIFO": ("rm a; mkfifo a", ["created a", "deleted a"]),
+    "a folder becomes a FIFO": (
+        "rm -r d; mkfifo d",
+        ["created d", "deleted d", "deleted d/a", "deleted d/e", "deleted d/e/b", "deleted d/link"],
+    ),
     "a set-user-id bit is set": ("chmod u+s a", ["meta a"]),
     "a hidden file is written": ("echo x >.env", ["modified .env hidden"]),
     "the same is written to a hidden file": ("echo secret >.env", ["modified .env hidden"]),
