@@ -18,7 +18,7 @@ from typing import Any
 from policy.model import Judgement, Outcome, Verdict
 from policy.protected import PathPolicy
 from sandbox.cells import Cell, CellLost
-from sandbox.effects import Effects, shown_of
+from sandbox.effects import Effects, Shown, shown_of
 from sandbox.errors import SandboxError
 from sandbox.owners import lives, owner_label
 from sandbox.records import Recorder, recorded
@@ -34,6 +34,8 @@ ENDS = {
     "discarding": ("discarded", GIVEN_UP),
 }
 """What begins something -> what says how it ended; first, that it was done."""
+PARTING = "parting"
+"""Stands for a part of a held call whose landing is recorded, while what is left of it is not."""
 GetCell = Callable[[], Any]
 
 
@@ -67,10 +69,57 @@ class Aftermath:
             return
         fates = await self._ask(cell, [record["call"] for record in open_ends])
         for record in open_ends:
-            fate = fates[record["call"]]
-            views = views_of(fate["changes"], cell.spec.workspaces)
-            await self._record.event(_told(record, fate["state"], views))
-            self._unsure.discard(record["call"])
+            name, fate = record["call"], fates[record["call"]]
+            if record["event"] != PARTING:
+                shown = await self._left(cell, name, fate["changes"])
+                await self._record.event(_told(record, fate["state"], shown.views))
+            if fate["state"] == "landed" and "of" in record:
+                await self._settle_parts(cell, record["of"])
+            self._unsure.discard(name)
+
+    async def _left(self, cell: Cell, name: str, changes: Sequence[Any]) -> Shown:
+        """Return what something changed, with digests of what protected files hold since."""
+        workspaces = cell.spec.workspaces
+        shown = shown_of(changes, workspaces, PathPolicy.default())
+        if not shown.wanted:
+            return shown
+        wanted = shown.per_workspace(len(workspaces))
+        answer = await cell.ask({"call": name, "digests": wanted}, op="left")
+        return shown.with_digests(answer["digests"])
+
+    async def _settle_parts(self, cell: Cell, call: str) -> None:
+        """Record what is still held of a call, after a part of it landed and nobody said so."""
+        await self._record.flush()
+        parts = [
+            record["call"]
+            for record in islice(self._record.store.records(), MOST_RECORDS)
+            if record["event"] == "landed" and record.get("of") == call
+        ]
+        await self.parted(call, parts[::-1], *await self.rest(cell, call))
+
+    async def rest(self, cell: Cell, call: str) -> tuple[Shown, str]:
+        """Return what is still held of a call, and its diff; nothing where all has landed."""
+        answer = await cell.ask({"tx": call, "names": [], "shown": True}, op="look_held")
+        shown = shown_of(answer.get("changes", ()), cell.spec.workspaces, PathPolicy.default())
+        return shown, str(answer.get("diff", ""))
+
+    async def parted(self, call: str, parts: Sequence[str], rest: Shown, diff: str) -> None:
+        """Record what of a call is still held after a part of it has landed."""
+        over = not rest.total
+        await self._record.event(
+            {
+                "event": "parted",
+                "call": call,
+                "parts": list(parts),
+                "judgement": (Outcome.LAND if over else Outcome.HOLD).value,
+                "landed": over,
+                "changes": recorded(rest.views),
+                "changes_total": rest.total,
+                "size": rest.size,
+            }
+        )
+        if not over:
+            self._record.keep_diff(call, diff, rest=True)
 
     async def after_loss(
         self, name: str, lost: CellLost, get_cell: GetCell
@@ -125,12 +174,16 @@ def open_ends(
     found = []
     for record in records:
         event, name = record["event"], str(record.get("call", ""))
+        ended.update(("parted", str(part)) for part in record.get("parts") or ())
         if event not in ENDS:
             ended.add((event, name))
-        elif not any((end, name) in ended for end in ENDS[event]):
-            mine = name in unsure or not lives(str(record.get("supervisor", "")))
-            if mine and "workspace" in record:
-                found.append(record)
+            continue
+        over = any((end, name) in ended for end in ENDS[event])
+        if over and ("of" not in record or {("parted", name), (GIVEN_UP, name)} & ended):
+            continue
+        mine = name in unsure or not lives(str(record.get("supervisor", "")))
+        if mine and "workspace" in record:
+            found.append({**record, "event": PARTING} if over else record)
     return found
 
 
@@ -191,10 +244,3 @@ def _ms_since(record: Mapping[str, Any]) -> float:
 
 def _judged(effects: Effects, outcome: Outcome, message: str) -> Judgement:
     return Judgement(outcome, effects.judgement.reasons, message)
-
-
-def views_of(
-    raw: Sequence[Sequence[Mapping[str, Any]]], workspaces: Sequence[str]
-) -> tuple[ChangeView, ...]:
-    """Return a keeper's changes, per workspace, for people."""
-    return shown_of(raw, workspaces, PathPolicy.default()).views

@@ -54,6 +54,10 @@ class AuditLog:
         self._last = chain.EMPTY
         self._lock = threading.Lock()
 
+    def __del__(self) -> None:
+        """Give up the file with the last user of the log."""
+        self._close()
+
     def append(self, record: dict[str, Any], *, durable: bool) -> None:
         """Append one record; with `durable`, return when it is on disk. Raises Unavailable."""
         if record.get("event") in chain.RESERVED:

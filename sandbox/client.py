@@ -8,7 +8,6 @@ this module is cheap: what is typed by pydantic is imported when a result is mad
 from __future__ import annotations
 
 import os
-import select
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from sandbox import wire
 from sandbox.dirs import Dirs
 from sandbox.errors import Unavailable
+from sandbox.readiness import Readable, readable
 from sandbox.start import Line, connect, reach
 
 if TYPE_CHECKING:
@@ -31,12 +31,6 @@ CANCEL_SECONDS = 10.0
 OnOutput = Callable[[str, bytes], None]
 OnAsk = Callable[[wire.Message], Mapping[str, Any]]
 """Takes an `ask` event; returns approved, by, reason."""
-
-
-class Readable(Protocol):
-    """Something with a descriptor that can be waited for: a pipe, a terminal, a socket."""
-
-    def fileno(self) -> int: ...
 
 
 class Approver(Protocol):
@@ -253,7 +247,7 @@ class BlockingClient:
         """Cancel the request and wait until the supervisor has ended it; show its last output."""
         try:
             line.send({"id": self._number, "op": "cancel"})
-            while line.waiting or select.select([line], [], [], CANCEL_SECONDS)[0]:
+            while line.waiting or readable([line], CANCEL_SECONDS):
                 message = line.receive()
                 if message.get("event") == "output" and on_output is not None:
                     on_output(str(message["stream"]), wire.unpack(message["data"]))
@@ -277,8 +271,7 @@ class _Source:
         """Wait for input or for a message; True when it is input that can be read."""
         if self._file is None:
             return True
-        found, _, _ = select.select([line, self._file], [], [])
-        return line not in found
+        return line not in readable([line, self._file])
 
     def take(self) -> bytes:
         """Return the next piece; empty at the end."""

@@ -123,28 +123,15 @@ class Held:
         if not in_parts:
             return _result(entry, "landed by a person", shown, landed=True)
         self._record.keep_diff(name, answer.get("diff", ""))
-        rest = self._keepers.shown(answer.get("rest", ()), workspaces)
-        await self._note_rest(call, [*parts, name], rest, answer.get("rest_diff", ""))
+        if "rest" in answer:
+            rest = self._keepers.shown(answer["rest"], workspaces)
+            diff = answer.get("rest_diff", "")
+        else:  # its keeper died over the landing, which another one brought to its end
+            cell, _ = await self._keepers.of(entry)
+            rest, diff = await self._keepers.aftermath.rest(cell, call)
+        await self._keepers.aftermath.parted(call, [*parts, name], rest, diff)
         left = f"; {rest.total} changes stay held" if rest.total else ""
         return _result(entry, f"landed by a person, as `{name}`{left}", shown, landed=True)
-
-    async def _note_rest(self, call: str, parts: list[str], rest: Shown, diff: str) -> None:
-        """Record what of a call is still held after a part of it has landed."""
-        over = not rest.total
-        await self._record.event(
-            {
-                "event": "parted",
-                "call": call,
-                "parts": parts,
-                "judgement": "land" if over else "hold",
-                "landed": over,
-                "changes": recorded(rest.views),
-                "changes_total": rest.total,
-                "size": rest.size,
-            }
-        )
-        if not over:
-            self._record.keep_diff(call, diff, rest=True)
 
     async def discard(self, call_id: str) -> CallResult:
         """Throw a held transaction, or what is left of it, away."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import select
 import socket
 import sys
 import time
@@ -18,6 +17,7 @@ from pathlib import Path
 from sandbox import wire
 from sandbox.dirs import Dirs
 from sandbox.errors import SandboxError, Unavailable
+from sandbox.readiness import readable
 from sandbox.version import VERSION, digest
 
 START_SECONDS = 30.0
@@ -168,7 +168,7 @@ def _start(dirs: Dirs) -> bool:
         os.close(log)
         os.close(writing)
     with os.fdopen(reading) as answers:
-        ready, _, _ = select.select([answers], [], [], START_SECONDS)
+        ready = readable([answers], START_SECONDS)
         said = answers.readline().strip() if ready else ""
     if not ready:
         starter.kill()

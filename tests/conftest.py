@@ -28,11 +28,21 @@ if MUST_RUN:
     settings.load_profile("must-run")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs an engine, so that `-m "not docker"` leaves it out."""
+LONG = ("test_crashes.py", "test_crashing_engine.py")
+"""Files whose tests take a minute each: they come first, each for itself."""
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Mark what needs an engine, so that `-m "not docker"` leaves it out; put long tests first.
+
+    Where several processes run the tests, all of a file go to one of them.
+    """
     for item in items:
         if "docker_client" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.docker)
+        if item.path.name not in LONG and config.pluginmanager.hasplugin("xdist"):
+            item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
+    items.sort(key=lambda item: (item.path.name not in LONG, "container" not in item.path.parts))
 
 
 def cannot_run(reason: str) -> NoReturn:

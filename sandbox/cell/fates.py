@@ -12,8 +12,9 @@ import stat
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from . import fs, journal
-from .journal import PUT, SWAP, TAKE, Identity, Op
+from . import fs, journal, pieces
+from .applying import matches
+from .journal import PUT, SWAP, TAKE, Identity, Journal, Op
 from .layer import LandingError
 from .steps import type_name
 from .vault import NAME, Vault
@@ -36,17 +37,55 @@ def became(root: str, name: str) -> list[dict[str, Any]] | None:
 
 def _changes(vault: Vault, name: str) -> list[dict[str, Any]] | None:
     try:
-        folder = vault.folder_of(name)
-        descriptor = fs.open_directory(folder, vault.undo)
+        vault.folder_of(name)
+    except LandingError:
+        return None
+    record = _record(vault, name)
+    return [] if record is None else list(_listed(record.ops, back=record.last.back))
+
+
+def _record(vault: Vault, name: str) -> Journal | None:
+    """Return the record whose last run is `name`; None where there is none."""
+    try:
+        descriptor = fs.open_directory(vault.folder_of(name), vault.undo)
     except (LandingError, FileNotFoundError):
         return None
     try:
         record = journal.read(descriptor)
     finally:
         os.close(descriptor)
-    if record is None or record.last.call != name:
-        return []
-    return list(_listed(record.ops, back=record.last.back))
+    return record if record is not None and record.last.call == name else None
+
+
+def digests_of(root: str, name: str, wanted: Sequence[str]) -> dict[str, str]:
+    """Return the SHA-256 of what stands at wanted paths, where it is still as `name` left it."""
+    top = fs.open_directory(root)
+    try:
+        if not wanted or fs.lstat(top, NAME) is None:
+            return {}
+        with Vault(top) as vault:
+            record = _record(vault, name)
+            left = dict(_left(record)) if record is not None else {}
+            found = {}
+            for path in wanted:
+                side = pieces.below(top, path)()
+                if side is not None and path in left:
+                    same = matches(fs.identity(side.status), left[path])
+                    if same and (digest := pieces.sha256(side)) is not None:
+                        found[path] = digest
+            return found
+    finally:
+        os.close(top)
+
+
+def _left(record: Journal) -> Iterator[tuple[str, Identity]]:
+    """Give what a complete run left at which path."""
+    for op, identity in zip(record.ops, record.last.now or ()):
+        if identity is not None:
+            yield op.path, identity
+        arrived = op.action == (TAKE if record.last.back else PUT)
+        for name, held in (op.inner or {}).items() if arrived else ():
+            yield f"{op.path}/{name}", held
 
 
 def _listed(ops: Sequence[Op], *, back: bool) -> Iterator[dict[str, Any]]:

@@ -264,22 +264,6 @@ def copy_content(source: int, target: int, size: int) -> None:
         os.ftruncate(target, size)
 
 
-def remove_tree(directory: int, name: str) -> None:
-    """Remove `name` and all it holds, following nothing; absent is fine."""
-    try:
-        os.unlink(name, dir_fd=directory)
-    except FileNotFoundError:
-        return
-    except (IsADirectoryError, PermissionError):
-        inner = os.open(name, _DIRECTORY, dir_fd=directory)
-        try:
-            for held in os.listdir(inner):
-                remove_tree(inner, held)
-        finally:
-            os.close(inner)
-        os.rmdir(name, dir_fd=directory)
-
-
 def identity(status: os.stat_result) -> list[int]:
     """Return what tells whether an object is the same: inode, size, mtime, ctime, file type.
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 import re
 import select
-import shutil
 import socket
 import sys
 import time
@@ -32,9 +31,10 @@ from . import (
     walk,
 )
 from .afterwards import Afterwards
-from .fates import became
+from .fates import became, digests_of
 from .faults import Faults
 from .placer import Placer
+from .removal import Trash
 from .spaces import LOWER, Prepared, Space
 from .views import Nowhere, Views
 from .waiting import Waiting
@@ -44,6 +44,8 @@ DOOR = "/door/door"
 LIVE, HELD = "/tx/live", "/tx/held"
 AGAIN_SECONDS = 1.0
 """An observer that was lost is replaced ahead of time if it had lived this long."""
+PIECE_SECONDS = 0.02
+"""For which old layers are removed at a time: as long as a call may have to wait for it."""
 _FLAGS = mounts.NOSUID | mounts.NODEV
 _OPTIONS = {"redirect_dir": "on", "xino": "off", "index": "off", "metacopy": "off"}
 
@@ -84,7 +86,7 @@ class Keeper:
         self._waiting = Waiting(HELD)
         self._after = Afterwards([], self._waiting, self._walk, quota=0, fault=None)
         self._count = 0
-        self._trash: list[str] = []
+        self._trash = Trash()
         """Layers of transactions that are over, removed while nothing is asked."""
         self._ready: dict[tuple[int, str], Prepared] = {}
         self._patterns: dict[str, list[str]] = {}
@@ -224,7 +226,7 @@ class Keeper:
                 with open(f"{folder}/{index}.since", "w") as file:
                     file.write(str(transaction.since[index]))
             else:
-                shutil.rmtree(layer, ignore_errors=True)
+                self._trash.add(layer)
         if not os.listdir(folder):
             os.rmdir(folder)
             return {}
@@ -278,6 +280,12 @@ class Keeper:
             fates[name] = {"state": "landed" if landed else state, "changes": changes}
         return {"fates": fates}
 
+    def left(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Return the SHA-256 of what a landed call or an undo left at some paths, per workspace."""
+        name, wanted = request["call"], request["digests"]
+        found = [digests_of(space.root, name, paths) for space, paths in zip(self._spaces, wanted)]
+        return {"digests": found}
+
     def count(self, _request: dict[str, Any]) -> dict[str, Any]:
         """Say how many transactions wait for a person (the answer's `held`)."""
         return {}
@@ -299,13 +307,13 @@ class Keeper:
         transaction.since = [space.stamp() for space in self._spaces if transaction.writes]
         self._staged = None
 
-    def prepare(self) -> None:
-        """Remove old layers and mount the next views ahead of time. Called while idle."""
+    def prepare(self) -> bool:
+        """Mount the next views ahead of time and remove old layers. Called while idle.
+
+        Return whether there is more to remove: it is done in pieces, so that no call waits for it.
+        """
         if self._watch.age > AGAIN_SECONDS:
             self._renew_watch()
-        for layer in [layer for layer in self._trash if not self._watch.knows(layer)]:
-            self._trash.remove(layer)
-            shutil.rmtree(layer, ignore_errors=True)
         for space in self._spaces if self._ahead else ():
             for access in ("read", "write"):
                 key = (space.index, access)
@@ -313,7 +321,8 @@ class Keeper:
                     try:
                         self._ready[key] = self._make(space, access)
                     except OSError:  # said when a transaction opens
-                        return
+                        break
+        return self._trash.work(self._watch.knows, PIECE_SECONDS)
 
     def _make(self, space: Space, access: str) -> Prepared:
         """Return a new detached mount over a workspace, with a private layer if it may write."""
@@ -378,7 +387,7 @@ class Keeper:
     def _discard(self, layer: str) -> None:
         """Have a layer removed when nobody watches it any more."""
         self._watch.forget(layer)
-        self._trash.append(layer)
+        self._trash.add(layer)
 
     def _release(self, transaction: Transaction) -> None:
         """Have the layers of a transaction watched no more."""
@@ -448,6 +457,7 @@ _REQUESTS = (
     "undo",
     "outlook",
     "fate",
+    "left",
     "count",
 )
 
@@ -457,8 +467,9 @@ def serve() -> None:
     keeper = Keeper()
     inputs = {0: protocol.Decoder()}
     protocol.write_all(1, protocol.pack({"op": "hello"}))
+    busy = False
     while True:
-        for fd in select.select([*inputs, *keeper.watching], [], [])[0]:
+        for fd in select.select([*inputs, *keeper.watching], [], [], 0 if busy else None)[0]:
             if fd not in inputs:
                 continue
             data = os.read(fd, 65536)
@@ -471,7 +482,7 @@ def serve() -> None:
                 inputs[keeper.direct_fd] = protocol.Decoder()
         for alarm in keeper.alarms():
             protocol.write_all(keeper.direct_fd or 1, protocol.pack(alarm))
-        keeper.prepare()
+        busy = keeper.prepare()
 
 
 def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:

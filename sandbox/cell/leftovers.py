@@ -13,6 +13,7 @@ import fcntl
 import os
 
 from . import fs
+from .removal import remove
 
 
 def occupy(live: str, name: str) -> int:
@@ -38,7 +39,7 @@ def sweep(live: str) -> list[str]:
     try:
         for name in sorted(os.listdir(parent)):
             if _is_free(parent, name):
-                fs.remove_tree(parent, name)
+                remove(parent, name)
                 gone.append(name)
     finally:
         os.close(parent)

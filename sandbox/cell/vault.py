@@ -22,6 +22,7 @@ from collections.abc import Iterator
 
 from . import fs, journal
 from .layer import LandingError
+from .removal import remove
 
 NAME = ".lockgate"
 UNDO_QUOTA = 1 << 30
@@ -147,7 +148,7 @@ class Vault:
 
     def drop(self, call: str) -> None:
         """Remove an unfinished landing and what was staged for it."""
-        fs.remove_tree(self.landing, call)
+        remove(self.landing, call)
 
     # Complete ones
 
@@ -229,4 +230,4 @@ class Vault:
             with contextlib.suppress(LandingError):
                 if self.folder_of(alias) == name:
                     os.unlink(alias, dir_fd=self.undo)
-        fs.remove_tree(self.undo, name)
+        remove(self.undo, name)

@@ -15,12 +15,13 @@ Runs in the keeper: standard library only, Python 3.9.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-import shutil
 from collections.abc import Callable
 from typing import Any
 
+from . import removal
 from .choosing import part
 from .steps import Change, Walk
 
@@ -112,7 +113,8 @@ class Waiting:
     def remove(self, call: str) -> bool:
         """Remove a call's layers; return whether there were any."""
         there = self.there(call)
-        shutil.rmtree(f"{self._folder}/{call}", ignore_errors=True)
+        with contextlib.suppress(OSError):
+            removal.remove(self._folder, call)
         return there
 
     def settle(self, call: str, index: int, landed: Landed) -> None:

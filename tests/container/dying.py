@@ -86,6 +86,10 @@ def act(scenario: str, name: str, lab: labs.Lab, steps: Steps) -> None:
         assert lab.sh(CHANGE, **change).landed
         steps.armed = True
         lab.run(lab.supervisor.undo(name))
+    elif scenario == "part":
+        assert lab.sh(HOLD, **change).judgement == "hold"
+        steps.armed = True
+        lab.run(lab.supervisor.land(name, ["new.txt"]))
     else:
         assert lab.sh(HOLD, **change).judgement == "hold"
         steps.armed = True

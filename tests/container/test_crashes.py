@@ -72,6 +72,8 @@ class Round:
     def put_back(self, lab: Lab, call: str) -> None:
         """Undo or discard whatever a call left."""
         entry = entry_of(lab, call)
+        for part in (entry and entry["parts"]) or ():
+            lab.run(lab.supervisor.undo(part))
         if entry is not None and entry["judgement"] == "hold" and not entry["landed"]:
             lab.run(lab.supervisor.discard(call))
         elif entry is not None and entry["landed"] and not entry["undone_by"]:
@@ -102,6 +104,18 @@ def agrees(lab: Lab, scenario: str, call: str, round_: Round) -> str:
         assert entry["landed"] is landed
         assert (entry["judgement"] == "land") is landed
         return "landed" if landed else "held"
+    if scenario == "part":
+        landed = "new.txt" in found
+        assert landed or found == round_.old
+        assert (entry["judgement"], entry["landed"]) == ("hold", False)
+        assert (entry["parts"] or []) == ([f"{call}-1"] if landed else [])
+        if landed:  # the part is known as itself, and what is left goes on from there
+            part = entry_of(lab, f"{call}-1")
+            assert part is not None
+            assert [one["path"] for one in part["changes"]] == ["new.txt"]
+            assert "new.txt" not in [one["path"] for one in entry["changes"]]
+            assert lab.run(lab.supervisor.land(call, ["keep.txt"])).landed
+        return "landed" if landed else "held"
     assert found == round_.old
     assert entry["judgement"] in ("hold", "discard")
     assert not entry["landed"]
@@ -112,10 +126,11 @@ BOTH = {
     "call": {"landed", "not landed"},
     "undo": {"undone", "not undone"},
     "land": {"landed", "held"},
+    "part": {"landed", "held"},
     "discard": {"hold", "discard"},
 }
 """What a walk must have met: kills before and kills after the point of no return."""
-FEWEST = {"call": 20, "undo": 6, "land": 6, "discard": 6}
+FEWEST = {"call": 20, "undo": 6, "land": 6, "part": 6, "discard": 6}
 
 
 # The supervisor
@@ -237,12 +252,14 @@ def begin(scenario: str, call: str, lab: Lab) -> Callable[[], object]:
         assert lab.sh(CHANGE, **change).landed
         return lambda: lab.run(lab.supervisor.undo(call))
     assert lab.sh(HOLD, **change).judgement == "hold"
+    if scenario == "part":
+        return lambda: lab.run(lab.supervisor.land(call, ["new.txt"]))
     return lambda: lab.run(getattr(lab.supervisor, scenario)(call))
 
 
 SETUP_STEPS = 1
 """Steps of a keeper before it is asked for anything but its setup; walked with `call`."""
-KEEPER_FEWEST = {"call": 25, "undo": 12, "land": 20, "discard": 1}
+KEEPER_FEWEST = {"call": 25, "undo": 12, "land": 20, "part": 10, "discard": 1}
 
 
 @pytest.mark.parametrize("scenario", BOTH)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import pytest
 
 from sandbox.aftermath import open_ends
 from sandbox.cell import landing, leftovers, together
-from sandbox.cell.fates import became
+from sandbox.cell.fates import became, digests_of
 from sandbox.cell.faults import DIE, Faults
 from sandbox.cell.walk import walk
 from sandbox.owners import lives, owner_label
+from tests.conftest import cannot_run
+from tests.sandbox.overlays import Overlay, missing
 
 DEAD = "999999999:1.00"
 
@@ -160,3 +163,36 @@ def test_what_has_no_end(log: list[dict[str, Any]], expected: list[str]) -> None
 def test_a_name_that_this_process_is_unsure_of_counts_as_open() -> None:
     log = [_record("decided", "c", supervisor=owner_label())]
     assert [one["call"] for one in open_ends(log, {"c"})] == ["c"]
+
+
+def test_a_part_that_landed_is_open_until_what_is_left_is_told() -> None:
+    landing_ = {"event": "landing", "call": "c-1", "of": "c", "workspace": "/w", "supervisor": DEAD}
+    landed = {"event": "landed", "call": "c-1", "of": "c"}
+    parted = {"event": "parted", "call": "c", "parts": ["c-1"]}
+    given_up = {"event": "given-up", "call": "c-1"}
+    # newest first
+    assert [one["event"] for one in open_ends([landing_])] == ["landing"]
+    assert [one["event"] for one in open_ends([landed, landing_])] == ["parting"]
+    assert open_ends([parted, landed, landing_]) == []
+    assert open_ends([given_up, landing_]) == []
+    whole = {k: v for k, v in landing_.items() if k != "of"}
+    assert open_ends([landed, whole]) == []
+    assert open_ends([landed, {**landing_, "supervisor": owner_label()}]) == []
+
+
+def test_digests_are_told_of_what_is_still_as_it_landed() -> None:
+    if reason := missing():
+        cannot_run(reason)
+    with Overlay(prepare="echo old >f") as overlay:
+        root = str(overlay.lower)
+        overlay.call("echo new >f; mkdir made; echo in >made/in; echo g >g; ln -s g to")
+        assert overlay.land(overlay.walk(), "c1").state == "landed"
+        told = {
+            name: hashlib.sha256(text.encode()).hexdigest()
+            for name, text in {"f": "new\n", "made/in": "in\n", "g": "g\n", "to": "g"}.items()
+        }
+        names = ["f", "made/in", "g", "to", "made", "nowhere"]
+        assert digests_of(root, "c1", names) == told
+        overlay.edit("echo edited >g; rm made/in")
+        assert digests_of(root, "c1", names) == {"f": told["f"], "to": told["to"]}
+        assert digests_of(root, "c2", names) == {}
