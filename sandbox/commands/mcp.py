@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import Any
 
 import click
@@ -25,7 +26,8 @@ from sandbox.commands import terminal
 @click.option(
     "--watch",
     is_flag=True,
-    help="Put the program that starts this server under watch, so that a stop ends it.",
+    help="Put the program that starts this server (over HTTP: each client) under watch, so that a "
+    "stop ends it.",
 )
 @click.option("--http", is_flag=True, help="Serve streamable HTTP on loopback instead of stdio.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8642, help="Port for --http.")
@@ -55,17 +57,21 @@ def mcp(
         ask_seconds=ask_seconds,
     )
 
+    watch = None
     if rest["watch"]:
         from sandbox.hooks.sessions import Sessions
 
-        Sessions(terminal.dirs()).watch("mcp", os.getpid())
+        sessions = Sessions(terminal.dirs())
+        watch = partial(sessions.watch_itself, "mcp")
+        if not rest["http"]:
+            sessions.watch("mcp", os.getpid())
 
     async def serve() -> None:
         async with door:
             if rest["http"]:
                 from sandbox.mcp.http import serve_http
 
-                await serve_http(door, port=rest["port"], say=terminal.say)
+                await serve_http(door, port=rest["port"], say=terminal.say, watch=watch)
                 return
             from sandbox.mcp.server import build
 

@@ -52,10 +52,16 @@ class Sessions:
         around = self._agents.of_process(peer)
         return around.path if around is not None else self._register(source, peer, "")
 
+    def watch_itself(self, source: str, peer: int) -> str:
+        """Put a program that connected by itself under watch; return its agent's path."""
+        around = self._agents.of_process(peer)
+        return around.path if around is not None else self._add(source, peer)
+
     def _register(self, source: str, peer: int, claimed: str) -> str:
         process = self._root(peer, claimed)
-        if process is None:
-            return MAIN
+        return MAIN if process is None else self._add(source, process)
+
+    def _add(self, source: str, process: int) -> str:
         name, parent = self._free(source)
         try:
             one = agents.register(self._dirs, process, name=name, parent=parent, source=source)

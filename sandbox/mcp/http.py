@@ -16,6 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.mcp.door import Door
+from sandbox.mcp.peers import Peers
 from sandbox.mcp.server import build
 
 HOST = "127.0.0.1"
@@ -68,8 +69,8 @@ async def _refuse(send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def app(door: Door, token: str, port: int) -> ASGIApp:
-    """Return the application for one port."""
+def app(door: Door, token: str, port: int, watch: Callable[[int], object] | None) -> ASGIApp:
+    """Return the application for one port; `watch` is told the pid of each client."""
     names = [f"{host}:{port}" for host in (HOST, "localhost")]
     security = TransportSecuritySettings(
         enable_dns_rebinding_protection=True,
@@ -82,10 +83,16 @@ def app(door: Door, token: str, port: int) -> ASGIApp:
         max_request_body_size=_BODY_BYTES,
         host=HOST,
     )
-    return Guarded(inner, token)
+    return Guarded(Peers(inner, port, watch) if watch is not None else inner, token)
 
 
-async def serve_http(door: Door, *, port: int, say: Callable[[str], None]) -> None:
+async def serve_http(
+    door: Door,
+    *,
+    port: int,
+    say: Callable[[str], None],
+    watch: Callable[[int], object] | None = None,
+) -> None:
     """Serve until the process is told to end. Raises BadInput where the port is taken."""
     import socket
 
@@ -100,7 +107,7 @@ async def serve_http(door: Door, *, port: int, say: Callable[[str], None]) -> No
     bound = listener.getsockname()[1]
     path = token_file(door.dirs)
     config = uvicorn.Config(
-        app(door, path.read_text("ascii").strip(), bound),
+        app(door, path.read_text("ascii").strip(), bound, watch),
         log_level="warning",
         lifespan="on",
         timeout_graceful_shutdown=5,
