@@ -150,6 +150,12 @@ class Levels:
             **{field: getattr(one, field) for one in said for field in one.model_fields_set}
         )
 
+    def channels(self) -> dict[str, str]:
+        """Return the escalation channel of each user whom a file names."""
+        users = sorted({who for file in self._files for who in file.users})
+        said = {who: self.user(who).escalation_channel for who in users}
+        return {who: channel for who, channel in said.items() if channel}
+
     def override(self, category: str, user: str) -> Level | None:
         """Return the level that the user's overrides give a category, if they name it."""
         found: Level | None = None

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -147,6 +147,13 @@ class RolesFile(Frozen):
     tests: tuple[tuple[str, ...], ...] = ()
     beside: frozenset[str] = frozenset()
     explained: frozenset[str] = frozenset()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _plain(cls, value: Any) -> Any:
+        """Take roles alone (`roles: {tester: …}` of a policy file) for what they are."""
+        plain = isinstance(value, Mapping) and value and not value.keys() & cls.model_fields.keys()
+        return {"roles": value} if plain else value
 
     @field_validator("roles")
     @classmethod

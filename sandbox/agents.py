@@ -399,10 +399,10 @@ def child_role(parent: Agent | None, role: str | None, roles: Roles | None) -> s
 def user_roles(dirs: Dirs) -> Roles:
     """Return the roles with the user's own. Raises BadInput where their file is wrong."""
     from policy.load import PolicyError
-    from policy.standing import Standing
+    from sandbox.policies import Policies
 
     try:
-        return Standing.default().with_folder(dirs.config).roles
+        return Policies(dirs).of(()).policy.standing.roles
     except PolicyError as error:
         raise BadInput(str(error)) from None
 

@@ -24,6 +24,7 @@ import docker.errors
 import requests
 
 from policy.layers import Layer
+from policy.levels import Levels
 from policy.load import PolicyError
 from sandbox.config import Lifetime, Settings, load_settings
 from sandbox.dirs import Dirs
@@ -396,6 +397,22 @@ def policy_files(dirs: Dirs) -> Iterator[Check]:
         return
     detail = f"{read} policy file{'s' if read != 1 else ''} besides the built-in rules"
     yield Check("policy", Status.OK, detail)
+    yield from channels(dirs, known.of(()).policy.standing.levels)
+
+
+def channels(dirs: Dirs, levels: Levels) -> Iterator[Check]:
+    """Check that each escalation channel that a user names is there; else nobody is told."""
+    named = levels.channels()
+    try:
+        configured = load_settings(dirs).channels
+    except BadInput:  # said already
+        return
+    missing = [f"`{one}` of {who}" for who, one in named.items() if one not in configured]
+    if missing:
+        detail = f"{', '.join(missing)}: no such channel, so reports and questions go nowhere else"
+        yield Check("channels", Status.WARN, detail, f"add it under `channels` in {dirs.settings}")
+    elif named:
+        yield Check("channels", Status.OK, ", ".join(sorted(set(named.values()))))
 
 
 def connected(dirs: Dirs) -> Iterator[Check]:

@@ -14,8 +14,10 @@ import docker
 import pytest
 
 from sandbox import doctor
+from sandbox.agents import user_roles
 from sandbox.dirs import Dirs
 from sandbox.doctor import Check, Status, diagnose, exit_status
+from sandbox.errors import BadInput
 from sandbox.images import Images
 from sandbox.plan import LABEL_OWNER
 from sandbox.workspaces import Registry
@@ -298,3 +300,27 @@ def test_a_wrong_file_of_a_workspace_fails_and_is_named(tmp_path: Path) -> None:
     found = list(doctor.policy_files(dirs))
     assert [one.status for one in found] == [Status.FAIL]
     assert found[0].detail.startswith(f"{folder}/policy.yaml:1: ")
+
+
+def test_a_channel_that_is_named_must_be_there(tmp_path: Path) -> None:
+    dirs = Dirs.under(tmp_path).create()
+    dirs.config.mkdir()
+    named = "levels: {users: {me: {escalation_channel: phone}}}\n"
+    (dirs.config / "policy.yaml").write_text(named)
+    (found,) = (one for one in doctor.policy_files(dirs) if one.name == "channels")
+    assert (found.status, "`phone` of me" in found.detail) == (Status.WARN, True)
+    (dirs.config / "config.yaml").write_text("channels: {phone: {command: [notify]}}\n")
+    (found,) = (one for one in doctor.policy_files(dirs) if one.name == "channels")
+    assert (found.status, found.detail) == (Status.OK, "phone")
+
+
+def test_roles_of_a_policy_file_are_known_where_an_agent_starts(tmp_path: Path) -> None:
+    dirs = Dirs.under(tmp_path).create()
+    dirs.config.mkdir()
+    assert "archivist" not in user_roles(dirs).names
+    text = "roles: {archivist: {read: 'yes'}}\n"
+    (dirs.config / "policy.yaml").write_text(text)
+    assert "archivist" in user_roles(dirs).names
+    (dirs.config / "policy.yaml").write_text("roles: [\n")
+    with pytest.raises(BadInput, match="policy.yaml"):
+        user_roles(dirs)
