@@ -322,5 +322,5 @@ def test_roles_of_a_policy_file_are_known_where_an_agent_starts(tmp_path: Path) 
     (dirs.config / "policy.yaml").write_text(text)
     assert "archivist" in user_roles(dirs).names
     (dirs.config / "policy.yaml").write_text("roles: [\n")
-    with pytest.raises(BadInput, match="policy.yaml"):
+    with pytest.raises(BadInput, match=r"policy\.yaml"):
         user_roles(dirs)
