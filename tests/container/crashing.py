@@ -81,8 +81,9 @@ def nothing_left(dirs: Dirs, folder: Path, *, held: bool = False) -> None:
         return [one for one in litter(dirs, folder) if not (held and one.startswith("volume "))]
 
     with contextlib.suppress(AssertionError):  # the engine may be removing something yet
-        wait_for(lambda: not found(), "nothing is left", 20.0)
-    assert found() == []
+        wait_for(lambda: not found(), "nothing is left", 60.0)
+    left = found()
+    assert left == [], left
 
 
 def no_process(arguments: Sequence[str]) -> None:

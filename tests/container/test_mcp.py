@@ -263,7 +263,7 @@ def test_a_cancelled_call_ends_its_processes_and_lands_nothing(shell: Shell, mod
 def test_a_background_command_goes_on_tells_and_ends(shell: Shell, mode: str) -> None:
     async def work() -> None:
         async with connected(shell, mode) as client:
-            command = f"echo begun; touch of-the-job-{mode}; sleep 300"
+            command = f"touch of-the-job-{mode}; echo begun; sleep 300"
             begun = await client.call_tool("job_start", {"command": command})
             said = begun.structured_content or {}
             assert said["ending"] == "running", said
