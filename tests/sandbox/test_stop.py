@@ -25,7 +25,7 @@ from sandbox.errors import BadInput, SandboxError, Stopped, Unavailable
 from sandbox.latch import Latch, mending
 from sandbox.stop import is_stop_word, stop_all
 from sandbox.store import Store
-from sandbox.sweeping_cells import CellSweep
+from sandbox.sweeping_cells import CellsSwept, CellSweep
 from sandbox.sweeping_notes import ContainerNotes, Note
 from tests.conftest import cannot_run
 
@@ -381,3 +381,23 @@ def test_notes_outlive_a_half_written_one(dirs: Dirs) -> None:
 
 def test_errors_are_of_the_sandbox() -> None:
     assert issubclass(Stopped, SandboxError)
+
+
+def test_a_stop_goes_before_others_and_gives_that_up_again(
+    dirs: Dirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[int] = []
+    monkeypatch.setattr(CellSweep, "begin", lambda _: seen.append(os.sched_getscheduler(0)))
+    monkeypatch.setattr(CellSweep, "finish", lambda _: CellsSwept())
+    usual = os.sched_getscheduler(0)
+    stop_all(dirs, "a test", engine=NoEngine())
+    assert os.sched_getscheduler(0) == usual
+
+    def refused(*_: object) -> None:
+        raise PermissionError
+
+    monkeypatch.setattr(os, "sched_setscheduler", refused)
+    assert stop_all(dirs, "a test", engine=NoEngine()).left == ()
+    assert seen in ([os.SCHED_RR, usual], [usual, usual])
+    if os.geteuid() == 0 and seen[0] == usual:
+        cannot_run("real-time scheduling is refused to root here")
