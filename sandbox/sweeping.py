@@ -26,6 +26,8 @@ SLEEP_SECONDS = 1.0
 """How long a process in uninterruptible sleep is waited for."""
 PAUSE_SECONDS = 0.002
 LONGEST_PAUSE = 0.05
+EACH_SECONDS = 50e-6
+"""What a system needs at least to end one process; a pass before that finds it again."""
 
 
 class Processes(Protocol):
@@ -179,7 +181,7 @@ class _Sweep:
                 break
             if found and waited > SLEEP_SECONDS and all(one.process.state == "D" for one in found):
                 break
-            self._sleep(pause)
+            self._sleep(min(max(pause, len(found) * EACH_SECONDS), LONGEST_PAUSE))
             pause = min(2 * pause, LONGEST_PAUSE)
         found = found and self.find()
         self._report(found)
