@@ -15,19 +15,30 @@ from typing import Any
 MASK = "[masked]"
 _HINTS = re.compile(
     r"(?i)pass|pwd|secret|token|key|bearer|basic|authori|cred|akia|asia|gh[pousr]_|github_pat|glpat"
-    r"|xox|sk-|_live_|_test_|aiza|npm_|pypi-|hf_|eyj|://"
+    r"|xox|sk-|_live_|_test_|aiza|npm_|pypi-|hf_|eyj|://|cookie|identified|\s-[kpu]|--user|proxy-user"
+    r"|glrt-|xapp-|dckr_|ya29\.|gocspx|shp[a-z]{2}_|do[opr]_v1|hv[bs]\.|gsk_|xai-|figd_|lin_api|sq0"
+    r"|rubygems|sg\.|:aa"
 )
 """Text without any of these is left alone unread: nearly all output."""
 _SHAPES = re.compile(
     r"""
         \b(?:AKIA|ASIA)[A-Z0-9]{16}\b
       | \bgh[pousr]_[A-Za-z0-9]{20,255}\b | \bgithub_pat_[A-Za-z0-9_]{20,255}\b
-      | \bglpat-[A-Za-z0-9_-]{16,255}
-      | \bxox[abeoprs]-[A-Za-z0-9-]{10,255}
-      | \bsk-[A-Za-z0-9_-]{16,255}
+      | \bgl(?:pat|rt|dt|ptt|soat|cbt)-[A-Za-z0-9_-]{16,255}
+      | \bxox[abeoprs]-[A-Za-z0-9-]{10,255} | \bxapp-[A-Za-z0-9-]{10,255}
+      | \bsk-[A-Za-z0-9_-]{16,255} | \bgsk_[A-Za-z0-9]{20,255} | \bxai-[A-Za-z0-9]{20,255}
       | \b(?:sk|rk|pk)_(?:live|test)_[A-Za-z0-9]{16,255}\b
-      | \bAIza[A-Za-z0-9_-]{35}
+      | \bAIza[A-Za-z0-9_-]{35} | \bya29\.[A-Za-z0-9_-]{20,1000} | \bGOCSPX-[A-Za-z0-9_-]{16,255}
       | \bnpm_[A-Za-z0-9]{30,255}\b | \bpypi-[A-Za-z0-9_-]{30,1000} | \bhf_[A-Za-z0-9]{30,255}\b
+      | \bdckr_(?:pat|oat)_[A-Za-z0-9_-]{16,255} | \brubygems_[a-f0-9]{32,255}
+      | \bshp(?:at|ca|pa|ss)_[A-Za-z0-9]{24,255} | \bdo[opr]_v1_[A-Za-z0-9]{24,255}
+      | \bhv[bs]\.[A-Za-z0-9_-]{20,1000} | \bfigd_[A-Za-z0-9_-]{20,255}
+      | \blin_api_[A-Za-z0-9]{20,255} | \bsq0(?:atp|csp)-[A-Za-z0-9_-]{20,255}
+      | \bSG\.[A-Za-z0-9_-]{16,64}\.[A-Za-z0-9_-]{16,255}
+      | \bAGE-SECRET-KEY-1[A-Z0-9]{30,255}
+      | \b[0-9]{8,12}:AA[A-Za-z0-9_-]{30,64}
+      | (?<=hooks\.slack\.com/services/)[A-Za-z0-9/_-]{16,255}
+      | (?<=/api/webhooks/)[0-9]{10,25}/[A-Za-z0-9_-]{16,255}
       | \beyJ[A-Za-z0-9_-]{8,4000}\.eyJ[A-Za-z0-9_-]{8,8000}\.[A-Za-z0-9_-]{8,2000}
     """,
     re.VERBOSE,
@@ -42,30 +53,65 @@ _LONG = 4096
 
 _ADDRESS = re.compile(
     r"(?P<kept>\b[A-Za-z][A-Za-z0-9+.-]{0,31}://[^\s/:@'\"]{0,256}:)[^\s/@'\"]{1,512}(?=@)"
+    r"|(?P<web>\bhttps?://)[^\s/:@'\"$]{12,512}(?=@)"
 )
 _HEADER = re.compile(
-    r"(?i)(?P<kept>\bauthorization['\"]?\s{0,8}[:=]\s{0,8}['\"]?(?:basic|bearer|token|digest)\s{1,8}"
-    r"|\bbearer\s{1,8})[A-Za-z0-9._~+/=-]{8,8000}"
+    r"(?i)(?P<kept>\bauthorization['\"]?\s{0,8}[:=]\s{0,8}['\"]?"
+    r"(?:[a-z][a-z0-9_-]{0,30}[ \t]{1,8})?|\bbearer\s{1,8})[A-Za-z0-9._~+/=-]{8,8000}"
 )
+_COOKIE = re.compile(r"(?i)(?P<kept>\bcookie['\"]?\s{0,8}:\s{0,8}['\"]?)[^\s'\"][^'\"\n]{7,8000}")
+_WORD = r"""
+    (?: "(?:\\.|[^"\\\n]){0,4000}" | \$?'(?:\\.|[^'\\\n]){0,4000}'
+      | (?:\\.|[^\s'"`,;&|<>(){}\[\]$:=\\])
+        (?:\\.|[^\s'"`,;&|<>)\]}\\]|[,)\]}](?=[^\s'"`,;&|<>)\]}])){0,4000}+ ){1,20}+
+"""
+"""A value as a shell reads it: pieces in quotes and bare ones that stand together."""
 _NAMED = re.compile(
-    r"""(?ix)
+    rf"""(?ix)
     (?P<kept>
         (?<![A-Za-z0-9])
-        (?:[A-Za-z0-9]{1,40}[_.-]){0,6}
-        (?:pass(?:word|wd|phrase|code)?|pwd|secret|token|credentials?
-          |(?:api|access|auth|private|secret|client|signing|encryption|master|session)[_.-]?(?:key|token|secret))
-        (?:[_.-][A-Za-z0-9]{1,40}){0,3}
-        ['"]?\s{0,8}(?:=|:(?!:)|=>)\s{0,8}
+        (?P<name>
+        (?:[A-Za-z0-9]{{1,40}}[_.-]){{0,6}}
+        (?:[a-z0-9]{{0,40}}(?:password|passwd|passphrase|secret|token|credentials?)
+          |pass(?:code)?|pwd
+          |[a-z0-9]{{0,40}}(?:api|access|auth|private|secret|client|signing|encryption|master|session)
+           [_.-]?(?:key|token|secret))
+        (?:[_.-][A-Za-z0-9]{{1,40}}){{0,3}}
+        )
+        ['"]?(?P<sign>\s{{0,8}}(?:=|:(?!:)|=>)\s{{0,8}})
     )
-    (?: "(?P<d>[^"\n]{1,4000})" | '(?P<s>[^'\n]{1,4000})'
-      | (?P<b>[^\s'"`,;&|<>(){}\[\]$]{3,4000}) )
+    (?P<value>{_WORD})
     """
 )
+_KEY = re.compile(
+    rf"(?x)(?P<kept>(?<![A-Za-z0-9_])(?P<name>[A-Z0-9_]{{1,80}}_KEY)(?P<sign>=))(?P<value>{_WORD})"
+)
+"""A variable for some service's key, as a shell sets it."""
+_SPOKEN = re.compile(
+    r"""(?ix)
+    (?P<kept>
+        \bmachine\s{1,8}\S{1,256}\s{1,8}(?:login\s{1,8}\S{1,256}\s{1,8})?password\s{1,8}(?=\S)
+      | \b(?:password|identified\s{1,8}by)\s{1,8}(?=['"])
+      | <[\w:.-]{0,60}(?:password|passwd|secret|token)>(?=[^<\n]{1,4000}</)
+      | (?:^|\s)(?:-u|--user|--proxy-user)[ =]\s{0,8}['"]?[^\s:'"/$]{1,256}:
+        (?!\d+(?:\s|['"]|$))(?=[^\s'":$])
+      | \b(?:sshpass|mysql|mysqldump|mysqladmin|mariadb|mariadb-dump)\b
+        (?:[^\S\n]+[^\s;|&]{1,256}){0,20}?[^\S\n]+-p(?=[^\s$-])
+      | \bsshpass[^\S\n]+-p[^\S\n]+(?=[^\s$])
+      | \blogin\b(?:[^\S\n]+[^\s;|&]{1,256}){0,20}?[^\S\n]+-p[^\S\n]+(?=[^\s$-])
+      | \bopenssl\b(?:[^\S\n]+[^\s;|&]{1,256}){0,20}?[^\S\n]+-k[^\S\n]+(?=[^\s$-])
+    )
+    (?: "(?:\\.|[^"\\\n]){1,4000}" | '[^'\n]{1,4000}' | [^\s'"<;&|]{1,4000} )
+    """
+)
+"""Secrets that follow a word or an option, without a sign between."""
 _OPTION = re.compile(
     r"(?i)(?P<kept>(?:^|\s)--?(?:[a-z0-9]{1,30}-){0,4}(?:password|passwd|pass|passphrase|secret|token"
     r"|api-?key|access-?key|secret-?key|private-?key)[ \t]{1,8})(?P<value>[^\s'\"-][^\s'\"]{2,4000}"
     r"|'[^'\n]{1,4000}'|\"[^\"\n]{1,4000}\")"
 )
+_SHORTEST = 3
+"""A bare value of fewer characters is left alone."""
 _LITERALS = frozenset(
     ("none", "null", "true", "false", "undefined", "str", "string", "bytes", "os")
 )
@@ -87,10 +133,9 @@ def mask(text: str) -> str:
 
 def _masked(text: str) -> str:
     text = _SHAPES.sub(MASK, text)
-    text = _ADDRESS.sub(_kept, text)
-    text = _HEADER.sub(_kept, text)
-    text = _OPTION.sub(_kept, text)
-    return _NAMED.sub(_named, text)
+    for pattern in (_ADDRESS, _HEADER, _COOKIE, _OPTION, _SPOKEN):
+        text = pattern.sub(_kept, text)
+    return _KEY.sub(_named, _NAMED.sub(_named, text))
 
 
 def mask_bytes(data: bytes) -> bytes:
@@ -112,27 +157,39 @@ def mask_all(value: Any) -> Any:
 
 
 def _under(key: str, value: Any) -> Any:
-    if isinstance(value, str) and value and _NAMED.fullmatch(f"{key}=xxxx") and not _plain(value):
-        return MASK
+    if not _NAMED.fullmatch(f"{key}=xxxx"):
+        return mask_all(value)
+    if isinstance(value, str):
+        return MASK if value and not _plain(value) else value
+    if isinstance(value, list | tuple):
+        return [_under(key, one) for one in value]
     return mask_all(value)
 
 
 def _kept(found: re.Match[str]) -> str:
-    return found["kept"] + MASK
+    kept: str = found["kept"] or found["web"]
+    return kept + MASK
 
 
 def _named(found: re.Match[str]) -> str:
-    bare = found["b"]
-    if bare is not None and (_plain(bare) or MASK in bare):
+    value = found["value"]
+    inner = value[1:-1] if value[0] in "'\"" else value
+    bare = inner is value
+    if MASK in value or not inner or (not bare and inner.startswith("$")):
         return found[0]
-    value = found["d"] or found["s"]
-    if value is not None and (value.startswith("$") or MASK in value):
+    variable = found["name"].isupper() and found["sign"] == "="
+    if bare and (len(value) < _SHORTEST or _plain(value, variable=variable)):
         return found[0]
-    quote = '"' if found["d"] is not None else "'" if found["s"] is not None else ""
+    quote = value[0] if not bare and value[0] == value[-1] else ""
     return f"{found['kept']}{quote}{MASK}{quote}"
 
 
-def _plain(value: str) -> bool:
-    """Whether a bare value is a word of a program rather than a secret."""
+def _plain(value: str, *, variable: bool = False) -> bool:
+    """Whether a bare value is a word of a program rather than a secret.
+
+    What a shell gives to a `variable` is text, whatever it looks like.
+    """
     word = value.rstrip(".,:;")
-    return word.lower() in _LITERALS or re.fullmatch(r"[A-Za-z_]\w*(?:\.\w+)+", word) is not None
+    if word.lower() in _LITERALS:
+        return True
+    return not variable and re.fullmatch(r"[A-Za-z_]\w*(?:\.\w+)+(?:[(\[].*)?", word) is not None
