@@ -231,6 +231,9 @@ class AutonomyStatus(Frozen):
     overall_reputation: float
     """The mean of the domains' scores."""
     domains: dict[Domain, Reputation]
+    """What was earned; a pin or a bound of the policy may set another level."""
+    current_levels: dict[Domain, TrustLevel] = Field(default_factory=dict)
+    """The levels that count."""
     active_approvals: tuple[dict[str, Any], ...] = ()
     constraints: tuple[str, ...] = ()
 
@@ -239,6 +242,8 @@ def autonomy_status(
     states: Iterable[Reputation],
     active_approvals: Sequence[Mapping[str, Any]] = (),
     constraints: Sequence[str] = (),
+    *,
+    levels: Mapping[Domain, TrustLevel] | None = None,
 ) -> AutonomyStatus:
     """Return overall reputation, per-domain scores, active approvals and current constraints."""
     found = {state.domain: state for state in states}
@@ -246,6 +251,9 @@ def autonomy_status(
     return AutonomyStatus(
         overall_reputation=round(total / len(found), _DIGITS) if found else 0.0,
         domains={domain: found[domain] for domain in Domain if domain in found},
+        current_levels={
+            domain: (levels or {}).get(domain, state.current) for domain, state in found.items()
+        },
         active_approvals=tuple(dict(one) for one in active_approvals),
         constraints=tuple(constraints),
     )

@@ -133,10 +133,11 @@ class Governance:
             if one.open(now) and one.wanted.agent == who.agent
         ]
         states = self._kept.states(who.agent, self._trust(who)).values()
-        return autonomy_status(states, active, self._constraints(who)).model_dump(mode="json")
-
-    def _constraints(self, who: Who) -> list[str]:
         levels = {domain: self._level(who, domain) for domain in Domain}
+        said = self._constraints(who, levels)
+        return autonomy_status(states, active, said, levels=levels).model_dump(mode="json")
+
+    def _constraints(self, who: Who, levels: Mapping[Domain, TrustLevel]) -> list[str]:
         said = [f"{domain.value}: {level.value}" for domain, level in levels.items()]
         if who.role:
             said.append(f"role: {who.role}")

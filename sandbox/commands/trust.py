@@ -39,20 +39,14 @@ def show(agent: str | None, **flags: bool) -> int:
       lockgate trust show
       lockgate trust show reviewer --json
     """
-    from policy.reputation import autonomy_status
     from sandbox.show import table
 
     kept, policy = _kept(), _trust_file()
     agents = [agent] if agent else kept.agents() or ["main"]
-    states = {name: kept.states(name, policy) for name in agents}
     if flags["as_json"]:
-        terminal.show_json(
-            {
-                name: autonomy_status(found.values()).model_dump(mode="json")
-                for name, found in states.items()
-            }
-        )
+        terminal.show_json(_status(agents))
         return 0
+    states = {name: kept.states(name, policy) for name in agents}
     rows = [
         (
             safe_line(name),
@@ -126,6 +120,15 @@ def record(agent: str, action: str, success: bool, confidence: float) -> int:
         f"{safe_line(agent)}: {state.domain.value} {state.score:.2f}, {state.current.value}"
     )
     return 0
+
+
+def _status(agents: list[str]) -> dict[str, Any]:
+    """Return each agent's autonomy status, as it is told itself (orchestration.md)."""
+    from sandbox.governance import Governance, Who
+    from sandbox.person import login
+
+    told = Governance(terminal.dirs())
+    return {name: told.autonomy_status(Who(agent=name, user=login())) for name in agents}
 
 
 def _pin(agent: str, level: str | None, domain: str | None) -> int:

@@ -542,6 +542,7 @@ def test_the_status_shows_overall_domains_approvals_and_constraints() -> None:
             "code_changes": code.model_dump(mode="json"),
             "deployments": deploy.model_dump(mode="json"),
         },
+        "current_levels": {"code_changes": "propose", "deployments": "propose"},
         "active_approvals": [{"action_id": "x:00000000"}],
         "constraints": ["network: none"],
     }

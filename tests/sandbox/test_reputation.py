@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from policy.trust import TrustFile
 from sandbox.config import Dirs
 from sandbox.reputation import EARNED_SECONDS, Event, Reputations, Source, after, observed
 from sandbox.results import CallResult, ChangeView, Ending
+from tests.sandbox.shells import Shell
 
 TRUST = TrustFile()
 CODE = Domain.CODE_CHANGES
@@ -154,3 +156,18 @@ def test_what_is_observed() -> None:
     assert seen(judgement="discard") == (False, True)
     assert seen(judgement="hold", rules=(), changes=(held,)) is None
     assert seen(judgement="hold", rules=(), changes=(conflict,)) == (False, False)
+
+
+def test_the_status_of_an_agent_says_the_levels_that_count(tmp_path: Path) -> None:
+    """What was earned stands beside them: the policy pins `main`, whatever it lost."""
+    shell = Shell(tmp_path)
+    shell.dirs.create()
+    for _ in range(3):
+        Reputations(shell.dirs).record("main", Event(CODE, success=False, reverted=True), TRUST)
+    status, out, _ = shell("trust", "show", "main", "--json")
+    found = json.loads(out)["main"]
+    assert status == 0
+    assert found["domains"]["code_changes"]["reverts"] == 3
+    assert found["current_levels"]["code_changes"] == "autonomous"
+    assert "code_changes: autonomous" in found["constraints"]
+    assert "autonomous" in shell("trust", "show", "main")[1]
