@@ -17,7 +17,8 @@ FIELDS = (
     *("ending", "judgement", "landed", "landed_by", "landing", "changes", "changes_total", "size"),
     *("undone", "of", "parts", "events", "exit_status", "outcome", "ms"),
 )
-"""What readers get of a call; where several records give a field, the newest counts."""
+"""What readers get of a call; where several records give a field, the newest counts, but `ts` is
+when it was decided."""
 
 Record = Mapping[str, Any]
 Entry = dict[str, Any]
@@ -118,6 +119,8 @@ def _gather(
     entry = found.setdefault(name, {})
     for key, value in record.items():
         entry.setdefault(key, value)
+    if record["event"] == "decided" and not entry.get("dated"):
+        entry |= {"ts": record["ts"], "dated": True}
     return name
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from sandbox import history
 from sandbox.config import Dirs
 from sandbox.errors import BadInput, Unavailable
 from sandbox.store import Store
@@ -201,3 +202,12 @@ def test_a_line_that_is_being_written_hides_nothing(tmp_path: Path, length: int)
     with store.log.open("ab") as log:
         log.write(b'{"n": 2, "event": "' + b"x" * length)
     assert [one["call"] for one in store.records()] == ["c1"]
+
+
+def test_a_call_is_dated_by_its_decision() -> None:
+    def record(event: str, ts: str) -> dict[str, str]:
+        return {"event": event, "call": "c1", "ts": ts}
+
+    newest_first = [record("answered", "3"), record("decided", "2"), record("decided", "1")]
+    assert [one["ts"] for one in history.calls(newest_first, limit=5)] == ["2"]
+    assert history.call(newest_first, "c1", "c1")["ts"] == "2"
