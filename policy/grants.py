@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from enum import Enum
 from typing import Annotated
 
@@ -43,7 +44,7 @@ class Wanted(Frozen):
     """What a call that is asked about wants; everything that a grant is compared with."""
 
     digest: str
-    """SHA-256 over plan, rights and policy, in hex."""
+    """SHA-256 over plan, rights, policy and variables, in hex."""
     action_id: str
     """The seed's short name of the action: `Bash:1a2b3c4d`. Names it for people, binds nothing."""
     agent: str
@@ -88,13 +89,23 @@ class Grant(Frozen):
         return self.revoked is None and self.used < self.uses and self.issued <= now < self.until
 
 
-def wanted(plan: ActionPlan, decision: Decision, context: Context, policy: Policy) -> Wanted:
-    """Return what a call wants, once gate 1 has decided about it."""
+def wanted(
+    plan: ActionPlan,
+    decision: Decision,
+    context: Context,
+    policy: Policy,
+    *,
+    env: Mapping[str, str] | None = None,
+) -> Wanted:
+    """Return what a call wants, once gate 1 has decided about it.
+
+    `env` are the variables that are set for it beside the usual ones.
+    """
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
     known = not any(unknown(one.path) for one in facts.touches)
     params = plan.params.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return Wanted(
-        digest=digest(plan, decision),
+        digest=digest(plan, decision, env),
         action_id=action_id(plan.tool, params),
         agent=plan.agent,
         user=plan.user,
@@ -136,13 +147,14 @@ def _categories(plan: ActionPlan, facts: Facts, policy: Policy) -> tuple[str, ..
     return tuple(sorted({name for one in found for name in one.categories}))
 
 
-def digest(plan: ActionPlan, decision: Decision) -> str:
-    """Return what an exact approval is bound to: plan, rights, policy, and what asks."""
+def digest(plan: ActionPlan, decision: Decision, env: Mapping[str, str] | None = None) -> str:
+    """Return what an exact approval is bound to: plan, rights, policy, variables, what asks."""
     parts = {
         "plan": plan.digest(),
         "rights": decision.rights.model_dump(mode="json"),
         "policy": decision.policy,
         "asks": asking(decision),
+        **({"env": dict(env)} if env else {}),
     }
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()

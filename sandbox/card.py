@@ -6,6 +6,7 @@ Whatever an agent may have written is made safe here, and cannot pass for a fiel
 
 from __future__ import annotations
 
+import json
 import shutil
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,10 @@ FIELD = 13
 """Width of a field's name."""
 MIN_CHARS = 20
 CARD_LINES = 40
-"""Lines of a command or a content that a card shows before it says how many more there are."""
+"""Lines of a content that a card shows before it says how many more there are. A command is shown
+whole: what is done at its end counts as much as what is done at its beginning."""
+_TEXTS = ("command", "file_path", "path", "old_string", "new_string", "content", "pattern")
+"""Parameters that have a field of their own."""
 ACCESS = {"none": "nothing", "read": "nothing (reads only)", "write": "files of"}
 
 
@@ -27,19 +31,28 @@ def card(
     *,
     paths: Sequence[str] | None = None,
     preview: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> str:
     """Return the approval card of a plan (safety-guardrails.md, Approval Checkpoints).
 
     Its five parts: the exact command or content, what it may change, the outcome that is expected,
-    the risk, how to roll back. `paths` are what gate 1 read in it, `preview` what a rehearsal did.
+    the risk, how to roll back. `paths` are what gate 1 read in it, `preview` what a rehearsal did,
+    `env` the variables that are set for it. No parameter is left out: all of them are approved.
     """
     params = plan.get("params", {})
     rows = [("agent", f"{plan.get('agent', '')} calls {plan.get('tool', '')}")]
-    for key in ("command", "file_path", "path", "old_string", "new_string", "content", "pattern"):
+    for key in _TEXTS:
         if params.get(key) is not None:
-            rows.append((key.replace("_", " "), _excerpt(str(params[key]))))
+            value = str(params[key])
+            rows.append((key.replace("_", " "), value if key == "command" else _excerpt(value)))
     for number, step in enumerate(params.get("edits") or (), start=1):
         rows.append((f"edit {number}", _excerpt(f"{step['old_string']}\n->\n{step['new_string']}")))
+    rows += [
+        ("with", _excerpt(f"{key}: {_plain(value)}"))
+        for key, value in params.items()
+        if key not in (*_TEXTS, "edits") and value not in (None, False, [], {}, "")
+    ]
+    rows += [("variable", _excerpt(f"{name}={value}")) for name, value in (env or {}).items()]
     if plan.get("intent"):
         rows.append(("intent", _excerpt(str(plan["intent"]))))
     rows.append(("starts in", str(plan.get("cwd") or plan.get("workspace"))))
@@ -117,6 +130,11 @@ def _excerpt(text: str) -> str:
         return text
     rest = len(lines) - CARD_LINES
     return "\n".join([*lines[:CARD_LINES], f"... and {rest} more lines"])
+
+
+def _plain(value: object) -> str:
+    """Return a parameter as text; what is no text as JSON."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _may_change(plan: Mapping[str, Any], decision: Mapping[str, Any]) -> str:

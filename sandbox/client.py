@@ -29,8 +29,9 @@ CANCEL_SECONDS = 10.0
 """How long a cancelled call may take to end before the connection is cut."""
 
 OnOutput = Callable[[str, bytes], None]
-OnAsk = Callable[[wire.Message], Mapping[str, Any]]
-"""Takes an `ask` event; returns approved, by, reason."""
+OnAsk = Callable[[wire.Message, Readable], Mapping[str, Any] | None]
+"""Takes an `ask` event, and what can be read once the question is settled elsewhere; returns
+approved, by, reason, or None where it was settled."""
 
 
 class Approver(Protocol):
@@ -234,8 +235,11 @@ class BlockingClient:
                 case "stdin":
                     source.wanted = True
                 case "ask":
-                    answer = on_ask(message) if on_ask is not None else {"approved": False}
-                    line.send({"id": self._number, "op": "answer", **answer})
+                    if line.waiting:  # it was settled just now
+                        continue
+                    answer = {"approved": False} if on_ask is None else on_ask(message, line)
+                    if answer is not None:
+                        line.send({"id": self._number, "op": "answer", **answer})
                 case "result":
                     return message.get("value")
                 case "error":
@@ -291,7 +295,7 @@ class _Source:
 def _asking(approver: Approver) -> OnAsk:
     from policy.model import ActionPlan, Decision
 
-    def ask(message: wire.Message) -> Mapping[str, Any]:
+    def ask(message: wire.Message, line: Readable) -> Mapping[str, Any]:
         plan = ActionPlan.model_validate(message["plan"])
         decision = Decision.model_validate(message["decision"])
         return {"approved": approver(str(message["call"]), plan, decision), "by": "client"}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -75,30 +75,35 @@ class Desk:
         *,
         again: Again,
         rehearse: Rehearse | None = None,
+        env: Mapping[str, str] | None = None,
     ) -> Permission:
-        """Return whether a call that gate 1 asks about may run now."""
+        """Return whether a call that gate 1 asks about may run now.
+
+        `env` are the variables that are set for it: the person's word covers these and no others.
+        """
         answer = first
         for _ in range(ROUNDS):
             decision = answer.decision
             if decision.verdict is not Verdict.ASK or answer.effective is None:
                 return Permission(decision.allowed, answer, reason=decision.message)
-            what = wanted(plan, decision, context, answer.effective.policy)
+            what = wanted(plan, decision, context, answer.effective.policy, env=env)
             if grant := await asyncio.to_thread(self._grants.use, call_id, what, time.time()):
                 return await self._granted(grant, answer)
             if await asyncio.to_thread(self._grants.waiting, plan.agent, time.time()) >= MOST_OPEN:
                 return Permission(False, answer, reason=_TOO_MANY)
             if escalates(decision):
-                request = self._request(call_id, plan, decision, what, {})
+                request = self._request(call_id, plan, decision, what, {}, env)
                 await self._put(request)
                 return Permission(False, answer, reason=_UPWARDS.format(call=call_id))
             preview = await rehearse(decision) if rehearse is not None else {}
-            said = await self._ask(call_id, plan, decision, what, approver, preview)
+            request = self._request(call_id, plan, decision, what, preview, env)
+            said = await self._ask(request, approver)
             if not said.approved:
                 return Permission(False, answer, said.by, said.reason)
             answer = await again()
             if answer.effective is None or answer.decision.verdict is not Verdict.ASK:
                 continue
-            now = wanted(plan, answer.decision, context, answer.effective.policy)
+            now = wanted(plan, answer.decision, context, answer.effective.policy, env=env)
             if grant := await asyncio.to_thread(self._grants.use, call_id, now, time.time()):
                 return await self._granted(grant, answer)
         return Permission(False, answer, reason="what it is about keeps changing")
@@ -112,17 +117,9 @@ class Desk:
         preview = shown if shown and grant.scope is Scope.EXACT else None
         return Permission(True, answer, grant.by, grant.reason, grant.id, preview)
 
-    async def _ask(
-        self,
-        call_id: str,
-        plan: ActionPlan,
-        decision: Decision,
-        what: Wanted,
-        approver: Approver,
-        preview: dict[str, Any],
-    ) -> Answer:
+    async def _ask(self, request: Request, approver: Approver) -> Answer:
         """Put the question and wait for the first answer, from whichever side it comes."""
-        request = self._request(call_id, plan, decision, what, preview)
+        call_id = request.call
         try:
             await self._put(request)
             if approver is nobody:  # it stays open: a grant is used when the call is made again
@@ -144,6 +141,7 @@ class Desk:
         decision: Decision,
         what: Wanted,
         preview: dict[str, Any],
+        env: Mapping[str, str] | None,
     ) -> Request:
         now = time.time()
         return Request(
@@ -153,6 +151,7 @@ class Desk:
             decision=decision,
             asked=now,
             until=now + self._seconds,
+            env=dict(env or {}),
             preview=preview,
         )
 

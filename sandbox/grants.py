@@ -54,6 +54,8 @@ class Request(Frozen):
     decision: Decision
     asked: float
     until: float
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables that are set for the call beside the usual ones."""
     preview: dict[str, Any] = Field(default_factory=dict)
     """What a rehearsal showed; empty where there was none."""
 
@@ -154,7 +156,10 @@ class Grants:
         return [_asked(row, now) for row in rows]
 
     def close(self, call: str, state: str, *, by: str = "", reason: str = "") -> bool:
-        """Close an open question; return whether it was open."""
+        """Close an open question; return whether it was open.
+
+        A person's no closes all that ask for exactly the same.
+        """
         with self._db.writing() as db:
             done = db.execute(
                 "UPDATE requests SET state = ?, answered_by = ?, reason = ?"
@@ -162,12 +167,18 @@ class Grants:
                 (state, by, reason, call),
             )
             _forget_secrets(db, call)
+            if done.rowcount == 1 and state == "denied":
+                _answer_equals(db, call, state, by, reason)
             return done.rowcount == 1
 
     # -- grants
 
     def approve(self, request: Request, terms: Terms, *, by: str, reason: str, now: float) -> Grant:
-        """Turn a question into a grant. Raises BadInput where it is not open any more."""
+        """Turn a question into a grant. Raises BadInput where it is not open any more.
+
+        Questions about exactly the same are answered with it: whoever waits there uses the grant if
+        it can be used again, and asks anew otherwise.
+        """
         grant = Grant(
             id="g" + secrets.token_hex(5),
             scope=terms.scope,
@@ -188,6 +199,7 @@ class Grants:
             if done.rowcount != 1:
                 raise BadInput(f"the question about call `{request.call}` is not open any more")
             _forget_secrets(db, request.call)
+            _answer_equals(db, request.call, "approved", by, reason)
             db.execute("DELETE FROM grants WHERE until < ?", (_old(),))
             db.execute(
                 "INSERT INTO grants (id, until, uses, body) VALUES (?, ?, ?, ?)",
@@ -230,7 +242,7 @@ class Grants:
             if row is None:
                 raise BadInput(f"no grant `{grant_id}`; `lockgate grants` lists them")
             grant = _grant(row)
-            if not grant.open(now):
+            if grant.revoked is not None or grant.used >= grant.uses or now >= grant.until:
                 raise BadInput(f"grant `{grant_id}` is used up, over or revoked already")
             db.execute("UPDATE grants SET revoked = ? WHERE id = ?", (now, grant_id))
         return grant.model_copy(update={"revoked": now})
@@ -255,6 +267,23 @@ class Grants:
 
 _REQUEST = "SELECT body, state, grant_id, answered_by, reason, until FROM requests"
 _GRANT = "SELECT body, used, revoked FROM grants"
+_TEXTS = ("plan", "env", "preview")
+"""The parts of a question that may hold secrets."""
+
+
+def _answer_equals(db: sqlite3.Connection, call: str, state: str, by: str, reason: str) -> None:
+    """Answer the open questions about exactly what a question was about, in the same way."""
+    rows = db.execute(
+        "SELECT call FROM requests WHERE state = 'open' AND call <> ?"
+        " AND digest = (SELECT digest FROM requests WHERE call = ?)",
+        (call, call),
+    ).fetchall()
+    for (other,) in rows:
+        db.execute(
+            "UPDATE requests SET state = ?, answered_by = ?, reason = ? WHERE call = ?",
+            (state, by, reason, other),
+        )
+        _forget_secrets(db, other)
 
 
 def _forget_secrets(db: sqlite3.Connection, call: str) -> None:
@@ -262,7 +291,7 @@ def _forget_secrets(db: sqlite3.Connection, call: str) -> None:
     row = db.execute("SELECT body FROM requests WHERE call = ?", (call,)).fetchone()
     if row is not None:
         body = json.loads(row[0])
-        masked = {**body, "plan": mask_all(body["plan"]), "preview": mask_all(body["preview"])}
+        masked = {**body, **{key: mask_all(body.get(key, {})) for key in _TEXTS}}
         db.execute("UPDATE requests SET body = ? WHERE call = ?", (json.dumps(masked), call))
 
 

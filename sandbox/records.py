@@ -39,7 +39,13 @@ class Recorder:
         self._answers: dict[str, tuple[str | None, str | None]] = {}
         """Of calls that a person approved and that have not ended: who, and by which grant."""
 
-    def decided(self, call: str, plan: ActionPlan, decision: Decision) -> asyncio.Future[None]:
+    def decided(
+        self,
+        call: str,
+        plan: ActionPlan,
+        decision: Decision,
+        env: Mapping[str, str] | None = None,
+    ) -> asyncio.Future[None]:
         """Record gate 1's answer; the future is done when it is on disk."""
         record = {
             "event": "decided",
@@ -54,6 +60,7 @@ class Recorder:
             "workspace": plan.workspace,
             "also": list(plan.also),
             "cwd": plan.cwd,
+            **({"env": dict(env)} if env else {}),
             "verdict": decision.verdict.value,
             "tier": decision.tier.value,
             "rules": list(decision.rules),
@@ -187,8 +194,8 @@ class Recorder:
 
 
 _TEXTS = (
-    *("params", "intent", "message", "outcome", "layers", "because", "answer_reason", "action"),
-    *("details", "escalation", "rehearsal"),
+    *("params", "env", "intent", "message", "outcome", "layers", "because", "answer_reason"),
+    *("action", "details", "escalation", "rehearsal"),
 )
 """Fields of a record that may hold text of an agent."""
 

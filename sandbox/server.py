@@ -68,7 +68,6 @@ class Supervising(Protocol):
         admission: Admission,
         *,
         stdin: Any = None,
-        env: Mapping[str, str] | None = None,
         on_output: Callable[[str, bytes], None] | None = None,
     ) -> CallResult: ...
     async def attach(self, call_id: str, on_output: Callable[[str, bytes], None]) -> CallResult: ...

@@ -202,7 +202,8 @@ class Supervisor:
         call.preview = preview
         if call.decision == admitted:  # it is on disk, and answered
             return await self._make(call, None)
-        decided = self._record.decided(call.id, plan, call.decision)  # P1: awaited before it runs
+        # P1: awaited before it runs
+        decided = self._record.decided(call.id, plan, call.decision, env)
         if call.decision.verdict is Verdict.DENY or not launch.runnable(plan.tool):
             await decided
             return self._refuse(call, Ending.DENIED, call.not_run())
@@ -265,10 +266,12 @@ class Supervisor:
         admission: Admission,
         *,
         stdin: Stdin = None,
-        env: Mapping[str, str] | None = None,
         on_output: OnOutput | None = None,
     ) -> CallResult:
-        """Make a call that was admitted; what is decided otherwise by now is asked anew."""
+        """Make a call that was admitted; what is decided otherwise by now is asked anew.
+
+        It takes no variables: nobody was asked about any.
+        """
         plan = admission.plan
         self._latch.check(plan.agent)
         made = functools.partial(
@@ -276,7 +279,7 @@ class Supervisor:
             plan,
             approver=admission.said,
             stdin=stdin,
-            env=env,
+            env=None,
             on_output=on_output,
             call_id=admission.call,
             admitted=admission.decision if admission.refused is None else None,
@@ -336,6 +339,7 @@ class Supervisor:
             approver,
             again=lambda: self._decide(call.plan, context, call.workspaces, on_host=call.on_host),
             rehearse=lambda decision: self._rehearse(call, decision, env),
+            env=env,
         )
         call.preview = said.preview
         await self._record.answered(call.id, said)
@@ -347,7 +351,7 @@ class Supervisor:
             call.answer = said.answer
             if not call.on_host:
                 call.request = self._request(call.plan, said.decision, call.id, env)
-            await self._record.decided(call.id, call.plan, call.decision)
+            await self._record.decided(call.id, call.plan, call.decision, env)
         return None
 
     async def _rehearse(

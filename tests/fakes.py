@@ -84,6 +84,12 @@ class FakeSupervisor:
                     why = answer.reason or "nobody to ask"
                     return _result(call, plan, Verdict.ASK, Ending.NOT_APPROVED, message=why)
                 return _result(call, plan, Verdict.ASK, Ending.RAN, status=0)
+            case "settled":  # somebody answers elsewhere while the client is asked
+                asked = asyncio.ensure_future(approver(call, plan, decide(plan, Verdict.ASK)))
+                await asyncio.wait({asked}, timeout=float(rest))
+                asked.cancel()
+                say("stdout", b"it runs\n")
+                return _result(call, plan, Verdict.ASK, Ending.RAN, status=0)
             case "exit":
                 return _result(call, plan, Verdict.ALLOW, Ending.RAN, status=int(rest))
             case "late":
@@ -164,7 +170,6 @@ class FakeSupervisor:
         admission: Admission,
         *,
         stdin: Any = None,
-        env: Mapping[str, str] | None = None,
         on_output: Callable[[str, bytes], None] | None = None,
     ) -> CallResult:
         """Redeem nothing."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from typing import Any
 
 import click
@@ -59,6 +60,8 @@ def _terms(command: Any) -> Any:
 def approvals(**flags: bool) -> int:
     """List the questions that wait for a person's answer, the oldest first.
 
+    What was asked several times stands there once: one answer settles it.
+
     \b
     Examples:
       lockgate approvals
@@ -68,13 +71,16 @@ def approvals(**flags: bool) -> int:
     from sandbox.show import table
 
     now = time.time()
-    found = _grants().open_questions(now)
+    questions = _grants().open_questions(now)
+    times = Counter(one.request.wanted.digest for one in questions)
+    found = list({one.request.wanted.digest: one for one in questions}.values())
     if flags["as_json"]:
         terminal.show_json(
             [
                 {
                     **said_of(one.request),
                     "action_id": one.request.wanted.action_id,
+                    "times": times[one.request.wanted.digest],
                     "asked": one.request.asked,
                     "until": one.request.until,
                 }
@@ -136,6 +142,7 @@ def approve(call: str, scope: str, uses: int, seconds: float, task: str | None, 
                 request.decision.model_dump(mode="json"),
                 paths=request.wanted.paths,
                 preview=request.preview,
+                env=request.env,
             ),
             err=True,
         )
@@ -204,7 +211,9 @@ def grant(
 
     _person("granting")
     here = os.path.abspath(cwd) if cwd else _here()  # noqa: PTH100
-    request = by_id(terminal.dirs(), action[0]) if len(action) == 1 else None
+    request = by_id(terminal.dirs(), action[0])
+    if request is not None and len(action) > 1:
+        raise BadInput(f"options come before the id: `{safe_line(action[1])}` is not understood")
     if request is None:
         request = of_command(
             terminal.dirs(), action, workspace=workspace, agent=agent, role=role, cwd=here

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -15,6 +15,10 @@ from sandbox.commands import terminal
 from sandbox.commands.interrupts import Interrupts
 from sandbox.errors import SandboxError, Stopped
 from sandbox.text import SafeStream, safe_line
+
+if TYPE_CHECKING:
+    from sandbox.grants import Request
+    from sandbox.readiness import Readable
 
 
 @click.command(
@@ -207,16 +211,26 @@ class _Output:
 def _asking(*, yes: bool) -> Any:
     """Return what answers gate 1's question: `--yes`, a person at the terminal, or nobody."""
     if yes:
-        return lambda message: {"approved": True, "by": terminal.user(), "reason": "--yes"}
+        return lambda message, line: {"approved": True, "by": terminal.user(), "reason": "--yes"}
     if not terminal.can_ask():
         return None
 
-    def answer(message: Mapping[str, Any]) -> dict[str, Any]:
+    def answer(message: Mapping[str, Any], line: Readable) -> dict[str, Any] | None:
         from sandbox.card import card
 
-        shown = card(message["plan"], message["decision"], preview=_preview(message.get("call")))
+        asked = _asked(message.get("call"))
+        shown = card(
+            message["plan"],
+            message["decision"],
+            paths=asked.wanted.paths if asked else None,
+            preview=asked.preview if asked else {},
+            env=asked.env if asked else {},
+        )
         click.echo(shown, err=True)
-        approved = terminal.ask("Run it?")
+        approved = terminal.ask_until("Run it?", line)
+        if approved is None:
+            terminal.say("it was answered from elsewhere, or its time is over")
+            return None
         return {
             "approved": approved,
             "by": terminal.user(),
@@ -226,15 +240,15 @@ def _asking(*, yes: bool) -> Any:
     return answer
 
 
-def _preview(call: object) -> Mapping[str, Any]:
-    """Return what a rehearsal of a call that waits showed; empty where there was none."""
+def _asked(call: object) -> Request | None:
+    """Return the question about a call that waits; None where it is answered already."""
     from sandbox.errors import BadInput
     from sandbox.grants import Grants
 
     try:
-        return Grants(terminal.dirs()).asked(str(call)).request.preview
+        return Grants(terminal.dirs()).asked(str(call)).request
     except BadInput:  # it was answered from elsewhere just now
-        return {}
+        return None
 
 
 def _conclude(result: Mapping[str, Any], *, quiet: bool) -> int:

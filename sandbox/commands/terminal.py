@@ -6,13 +6,16 @@ from __future__ import annotations
 import json
 import os
 import sys
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
 from sandbox.dirs import Dirs
 from sandbox.errors import SandboxError
 from sandbox.text import safe_line
+
+if TYPE_CHECKING:
+    from sandbox.readiness import Readable
 
 FAILED = 125
 """Lockgate itself failed."""
@@ -126,11 +129,21 @@ def ask(question: str) -> bool:
 
     The question must be safe for a terminal already.
     """
+    return ask_until(question, None) is True
+
+
+def ask_until(question: str, elsewhere: Readable | None) -> bool | None:
+    """Ask a person; return None once `elsewhere` has something to say: nobody is asked any more."""
     import termios
+
+    from sandbox.readiness import readable
 
     for _ in range(TRIES):
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         click.echo(f"{question} [yes/no] ", nl=False, err=True)
+        if elsewhere is not None and sys.stdin not in readable([sys.stdin, elsewhere]):
+            click.echo(err=True)
+            return None
         line = sys.stdin.readline()
         said = line.strip().lower()
         if said in YES:

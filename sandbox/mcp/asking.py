@@ -81,5 +81,6 @@ def _question(door: Door, result: CallResult) -> str | None:
         request.plan.model_dump(mode="json", by_alias=True),
         request.decision.model_dump(mode="json"),
         preview=request.preview,
+        env=request.env,
     )
     return shown + _HOW.format(call=result.id)

@@ -60,6 +60,20 @@ def test_questions_are_listed(shell: Shell) -> None:
     assert (one["call"], one["action"], one["risk"]) == ("c1", "rm a.txt", "danger")
 
 
+def test_what_was_asked_several_times_is_listed_once(shell: Shell) -> None:
+    for call in ("c1", "c2"):
+        ask(shell, call=call)
+    [one] = json.loads(shell("approvals", "--json")[1])
+    assert (one["call"], one["times"]) == ("c2", 2)
+
+
+def test_options_stand_before_a_short_id(shell: Shell) -> None:
+    name = ask(shell).wanted.action_id
+    status, shown = shell.at_terminal("grant", name, "--for", "5s")
+    assert status == 2
+    assert "options come before the id: `--for` is not understood" in shown
+
+
 def test_a_person_sees_the_card_and_approves(shell: Shell) -> None:
     request = ask(shell)
     status, shown = shell.at_terminal(

@@ -177,6 +177,17 @@ def test_yes_at_a_terminal_approves(shell: Shell, running: Served) -> None:
     assert (status, shown) == (0, "")
 
 
+@pytest.mark.parametrize("seconds", ["0", "1"])
+def test_nobody_is_asked_any_more_once_it_was_answered_elsewhere(
+    shell: Shell, running: Served, seconds: str
+) -> None:
+    status, shown = shell.at_terminal("run", f"settled {seconds}", typing=[])
+    assert status == 0
+    assert shown.endswith("it runs\n")
+    if seconds != "0":
+        assert "lockgate: it was answered from elsewhere, or its time is over" in shown
+
+
 BAD = {
     "no command": (["run"], 2, "missing argument 'COMMAND...'; see `lockgate run --help`"),
     "a time that is none": (["run", "--timeout", "0", "ls"], 2, None),

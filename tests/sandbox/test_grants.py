@@ -49,6 +49,35 @@ def test_a_question_waits_and_its_answer_becomes_a_grant(dirs: Dirs) -> None:
     assert grants.use("c1", one.wanted, NOW) is None
 
 
+def test_one_answer_settles_all_that_ask_for_the_same(dirs: Dirs) -> None:
+    grants = Grants(dirs)
+    for call in ("c1", "c2"):
+        grants.ask(question(call=call))
+    grants.ask(question("rm b.txt", "c3"))
+    one = grants.asked("c2").request
+    grants.approve(one, Terms(), by="me", reason="fine", now=NOW)
+    assert [asked.request.call for asked in grants.open_questions(NOW)] == ["c3"]
+    assert grants.state("c1") == ("approved", "me", "fine")
+    assert grants.use("c1", one.wanted, NOW) is not None
+    assert grants.use("c2", one.wanted, NOW) is None  # it was one yes
+    for call in ("c4", "c5"):
+        grants.ask(question(call=call))
+    assert grants.close("c4", "cancelled")  # its agent left; nobody has answered
+    assert grants.state("c5")[0] == "open"
+    grants.ask(question(call="c6"))
+    assert grants.close("c6", "denied", by="me", reason="no")
+    assert grants.state("c5") == ("denied", "me", "no")
+    assert grants.state("c3")[0] == "open"
+
+
+def test_a_grant_can_be_taken_back_while_the_clock_is_behind(dirs: Dirs) -> None:
+    grants, one = Grants(dirs), question()
+    grants.ask(one)
+    grant = grants.approve(one, Terms(), by="me", reason="", now=NOW)
+    grants.revoke(grant.id, NOW - 3600)
+    assert grants.use("c1", one.wanted, NOW) is None
+
+
 def test_a_question_is_answered_once(dirs: Dirs) -> None:
     grants, one = Grants(dirs), question()
     grants.ask(one)
