@@ -73,7 +73,7 @@ class Aftermath:
             if record["event"] != PARTING:
                 shown = await self._left(cell, name, fate["changes"])
                 await self._record.event(_told(record, fate["state"], shown.views))
-            if fate["state"] == "landed" and "of" in record:
+            if fate["state"] == "landed" and of_part(record):
                 await self._settle_parts(cell, record["of"])
             self._unsure.discard(name)
 
@@ -179,12 +179,17 @@ def open_ends(
             ended.add((event, name))
             continue
         over = any((end, name) in ended for end in ENDS[event])
-        if over and ("of" not in record or {("parted", name), (GIVEN_UP, name)} & ended):
+        if over and (not of_part(record) or {("parted", name), (GIVEN_UP, name)} & ended):
             continue
         mine = name in unsure or not lives(str(record.get("supervisor", "")))
         if mine and "workspace" in record:
             found.append({**record, "event": PARTING} if over else record)
     return found
+
+
+def of_part(record: Mapping[str, Any]) -> bool:
+    """Whether a record is of the landing of a part; an undo names the call it is `of` as well."""
+    return record["event"] in ("landing", PARTING) and "of" in record
 
 
 def _workspaces(record: Mapping[str, Any]) -> tuple[str, ...]:
