@@ -18,8 +18,10 @@ FIELD = 13
 """Width of a field's name."""
 MIN_CHARS = 20
 CARD_LINES = 40
-"""Lines of a content that a card shows before it says how many more there are. A command is shown
-whole: what is done at its end counts as much as what is done at its beginning."""
+"""Lines of an intent or an output that a card shows before it says how many more there are."""
+CONTENT_LINES = 400
+"""The same for contents and diffs. A command is shown whole: what is done at its end counts as much
+as what is done at its beginning."""
 _TEXTS = ("command", "file_path", "path", "old_string", "new_string", "content", "pattern")
 """Parameters that have a field of their own."""
 ACCESS = {"none": "nothing", "read": "nothing (reads only)", "write": "files of"}
@@ -44,11 +46,13 @@ def card(
     for key in _TEXTS:
         if params.get(key) is not None:
             value = str(params[key])
-            rows.append((key.replace("_", " "), value if key == "command" else _excerpt(value)))
+            shown = value if key == "command" else _excerpt(value, CONTENT_LINES)
+            rows.append((key.replace("_", " "), shown))
     for number, step in enumerate(params.get("edits") or (), start=1):
-        rows.append((f"edit {number}", _excerpt(f"{step['old_string']}\n->\n{step['new_string']}")))
+        text = f"{step['old_string']}\n->\n{step['new_string']}"
+        rows.append((f"edit {number}", _excerpt(text, CONTENT_LINES)))
     rows += [
-        ("with", _excerpt(f"{key}: {_plain(value)}"))
+        ("with", _excerpt(f"{key}: {_plain(value)}", CONTENT_LINES))
         for key, value in params.items()
         if key not in (*_TEXTS, "edits") and value not in (None, False, [], {}, "")
     ]
@@ -84,7 +88,8 @@ def _expected(plan: Mapping[str, Any], preview: Mapping[str, Any]) -> list[tuple
     rows = [("rehearsed", ended)]
     for key, name in (("judgement", "gate 2"), ("output", "it printed"), ("diff", "it changed")):
         if preview.get(key):
-            rows.append((name, _excerpt(str(preview[key]))))
+            most = CONTENT_LINES if key == "diff" else CARD_LINES
+            rows.append((name, _excerpt(str(preview[key]), most)))
     return rows
 
 
@@ -124,12 +129,11 @@ def _columns(line: str, width: int) -> int:
     return len(line)
 
 
-def _excerpt(text: str) -> str:
+def _excerpt(text: str, most: int = CARD_LINES) -> str:
     lines = text.split("\n")
-    if len(lines) <= CARD_LINES:
+    if len(lines) <= most:
         return text
-    rest = len(lines) - CARD_LINES
-    return "\n".join([*lines[:CARD_LINES], f"... and {rest} more lines"])
+    return "\n".join([*lines[:most], f"... and {len(lines) - most} more lines"])
 
 
 def _plain(value: object) -> str:

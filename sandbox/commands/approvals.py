@@ -73,7 +73,8 @@ def approvals(**flags: bool) -> int:
     now = time.time()
     questions = _grants().open_questions(now)
     times = Counter(one.request.wanted.digest for one in questions)
-    found = list({one.request.wanted.digest: one for one in questions}.values())
+    newest = {one.request.wanted.digest: one for one in questions}
+    found = sorted(newest.values(), key=lambda one: one.request.asked)
     if flags["as_json"]:
         terminal.show_json(
             [

@@ -114,7 +114,10 @@ def test_no_parameter_and_no_line_of_a_command_is_left_out() -> None:
     mail = ActionPlan(tool="mcp__m__send", params=Params.model_validate(params), workspace="/w")
     long = "\n".join(["true"] * 100 + ["rm -f last.txt"])
     edit = Params(file_path="a", old_string="x", new_string="y", replace_all=True)
+    lines = "\n".join(f"l{number}" for number in range(402))
+    write = ActionPlan(tool="Write", params=Params(file_path="a", content=lines), workspace="/w")
     for plan, parts in (
+        (write, ["| l299", "| ... and 2 more lines"]),
         (mail, ["with         | to: a@example.org", '| cc: ["b"]', "             |   risk: safe"]),
         (PLAN.model_copy(update={"params": Params(command=long)}), ["| rm -f last.txt"]),
         (
