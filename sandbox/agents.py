@@ -16,16 +16,17 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandbox.agents_group import ControlGroup
+from sandbox.agents_lost import Lost
 from sandbox.agents_seen import Seen
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Unavailable
-from sandbox.latch import BETWEEN, Latch
+from sandbox.latch import BETWEEN, Latch, above
 from sandbox.sweeping_passes import Passes
 from sandbox.sweeping_supervisor import supervisor
 from sandbox.sweeping_table import Host, Known, boot
@@ -61,7 +62,7 @@ class Agent:
     foreign: int
     """The session that it was started in, where that is not its own; 0: it is."""
     starter: tuple[int, int] | None
-    """The waiting `lockgate agent run`, as (pid, start)."""
+    """The waiting `lockgate agent run`, as (pid, start); None: none waits (any more)."""
     group: str | None
     """Its control group."""
     program: str
@@ -92,6 +93,8 @@ class Registry:
     def __init__(self, dirs: Dirs, host: Host | None = None) -> None:
         self._folder = dirs.state / FOLDER
         self._lock = dirs.lock
+        self._lost = Lost(self._folder / "lost")
+        self._latch = Latch(dirs)
         self.host = host or Host()
 
     # -- reading
@@ -145,6 +148,13 @@ class Registry:
     def group(self, agent: Agent) -> ControlGroup | None:
         """Return an agent's control group."""
         return ControlGroup(Path(agent.group), agent.id) if agent.group else None
+
+    def unwatched(self, agent: Agent) -> bool:
+        """Whether the `lockgate agent run` that waits for it was killed: it adopts no more."""
+        if agent.starter is None or not self._may_live(agent):
+            return False
+        one = self.host.process(agent.starter[0])
+        return one is None or one.ended or one.known != agent.starter
 
     def members(self, agent: Agent) -> dict[int, Target]:
         """Return the processes of an agent that have not ended, by number."""
@@ -213,8 +223,22 @@ class Registry:
                     f"agent `{agent.id}` runs already (process {there.pid}); "
                     "`--name` gives another name"
                 )
+            self._note_lost(there)
             self._drop(there, path)
             self._write(path, agent)
+
+    def let_go(self, agent: Agent) -> None:
+        """Note that nobody waits for an agent any more, and that this is as it should be."""
+        path = self._folder / f"{agent.id}.json"
+        with self._locked():
+            there = _read(path)
+            if there is not None and there.token == agent.token and there.starter is not None:
+                self._write(path, replace(there, starter=None))
+
+    def take_lost(self, wanted: Callable[[str], bool]) -> list[str]:
+        """Return the agents that ended unwatched since the last stop, and forget them."""
+        with self._locked():
+            return self._lost.take(wanted)
 
     def remove(self, agent: Agent) -> None:
         """Forget an agent; its processes go on."""
@@ -236,6 +260,7 @@ class Registry:
             kept = {one.id for one in living if left.get(one.id) or not sure}
             gone = [(path, one) for path, one in agents if one.id not in kept]
             for path, one in gone:
+                self._note_lost(one)
                 self._drop(one, path)
         return [one for _, one in gone]
 
@@ -249,6 +274,13 @@ class Registry:
             return
         for agent, own in zip(agents, self.members_of(agents).values(), strict=True):
             self.seen(agent).add({one.process.known for one in own.values()}, self.host)
+
+    def _note_lost(self, agent: Agent | None) -> None:
+        if agent is None or not self.unwatched(agent):
+            return
+        stops = (self._latch.read(), *map(self._latch.read, above(agent.path)))
+        if all(one is None or one.paused for one in stops):  # else the stop may have ended it
+            self._lost.add(agent.path)
 
     def _may_live(self, agent: Agent) -> bool:
         return agent.boot == boot()

@@ -72,8 +72,9 @@ def run(
     status = _Waiting(registry, agent, child.pid, own_session=own_session).wait()
     registry.note_seen()
     left = len(registry.members(agent))
-    if not left:
+    with contextlib.suppress(Unavailable):
         registry.drop_ended()
+        registry.let_go(agent)
     signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return status, agent, left
 

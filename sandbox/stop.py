@@ -57,18 +57,20 @@ def stop_all(
     reason: str,
     *,
     agent: str | None = None,
+    own: bool = False,
     engine: ContainerEngine | None = None,
     host: Host | None = None,
     hold: Hold | None = None,
 ) -> StopReport:
     """Stop everything, or one agent with its children; return what was done.
 
-    `engine`: one that is connected already; else it is looked for. `hold`: what holds calls back
+    `own`: that agent itself asks, so it need not be known yet. `engine`: one that is connected
+    already; else it is looked for. `hold`: what holds calls back
     in this process where the latch cannot be written. Raises BadInput for an agent that nobody
     knows. This process and those that it comes from are not ended; what of them is an
     agent's is named in `left`.
     """
-    return Stop(dirs, reason, agent=agent, engine=engine, host=host, hold=hold).run()
+    return Stop(dirs, reason, agent=agent, own=own, engine=engine, host=host, hold=hold).run()
 
 
 @contextlib.contextmanager
@@ -109,6 +111,7 @@ class Stop:
         reason: str,
         *,
         agent: str | None = None,
+        own: bool = False,
         engine: ContainerEngine | None = None,
         host: Host | None = None,
         hold: Hold | None = None,
@@ -118,6 +121,7 @@ class Stop:
         self._dirs = dirs
         self._reason = reason
         self._agent = agent
+        self._own = own
         self._engine = engine
         self._host = host or Host()
         self._registry = Registry(dirs, self._host)
@@ -139,14 +143,21 @@ class Stop:
             problems = self._set_latch(whom.path)
         cells = CellSweep(self._host, ContainerNotes(self._dirs), self._connected, agent=whom.path)
         cells.begin()
+        unsure = [one.path for one in whom.agents if self._registry.unwatched(one)]
         try:
             swept, asked = self._sweep_agents(whom)
         finally:
             ended = cells.finish()  # whatever failed meanwhile
         with contextlib.suppress(SandboxError):
-            for one in () if swept.left or asked else whom.agents:
-                self._registry.remove(one)
+            for one in whom.agents:  # who waited for it may have been ended as another's
+                (self._registry.let_go if swept.left or asked else self._registry.remove)(one)
             self._registry.drop_ended()
+            unsure += self._registry.take_lost(whom.holds)
+        problems += [
+            f"agent {one}: who watched it (`lockgate agent run`) was killed, so whatever left its "
+            "processes after that is not known, and may run"
+            for one in dict.fromkeys(unsure)
+        ]
         self._latch.mark_swept(whom.path)
         report = self._report(whom, problems, ended, swept, asked)
         return self._recorded(self._revoked(report, whom))
@@ -169,7 +180,7 @@ class Stop:
         found = self._registry.find(self._agent)
         if found is not None:
             return _Whom(found.path, tuple(self._registry.with_children(found)))
-        if not self._is_known(self._agent):
+        if not self._own and not self._is_known(self._agent):
             raise BadInput(
                 f"there is no agent `{safe_line(self._agent)}`; see `lockgate agent list`, "
                 "or stop everything with `lockgate stop`"

@@ -55,6 +55,8 @@ def main() -> None:
     inside = any(os.getpid() in group.members() for group in groups)  # it would freeze itself
     trees = registry.trees(agents)
     sweep(registry.host, trees, () if inside else groups, spared=spared)
+    for one in agents:  # which may have been ended with the one that waited for it
+        registry.let_go(one)
     registry.drop_ended()
 
 

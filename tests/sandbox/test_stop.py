@@ -277,6 +277,13 @@ def test_an_agent_that_nobody_knows_is_an_error_and_sets_no_latch(dirs: Dirs) ->
     assert Latch(dirs).read() is None
 
 
+def test_an_agent_that_asks_for_its_own_stop_is_stopped_before_it_did_anything(dirs: Dirs) -> None:
+    stop_all(dirs, "a test", agent="new", own=True, engine=NoEngine())
+    with pytest.raises(Stopped, match="agent `new` was stopped"):
+        Latch(dirs).check("new")
+    Latch(dirs).check("another")
+
+
 def test_an_engine_that_hangs_is_not_waited_for_and_far_cells_are_named(
     dirs: Dirs, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Agents that ended after the process that watched them was killed: what they left is not known.
+
+A stop names them once: it cannot prove that nothing of theirs runs (P10).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+from sandbox.sweeping_table import boot
+
+
+class Lost:
+    """The list of a state folder: one line each, `BOOT NAME`."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def add(self, agent: str) -> None:
+        """Add an agent by its whole name. Without room on the disk nothing is added."""
+        with contextlib.suppress(OSError):
+            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            try:
+                os.write(fd, f"{boot()} {agent}\n".encode())
+            finally:
+                os.close(fd)
+
+    def take(self, wanted: Callable[[str], bool]) -> list[str]:
+        """Return the wanted ones of this boot, and keep the others alone."""
+        now, found, kept = boot(), dict[str, None](), []
+        try:
+            lines = self._path.read_text("utf-8", "replace").splitlines()
+        except OSError:
+            return []
+        for line in lines:
+            when, _, agent = line.partition(" ")
+            if when == now and agent:
+                if wanted(agent):
+                    found[agent] = None
+                else:
+                    kept.append(f"{line}\n")
+        with contextlib.suppress(OSError):
+            if kept:
+                self._path.write_text("".join(kept), "utf-8")
+            else:
+                self._path.unlink()
+        return list(found)
