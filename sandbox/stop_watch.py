@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 import traceback
 from collections.abc import Awaitable, Callable
 
@@ -21,6 +22,8 @@ LOOK_SECONDS = 0.25
 SAMPLE_EVERY = 4
 """Processes of agents are noted at every so many looks."""
 FORGET_EVERY = 40
+PATIENCE_SECONDS = 15.0
+"""A stop takes less. Whoever has not carried it out by then hangs, or was halted."""
 
 OnStop = Callable[[LatchInfo], Awaitable[None]]
 
@@ -36,14 +39,18 @@ class StopWatch:
         *,
         also: Callable[[], Awaitable[None]] | None = None,
         host: Host | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`also` is done at every look."""
+        self._clock = clock
         self._latch = latch
         self._registry = registry
         self._on_stop = on_stop
         self._also = also
         self._host = host or Host()
         self._handled: set[LatchInfo] = set()
+        self._waited: dict[LatchInfo, float] = {}
+        """Stops that somebody else carries out, and when they were first seen."""
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -64,6 +71,7 @@ class StopWatch:
         """Carry out the stops that nobody carries out."""
         found = [info for info in (self._latch.read(), *self._latch.agents()) if info is not None]
         self._handled &= set(found)
+        self._waited = {info: since for info, since in self._waited.items() if info in found}
         for info in found:
             if info in self._handled or info.paused or info.swept or self._is_carried_out(info):
                 continue
@@ -71,8 +79,11 @@ class StopWatch:
             await self._on_stop(info)
 
     def _is_carried_out(self, info: LatchInfo) -> bool:
-        """Whether the process that set a latch still lives, and does the sweep."""
-        return info.pid > 0 and self._host.process(info.pid) is not None
+        """Whether the process that set a latch still lives, and may be trusted to sweep."""
+        if info.pid <= 0 or self._host.process(info.pid) is None:
+            return False
+        now = self._clock()
+        return now - self._waited.setdefault(info, now) < PATIENCE_SECONDS
 
     async def _run(self) -> None:
         count = 0

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ctrl-C at a terminal: the first cancels the call, a second one soon after stops everything."""
+"""Ctrl-C at a terminal: the first cancels the call, a second one soon after stops everything.
+
+A stop that has begun is carried out: no key takes it back.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +15,15 @@ from typing import Any
 
 WINDOW_SECONDS = 2.0
 """A second Ctrl-C within this time of the first is a stop."""
-LINGER_SECONDS = 0.5
-"""How long a call that is cancelled already waits for a second one."""
+LOOK_SECONDS = 0.02
 _SAID = b"\r\nlockgate: cancelling; Ctrl-C again within 2 s stops everything\r\n"
+
+
+def keep_going() -> None:
+    """Let neither a key nor the end of the terminal end this command from now on."""
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP):
+            signal.signal(number, signal.SIG_IGN)
 
 
 class Interrupts:
@@ -26,6 +35,7 @@ class Interrupts:
     def __init__(self) -> None:
         self._first: float | None = None
         self._twice = False
+        self._raises = True
         self._before: Any = None
         self._counts = (
             threading.current_thread() is threading.main_thread() and os.isatty(0) and os.isatty(2)
@@ -41,12 +51,20 @@ class Interrupts:
             signal.signal(signal.SIGINT, self._before)
 
     def again(self) -> bool:
-        """Whether a second interrupt came, or comes within a moment."""
-        if self._counts and not self._twice and self._first is not None:
+        """Whether a second interrupt came, or comes before its time is over.
+
+        A call is cancelled sooner than a finger falls, so what was promised is waited for.
+        """
+        while self._counts and not self._twice and self._first is not None:
             left = self._first + WINDOW_SECONDS - time.monotonic()
-            with contextlib.suppress(KeyboardInterrupt):
-                time.sleep(max(0.0, min(LINGER_SECONDS, left)))
+            if left <= 0:
+                break
+            time.sleep(min(left, LOOK_SECONDS))
         return self._twice
+
+    def cancelled(self) -> None:
+        """Take the interrupt that comes of the first one; a second one raises no more."""
+        self._raises = False
 
     def _take(self, *_: object) -> None:
         now = time.monotonic()
@@ -56,4 +74,5 @@ class Interrupts:
             self._first = now
             with contextlib.suppress(OSError):
                 os.write(2, _SAID)
-        raise KeyboardInterrupt
+        if self._raises:
+            raise KeyboardInterrupt

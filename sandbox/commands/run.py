@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from collections.abc import Mapping
@@ -12,7 +13,7 @@ import click
 
 from sandbox.client import BlockingClient
 from sandbox.commands import terminal
-from sandbox.commands.interrupts import Interrupts
+from sandbox.commands.interrupts import Interrupts, keep_going
 from sandbox.errors import SandboxError, Stopped
 from sandbox.text import SafeStream, safe_line
 
@@ -131,7 +132,7 @@ def called(fields: dict[str, Any], flags: Mapping[str, bool]) -> int:
 def _make(fields: dict[str, Any], asking: Any, flags: Mapping[str, bool]) -> int:
     """Make the call, show what comes of it, and return the status."""
     output = _Output(raw=flags["raw"], silent=flags["as_json"])
-    interrupts = Interrupts().__enter__()  # until this process ends
+    interrupts = Interrupts().__enter__()
     try:
         with BlockingClient(terminal.dirs()) as client:
             if "ticket" in fields:
@@ -150,13 +151,14 @@ def _make(fields: dict[str, Any], asking: Any, flags: Mapping[str, bool]) -> int
         output.close()
         terminal.refuse(error, terminal.FAILED)
     except KeyboardInterrupt:
-        output.close()
-        if interrupts.again():
-            return _stop_everything()
-        terminal.say("cancelled: the command was ended, nothing of it landed")
-        return terminal.INTERRUPTED
+        interrupts.cancelled()
+        with contextlib.suppress(OSError):  # nobody reads it; the wait counts all the same
+            output.close()
+            terminal.say("cancelled: the command was ended, nothing of it landed")
+        return _stop_everything() if interrupts.again() else terminal.INTERRUPTED
     except BrokenPipeError:
         return terminal.broken_pipe()
+    interrupts.__exit__()  # the call has ended
     if flags["as_json"]:
         terminal.show_json(result)
         return _status(result)
@@ -168,6 +170,7 @@ def _stop_everything() -> int:
     from sandbox.commands.stop import show
     from sandbox.stop import stop_all
 
+    keep_going()
     show(stop_all(terminal.dirs(), "Ctrl-C twice in `lockgate run`"), to_stderr=True)
     return terminal.INTERRUPTED
 

@@ -13,6 +13,7 @@ from sandbox.errors import SandboxError
 from sandbox.text import safe_line
 
 if TYPE_CHECKING:
+    from sandbox.latch import Latch
     from sandbox.results import StopReport
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -36,8 +37,10 @@ def stop(agent: str | None, reason: str, **flags: bool) -> int:
       lockgate stop --reason "it deletes the wrong branch"
       lockgate stop --agent coder
     """
+    from sandbox.commands.interrupts import keep_going
     from sandbox.latch import Latch
 
+    keep_going()
     dirs = terminal.dirs().create()
     if agent is None:
         with contextlib.suppress(SandboxError):  # before anything that may take time; it is told
@@ -101,10 +104,7 @@ def clear(name: str | None) -> int:
     info = latch.read(agent)
     if info is None:
         terminal.show(f"agent {safe_line(agent)} is not stopped" if agent else "not stopped")
-        others = [one.agent for one in latch.agents() if one.agent]
-        if agent is None and others:
-            some = ", ".join(safe_line(one) for one in others)
-            terminal.say(f"agents that are stopped: {some}; `lockgate resume --agent A`")
+        _say_others(latch, agent)
         return 0
     if not terminal.person_present():
         terminal.say("resuming is a person's decision and needs a terminal outside of every agent")
@@ -114,7 +114,22 @@ def clear(name: str | None) -> int:
     did = "paused" if info.paused else "stopped"
     at = f" at {safe_line(info.at)}" if info.at else ""
     terminal.show(f"{whom}resumed; it was {did}{at}: {safe_line(info.reason)}")
+    _say_others(latch, agent)
     return 0
+
+
+def _say_others(latch: Latch, agent: str | None) -> None:
+    """Say what is stopped still, where that may come as a surprise."""
+    from sandbox.latch import above
+
+    if agent is not None:
+        for info in filter(None, (latch.read(), *map(latch.read, above(agent)))):
+            terminal.say(f"still in force: {safe_line(info.message())}")
+        return
+    others = [one for one in latch.agents() if one.agent]
+    if others:
+        some = ", ".join(safe_line(str(one.agent)) for one in others)
+        terminal.say(f"agents that are stopped or paused: {some}; `lockgate resume --agent A`")
 
 
 def _path(name: str) -> str:
