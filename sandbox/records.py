@@ -17,10 +17,10 @@ from sandbox.audit_writer import Writer
 from sandbox.config import Dirs
 from sandbox.desk import Permission
 from sandbox.effects import Effects
-from sandbox.errors import SandboxError
+from sandbox.errors import SandboxError, Stopped
 from sandbox.masking import mask, mask_all
 from sandbox.owners import owner_label
-from sandbox.results import CallResult, ChangeView, WatchEvent
+from sandbox.results import CallResult, ChangeView, Ending, WatchEvent
 from sandbox.store import Store
 
 MOST_CHANGES = 200
@@ -108,9 +108,10 @@ class Recorder:
         self._later(record)
 
     async def failed(self, call: str, error: BaseException, ms: float) -> None:
-        """Record that a call was cancelled or that Lockgate failed under it."""
+        """Record that a call was cancelled or stopped, or that Lockgate failed under it."""
         self._answers.pop(call, None)
-        ending = "cancelled" if isinstance(error, asyncio.CancelledError) else "failed"
+        ended = isinstance(error, (asyncio.CancelledError, Stopped))
+        ending = Ending.CANCELLED.value if ended else "failed"
         self._later(
             {
                 "event": "ended",

@@ -32,7 +32,7 @@ from sandbox.cells import Cell, CellLost, Exit
 from sandbox.config import Dirs, Preview, Settings, load_settings
 from sandbox.desk import Desk, escalates
 from sandbox.effects import Effects, weigh
-from sandbox.errors import BadInput
+from sandbox.errors import BadInput, SandboxError, Stopped
 from sandbox.escalation import LOOKED_AT, escalation
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate, within
@@ -400,11 +400,22 @@ class Supervisor:
 
     @contextlib.asynccontextmanager
     async def _failure_recorded(self, call: Call) -> AsyncIterator[None]:
-        """Record that a call was cancelled, or that Lockgate failed under it."""
+        """Record that a call was cancelled, or that Lockgate failed under it.
+
+        What fails while a stop is in force, fails because of it. Raises Stopped then.
+        """
         try:
             yield
         except Unsure:
             raise  # the record learns later what became of it
+        except SandboxError as error:
+            try:
+                self._latch.check(call.plan.agent)
+            except Stopped as stopped:
+                await self._record.failed(call.id, stopped, call.ms)
+                raise stopped from error
+            await self._record.failed(call.id, error, call.ms)
+            raise
         except BaseException as error:
             await self._record.failed(call.id, error, call.ms)
             raise
@@ -636,11 +647,15 @@ class Supervisor:
             self._aftermath,
         )
 
-    async def stop(self, reason: str, agent: str | None = None) -> StopReport:
-        """Stop everything, or one agent and all below it. Raises BadInput for an unknown one."""
+    async def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
+        """Stop everything, or one agent and all below it. Raises BadInput for an unknown one.
+
+        `own`: that agent asks, so it is known even if it has done nothing yet.
+        """
         engine = self._pool.engine if self._pool is not None else None
+        hold = self._latch.hold
         report = await asyncio.to_thread(
-            stop_all, self._dirs, reason, agent=agent, engine=engine, hold=self._latch.hold
+            stop_all, self._dirs, reason, agent=agent, own=own, engine=engine, hold=hold
         )
         self._watch.handles(report.agent)
         if self._pool is not None and report.agent is None:

@@ -33,6 +33,7 @@ from sandbox.pool import state_label
 from sandbox.progress import Silent
 from sandbox.results import CallResult, StopReport
 from sandbox.stop import stop_all
+from sandbox.store import Store
 from sandbox.supervisor import Supervisor
 from sandbox.sweeping_notes import ContainerNotes, Note
 from sandbox.sweeping_table import Host
@@ -172,6 +173,22 @@ def test_a_stop_of_one_agent_ends_its_cells_alone(lab: Lab) -> None:
     assert lab.read("echo on", agent="two").stdout == "on\n"
     Latch(lab.dirs).clear("one")
     assert lab.read("echo again", agent="one").stdout == "again\n"
+
+
+def test_a_call_that_a_stop_ended_says_so(lab: Lab) -> None:
+    task = started(lab, f"echo ready; {LONG}", WRITE, agent="one")
+    other = started(lab, f"echo ready; {LONG}", WRITE, agent="two")
+    stop_all(lab.dirs, "a test", agent="one")
+    with pytest.raises(Stopped, match=r"agent `one` was stopped at .*: a test"):
+        lab.run(asyncio.wait_for(task, 30))
+    for identity, note in ContainerNotes(lab.dirs).all().items():
+        if (note.agent, note.role) == ("two", "cell"):  # the control: it is lost without a stop
+            docker.from_env().containers.get(identity).kill()
+    with pytest.raises(SandboxError, match="is gone") as lost:
+        lab.run(asyncio.wait_for(other, 30))
+    assert not isinstance(lost.value, Stopped)
+    endings = {str(one["agent"]): one["ending"] for one in Store(lab.dirs).calls()}
+    assert endings["one"] == "cancelled"
 
 
 # at every step of a call
