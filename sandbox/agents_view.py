@@ -14,7 +14,7 @@ import psutil
 
 from sandbox.agents import Agent, Registry
 from sandbox.dirs import Dirs
-from sandbox.latch import BETWEEN, Latch
+from sandbox.latch import BETWEEN, Latch, above
 from sandbox.sweeping_notes import ContainerNotes
 from sandbox.sweeping_table import Host
 
@@ -26,25 +26,32 @@ MOST_SHOWN = 200
 
 def state(dirs: Dirs, agent: Agent, members: Collection[int]) -> str:
     """Return how an agent is, in a word: running, paused, stopped, left (its own process ended)."""
-    latch = Latch(dirs)
-    info = latch.read() or latch.read(agent.path)
-    if info is not None:
-        return "paused" if info.paused else "stopped"
+    held = _held(Latch(dirs), agent.path)
+    if held:
+        return held
     if agent.pid in members:
         return "running"
     return "left" if members else "ended"
+
+
+def _held(latch: Latch, path: str) -> str:
+    """Return `stopped` or `paused` for an agent (its whole name) that a latch holds, or nothing."""
+    infos = [one for one in (latch.read(), *map(latch.read, above(path))) if one is not None]
+    if not infos:
+        return ""
+    return "paused" if all(one.paused for one in infos) else "stopped"
 
 
 def tree(
     dirs: Dirs, running: Sequence[Mapping[str, Any]], cells: Sequence[Mapping[str, Any]]
 ) -> list[Node]:
     """Return the tree's roots. `running` and `cells` are what the supervisor says, if it runs."""
-    registry = Registry(dirs)
+    registry, latch = Registry(dirs), Latch(dirs)
     registry.drop_ended()
     agents = registry.all()
     nodes = {one.path: _agent(dirs, registry, one) for one in agents}
     for path in dict.fromkeys(_whose(one) for one in (*cells, *running)):
-        nodes.setdefault(path, _node("agent", path, state="running"))
+        nodes.setdefault(path, _node("agent", path, state=_held(latch, path) or "running"))
     inside = _by_cell(registry.host, dirs) if cells else {}
     for one in cells:
         node = nodes[_whose(one)]

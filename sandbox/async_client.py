@@ -126,9 +126,9 @@ class Client:
         fields = {"count": count, "dry_run": dry_run}
         return UndoReport.model_validate(await self._exchange("undo-last", fields))
 
-    async def stop(self, reason: str, agent: str | None = None) -> StopReport:
-        """Stop everything, or one agent and all below it."""
-        fields = {"reason": reason, "agent": agent}
+    async def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
+        """Stop everything, or one agent and all below it. `own`: that agent asks."""
+        fields = {"reason": reason, "agent": agent, "own": own}
         return StopReport.model_validate(await self._exchange("stop", fields))
 
     async def running(self) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@ it too, so that no agent gains by handing its work on.
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
@@ -165,6 +166,11 @@ class Budgets:
         return None
 
 
+def _shown(number: float) -> str:
+    """Return a number for a person, rounded up: what passes a limit must not look like it."""
+    return f"{math.ceil(number * 100) / 100:.10g}"
+
+
 def _why(budget: Budget, spent: _Spent, running: float) -> str:
     """Return which limit is passed, in words, or nothing."""
     seconds = spent.seconds + running
@@ -176,7 +182,7 @@ def _why(budget: Budget, spent: _Spent, running: float) -> str:
     )
     for most, used, what in limits:
         if most is not None and used > most:
-            return f"it used {used:.6g} {what}, and {most:g} are its budget"
+            return f"it used {_shown(used)} {what}, and {most:g} are its budget"
     rows = (
         (budget.failures_in_a_row, spent.failures, "failed"),
         (budget.denials_in_a_row, spent.denials, "were refused"),

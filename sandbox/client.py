@@ -147,11 +147,11 @@ class BlockingClient:
         fields = {"count": count, "dry_run": dry_run}
         return UndoReport.model_validate(self.exchange("undo-last", fields))
 
-    def stop(self, reason: str, agent: str | None = None) -> StopReport:
-        """Stop everything, or one agent and all below it."""
+    def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
+        """Stop everything, or one agent and all below it. `own`: that agent asks."""
         from sandbox.results import StopReport
 
-        fields = {"reason": reason, "agent": agent}
+        fields = {"reason": reason, "agent": agent, "own": own}
         return StopReport.model_validate(self.exchange("stop", fields))
 
     def running(self) -> list[dict[str, Any]]:

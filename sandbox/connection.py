@@ -187,14 +187,20 @@ class Connection:
             case "end":
                 return (await supervisor.end(_text(message, "call"))).model_dump(mode="json")
             case "stop":
-                agent = message.get("agent")
-                report = await supervisor.stop(
-                    _text(message, "reason"), None if agent is None else str(agent)
-                )
-                return report.model_dump(mode="json")
+                return await self._stop(message)
             case "shutdown":
                 return self._shut_down(message)
         raise BadInput(f"`{op}` is no request of this supervisor")
+
+    async def _stop(self, message: Message) -> Message:
+        agent, own = message.get("agent"), message.get("own") is True
+        if own:  # the agent is the one that its calls count as
+            plan = await self.peer.attributed({"agent": agent})
+            agent = plan["agent"] if isinstance(plan, dict) else agent
+        report = await self._supervisor.stop(
+            _text(message, "reason"), None if agent is None else str(agent), own=own
+        )
+        return report.model_dump(mode="json")
 
     def _agent_of(self, message: Message) -> str | None:
         """Return the agent of the call that a request names by its whole id."""

@@ -42,6 +42,7 @@ class FakeSupervisor:
         self.done: list[str] = []
         self.background: list[dict[str, Any]] = []
         self.started = threading.Event()
+        self.stops: list[tuple[str, str | None, bool]] = []
         self.release = threading.Event()
 
     async def __aenter__(self) -> FakeSupervisor:
@@ -228,8 +229,9 @@ class FakeSupervisor:
         change = ChangeView(path="a.py", kind="modified", type="file")
         return UndoResult(id="u1", undone=call_id, changes=(change,))
 
-    async def stop(self, reason: str, agent: str | None = None) -> StopReport:
+    async def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
         """Stop nothing."""
+        self.stops.append((reason, agent, own))
         return StopReport(reason=reason, killed=("cell-1",), left=())
 
     def running(self) -> list[dict[str, Any]]:

@@ -17,6 +17,7 @@ import click
 
 from sandbox.commands import terminal
 from sandbox.commands.run import called
+from sandbox.commands.stop import show
 from sandbox.text import safe_line
 
 _EXPORT = re.compile(r"\s*export\s+([A-Za-z_][A-Za-z0-9_]*)=(\S*|'[^']*'|\"[^\"$`\\]*\")\s*")
@@ -84,6 +85,28 @@ def _text(words: list[str]) -> tuple[str | None, list[str]]:
     return shlex.join(["bash", *words]), []
 
 
+def _says_stop(text: str) -> bool:
+    """Whether a text is the word that stops its agent."""
+    if not any(word in text.casefold() for word in ("stop", "abort")):
+        return False
+    from sandbox.stop import is_stop_word  # takes its time
+
+    return is_stop_word(text)
+
+
+def _stop() -> int:
+    from sandbox.client import BlockingClient
+
+    with BlockingClient(terminal.dirs()) as client:
+        report = client.stop("the agent said stop", _agent(), own=True)
+    show(report, to_stderr=True)
+    return terminal.NOT_PERMITTED
+
+
+def _agent() -> str:
+    return os.environ.get("LOCKGATE_AGENT_NAME") or "main"
+
+
 class Shell:
     """Runs commands one after another."""
 
@@ -94,12 +117,14 @@ class Shell:
 
     def run(self, text: str, *, stdin: bool = True) -> int:
         """Run one text and return its status."""
+        if _says_stop(text) and not self._positional:
+            return _stop()
         if self._positional:
             text = shlex.join(["bash", "-c", text, *self._positional])
         plan = {
             "tool": "Bash",
             "params": {"command": text},
-            "agent": os.environ.get("LOCKGATE_AGENT_NAME") or "main",
+            "agent": _agent(),
             "role": os.environ.get("LOCKGATE_ROLE") or None,
             "workspace": None,
             "cwd": None,

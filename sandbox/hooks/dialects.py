@@ -360,6 +360,8 @@ def _generic_event(said: Json) -> Event:
         failed=said.get("failed") is True,
         output=_output(said.get("output")),
     )
+    if kind is Kind.PROMPT:  # what is not said cannot be the word `stop`
+        return replace(event, text=_text(said, "text"))
     if kind in (Kind.BEFORE, Kind.AFTER):
         return replace(
             event, tool=_text(said, "tool"), params=_object(said.get("params"), "params")

@@ -44,7 +44,9 @@ class Host(Protocol):
     async def admit(
         self, plan: ActionPlan, *, approver: Any, on_host: bool = False
     ) -> Admission: ...
-    async def stop(self, reason: str, agent: str | None = None) -> StopReport: ...
+    async def stop(
+        self, reason: str, agent: str | None = None, *, own: bool = False
+    ) -> StopReport: ...
     async def note(self, event: Mapping[str, Any]) -> None: ...
     def check_latch(self, agent: str) -> None: ...
 
@@ -172,9 +174,10 @@ class HookDoor:
 
     async def _prompt(self, event: Event, agent: str) -> Say:
         if is_stop_word(event.text):
-            report = await self._host.stop("a person said stop", agent)
+            report = await self._host.stop("a person said stop", agent, own=True)
             left = f"; still there: {', '.join(report.left)}" if report.left else ""
-            raise Stopped(f"stopped{left}; `lockgate resume` lets calls run again")
+            again = f"`lockgate resume --agent {report.agent or agent}`"
+            raise Stopped(f"agent `{report.agent or agent}` is stopped{left}; {again} lets it call")
         self._host.check_latch(agent)
         return Say()
 

@@ -83,8 +83,12 @@ class Door:
     async def stop(self, reason: str) -> None:
         """Stop everything of this agent. Raises Stopped."""
         client = await self._reach()
-        await client.stop(reason, agent=self.who.agent)
-        raise Stopped(f"stopped: {reason}; a person clears it with `lockgate resume`")
+        report = await client.stop(reason, agent=self.who.agent, own=True)
+        name = report.agent or self.who.agent
+        raise Stopped(
+            f"agent `{name}` is stopped: {reason}; "
+            f"a person clears it with `lockgate resume --agent {name}`"
+        )
 
     async def job_output(self, call_id: str) -> dict[str, Any]:
         """Return what a background call of this agent wrote so far. Raises BadInput."""

@@ -176,7 +176,7 @@ class Broken:
     async def admit(self, plan: ActionPlan, *, approver: Any, on_host: bool = False) -> Admission:
         raise BadInput("the disk is full")
 
-    async def stop(self, reason: str, agent: str | None = None) -> StopReport:
+    async def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
         return StopReport(reason=f"{reason} {agent}", killed=(), left=())
 
     async def note(self, event: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import pty
@@ -16,10 +17,12 @@ from collections.abc import Callable
 import pytest
 
 from policy.reports import YellowReport
+from sandbox.agents import Registry as Agents
+from sandbox.agents_view import tree
 from sandbox.client import BlockingClient
-from sandbox.latch import Latch
+from sandbox.latch import Latch, LatchInfo
 from sandbox.reports import Reports
-from sandbox.stop_watch import LOOK_SECONDS
+from sandbox.stop_watch import LOOK_SECONDS, PATIENCE_SECONDS, StopWatch
 from sandbox.store import Store
 from sandbox.sweeping_table import Host
 from tests.fakes import Served
@@ -149,6 +152,93 @@ def test_ctrl_c_twice_stops_everything(shell: Shell, running: Served) -> None:
     assert Latch(shell.dirs).read() is not None
 
 
+@pytest.mark.parametrize("presses", [1, 5])
+def test_the_second_ctrl_c_may_come_when_the_call_is_cancelled(
+    shell: Shell, running: Served, presses: int
+) -> None:
+    terminal = Terminal(shell, "run", "wait")
+    terminal.until(b"started")
+    os.write(terminal.mine, b"\x03")
+    terminal.until(b"nothing of it landed")
+    time.sleep(0.7)
+    for _ in range(presses):  # impatience takes nothing back
+        os.write(terminal.mine, b"\x03")
+        time.sleep(0.05)
+    shown = terminal.rest()
+    assert terminal.process.wait(WAIT_SECONDS) == 130
+    assert "stopped: Ctrl-C twice in `lockgate run`" in shown
+    assert Latch(shell.dirs).read() is not None
+    assert stops(shell) == ["Ctrl-C twice in `lockgate run`"]
+
+
+KEYS = """
+import os, signal, sys
+from sandbox.commands.interrupts import keep_going
+if sys.argv[1:]:
+    keep_going()
+for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP):
+    os.kill(os.getpid(), number)
+print("on")
+"""
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_neither_a_key_nor_a_hang_up_ends_a_stop(shell: Shell, kept: bool) -> None:
+    words = [sys.executable, "-c", KEYS, *(["kept"] if kept else [])]
+    done = subprocess.run(words, env=shell.env, capture_output=True, timeout=WAIT_SECONDS)
+    assert (done.stdout == b"on\n") is kept
+
+
+@pytest.mark.parametrize(
+    ("text", "stops"), [("stop", True), (" Abort! ", True), ("stop it", False)]
+)
+def test_the_word_in_a_shell_stops_its_agent(
+    shell: Shell, running: Served, text: str, stops: bool
+) -> None:
+    shell.env["LOCKGATE_AGENT_NAME"] = "a"
+    status, _, err = shell("shell", "-c", text)
+    wanted = [("the agent said stop", "a", True)] if stops else []
+    assert running.fake.stops == wanted, err
+    assert not stops or status == 126
+
+
+def test_who_says_the_word_is_the_agent_that_its_calls_count_as(
+    shell: Shell, running: Served
+) -> None:
+    shell.env["LOCKGATE_AGENT_NAME"] = "another"
+    word = f"{sys.executable} -m sandbox.cli shell -c stop"
+    shell("agent", "run", "--name", "w", "--", "bash", "-c", f"{word}; true")
+    assert running.fake.stops == [("the agent said stop", "w:another", True)]
+
+
+def test_a_stop_whose_setter_hangs_is_carried_out(shell: Shell) -> None:
+    stopped, now = list[LatchInfo](), 100.0
+    latch = Latch(shell.dirs)
+    latch.set("a test")  # by this process, which goes on to live
+
+    async def on_stop(info: LatchInfo) -> None:
+        stopped.append(info)
+
+    watch = StopWatch(latch, Agents(shell.dirs), on_stop, clock=lambda: now)
+    asyncio.run(watch.look())
+    now += PATIENCE_SECONDS - 1
+    asyncio.run(watch.look())
+    assert stopped == []  # it may be at it
+    now += 2
+    asyncio.run(watch.look())
+    asyncio.run(watch.look())
+    assert [one.reason for one in stopped] == ["a test"]
+
+
+@pytest.mark.parametrize("held", ["a", "a:b", "other"])
+def test_the_tree_shows_which_cells_are_of_agents_that_are_stopped(shell: Shell, held: str) -> None:
+    Latch(shell.dirs).set("a test", agent=held)
+    Latch(shell.dirs).set("a test", agent="p", until=time.time() + 60)
+    nodes = tree(shell.dirs, [], [{"name": "c1", "agent": "a:b"}, {"name": "c2", "agent": "p"}])
+    wanted = "running" if held == "other" else "stopped"
+    assert [one["state"] for one in nodes] == [wanted, "paused"]
+
+
 def test_two_signals_without_a_terminal_are_no_person(shell: Shell, running: Served) -> None:
     process = shell.start("run", "wait")
     assert process.stdout is not None
@@ -167,7 +257,7 @@ def test_stop_and_resume_of_one_agent(shell: Shell) -> None:
     assert shell("resume") == (
         0,
         "not stopped\n",
-        "lockgate: agents that are stopped: a:b; `lockgate resume --agent A`\n",
+        "lockgate: agents that are stopped or paused: a:b; `lockgate resume --agent A`\n",
     )
     assert shell.at_terminal("resume", "--agent", "b")[0] == 0
     assert Latch(shell.dirs).agents() == []
