@@ -174,7 +174,8 @@ class Grants:
     # -- grants
 
     def approve(self, request: Request, terms: Terms, *, by: str, reason: str, now: float) -> Grant:
-        """Turn a question into a grant. Raises BadInput where it is not open any more.
+        """Turn a question into a grant. Raises BadInput where it is not open any more, or was put
+        anew under the same call since the person was shown it.
 
         Questions about exactly the same are answered with it: whoever waits there uses the grant if
         it can be used again, and asks anew otherwise.
@@ -193,8 +194,8 @@ class Grants:
         with self._db.writing() as db:
             done = db.execute(
                 "UPDATE requests SET state = 'approved', answered_by = ?, reason = ?, grant_id = ?"
-                " WHERE call = ? AND state = 'open' AND until > ?",
-                (by, reason, grant.id, request.call, now),
+                " WHERE call = ? AND state = 'open' AND until > ? AND digest = ? AND asked = ?",
+                (by, reason, grant.id, request.call, now, request.wanted.digest, request.asked),
             )
             if done.rowcount != 1:
                 raise BadInput(f"the question about call `{request.call}` is not open any more")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import re
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -28,6 +27,7 @@ from sandbox.approvals import Answer, Approver, nobody, yes
 from sandbox.background import Background
 from sandbox.budgets_kept import BudgetKeeper
 from sandbox.call import Call
+from sandbox.call_names import CallNames
 from sandbox.cells import Cell, CellLost, Exit
 from sandbox.config import Dirs, Preview, Settings, load_settings
 from sandbox.desk import Desk, escalates
@@ -71,7 +71,6 @@ from sandbox.undoing import Undoing
 
 OnOutput = Callable[[str, bytes], None]
 Stdin = AsyncIterator[bytes] | bytes | None
-_CALL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _REAP_SECONDS = 15.0
 _END_SECONDS = 0.5
 """How long a stop waits until the engine has removed what runs no more."""
@@ -101,6 +100,7 @@ class Supervisor:
         self._latch = Latch(self._dirs)
         self._objections = Objections(self._latch.check)
         self._record = Recorder(self._dirs)
+        self._names = CallNames(self._record.store)
         self._aftermath = Aftermath(self._record)
         self._opinion = SecondOpinion()
         self._gate = Gate(self._policies, self._opinion)
@@ -175,6 +175,8 @@ class Supervisor:
         Cancelling ends the call's processes and throws its changes away.
         """
         self._latch.check(plan.agent)
+        if call_id is not None:
+            await self._names.claim(call_id)
         made = functools.partial(
             self._call,
             plan,
@@ -240,6 +242,8 @@ class Supervisor:
         """Decide, and ask a person, about a call that is not made now: it is made later through
         `redeem`, or by the agent itself (`on_host`)."""
         self._latch.check(plan.agent)
+        if call_id is not None:
+            await self._names.claim(call_id)
         call = await self._prepare(plan, None, None, None, call_id, on_host=on_host)
         await self._record.decided(call.id, plan, call.decision)
         refused = None
@@ -454,8 +458,6 @@ class Supervisor:
         on_host: bool = False,
     ) -> Call:
         name = call_id or new_id()
-        if not _CALL.fullmatch(name):
-            raise BadInput("a call's id is 1 to 64 letters, digits, `-` and `_`")
         workspaces = self._workspaces(plan)
         context = self._context(plan, workspaces)
         answer = await self._decide(plan, context, workspaces, on_host=on_host)

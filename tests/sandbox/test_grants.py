@@ -78,6 +78,19 @@ def test_a_grant_can_be_taken_back_while_the_clock_is_behind(dirs: Dirs) -> None
     assert grants.use("c1", one.wanted, NOW) is None
 
 
+def test_a_question_that_was_put_anew_meanwhile_is_not_the_one_that_was_shown(dirs: Dirs) -> None:
+    """The grant is bound to what was shown; what a rehearsal showed is read from the question."""
+    grants, shown_ = Grants(dirs), question()
+    grants.ask(shown_)
+    grants.ask(shown_.model_copy(update={"asked": NOW + 1, "preview": {"diff": "another"}}))
+    with pytest.raises(BadInput, match="not open any more"):
+        grants.approve(shown_, Terms(), by="me", reason="", now=NOW)
+    grants.ask(question("rm b.txt"))
+    with pytest.raises(BadInput, match="not open any more"):
+        grants.approve(shown_, Terms(), by="me", reason="", now=NOW)
+    assert grants.all() == []
+
+
 def test_a_question_is_answered_once(dirs: Dirs) -> None:
     grants, one = Grants(dirs), question()
     grants.ask(one)
