@@ -111,31 +111,38 @@ class TrustFile(Frozen):
         """Return an agent's current level: what a person pinned, or what it earned, or where it
         starts; within bounds."""
         pinned = [one for name, one in self.pins.items() if fnmatchcase(agent, name)]
-        if pinned:
-            found = lower(pinned)
+        if pinned:  # no pin of an agent above is lower
+            found = lower([*pinned, *self._said(self.pins, agent)])
         elif earned and domain.value in earned:
             known = earned[domain.value] in TRUST_LEVELS
             found = TrustLevel(earned[domain.value]) if known else TrustLevel.PROPOSE
         else:
-            names = _with_above(agent)
-            fits = [
-                one
-                for glob, one in self.agents.items()
-                if any(fnmatchcase(name, glob) for name in names)
-            ]
+            fits = self._said(self.agents, agent)
             found = lower(fits) if fits else self.start
         bounds = self.bounds.get(domain)
         return found if bounds is None else lower((found, bounds.highest))
 
+    def pinned(self, agent: str) -> bool:
+        """Whether a person pinned an agent's level in a policy file."""
+        return any(fnmatchcase(agent, name) for name in self.pins)
+
     def most(self, agent: str, domain: Domain) -> TrustLevel:
         """Return the highest level that this file leaves an agent, by what it says itself."""
-        fits = [one for name, one in self.agents.items() if fnmatchcase(agent, name)]
+        fits = self._said(self.agents, agent)
         starts = [self.start] if "start" in self.model_fields_set and not fits else []
         bounds = self.bounds.get(domain)
         highest = [bounds.highest] if bounds is not None else []
-        pins = [one for name, one in self.pins.items() if fnmatchcase(agent, name)]
+        pins = self._said(self.pins, agent)
         said = (*pins, *fits, *starts, *highest)
         return min(said, key=rank, default=TrustLevel.AUTONOMOUS)
+
+    @staticmethod
+    def _said(levels: Mapping[str, TrustLevel], agent: str) -> list[TrustLevel]:
+        """Return what globs say of an agent, or of one above it."""
+        names = _with_above(agent)
+        return [
+            one for glob, one in levels.items() if any(fnmatchcase(name, glob) for name in names)
+        ]
 
     def domain(self, action: str) -> Domain:
         """Return the domain of an action by its words; deployments before all others."""

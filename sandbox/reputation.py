@@ -13,13 +13,15 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice
 
 from policy.model import Outcome
-from policy.reputation import Domain, Reputation, TrustLevel, begin, decayed, pin, rank
+from policy.reputation import Domain, Reputation, TrustLevel, begin, decayed, lower, pin, rank
 from policy.reputation import record_outcome as moved
 from policy.trust import TrustFile
 from sandbox.database import Database
 from sandbox.dirs import Dirs
+from sandbox.latch import above
 from sandbox.results import CallResult, ChangeView, Ending
 
 FILE = "reputation.sqlite"
@@ -86,11 +88,29 @@ class Reputations:
         return {domain: self._now(agent, domain, trust) for domain in Domain}
 
     def earned(self, agent: str, trust: TrustFile) -> tuple[tuple[str, str], ...]:
-        """Return domain and level where an agent has earned or lost something (Context.trust)."""
+        """Return domain and level where an agent has earned or lost something (Context.trust).
+
+        INVARIANT (P7, Trust): no level lies above that of an agent whose child this one is.
+        """
         self._refresh()
-        known = [domain for one, domain in self._states if one == agent]
+        known = {domain for one, domain in self._states if one == agent}
         levels = {domain: self._now(agent, domain, trust).current for domain in known}
+        for domain in Domain:
+            if most := self._above(agent, domain, trust):
+                own = {domain.value: levels[domain].value} if domain in levels else None
+                levels[domain] = lower((*most, trust.level(agent, domain, own)))
         return tuple((domain.value, levels[domain].value) for domain in Domain if domain in levels)
+
+    def _above(self, agent: str, domain: Domain, trust: TrustFile) -> list[TrustLevel]:
+        """Return the levels of the agents above one of which anything is known."""
+        found = []
+        for name in islice(above(agent), 1, None):
+            if (name, domain) in self._states:
+                current = self._now(name, domain, trust, fresh=False).current
+                found.append(trust.level(name, domain, {domain.value: current.value}))
+            elif trust.pinned(name):
+                found.append(trust.level(name, domain))
+        return found
 
     def record(self, agent: str, event: Event, trust: TrustFile) -> Reputation:
         """Note an outcome and return the new state. On disk when this returns."""

@@ -51,10 +51,10 @@ def show(agent: str | None, **flags: bool) -> int:
         (
             safe_line(name),
             domain.value,
-            policy.level(name, domain, {domain.value: state.current.value}).value,
+            policy.level(name, domain, dict(kept.earned(name, policy))).value,
             f"{state.score:.2f}",
             f"{state.successes}/{state.failures}/{state.reverts}/{state.violations}",
-            "pinned" if state.pinned or _pinned(policy, name) else "",
+            "pinned" if state.pinned or policy.pinned(name) else "",
         )
         for name, found in states.items()
         for domain, state in found.items()
@@ -136,7 +136,7 @@ def _pin(agent: str, level: str | None, domain: str | None) -> int:
 
     _person("trusting an agent")
     kept, policy = _kept(), _trust_file()
-    if level is not None and _pinned(policy, agent):
+    if level is not None and policy.pinned(agent):
         raise BadInput(
             f"the policy pins `{safe_line(agent)}`; change `trust: pins:` in your policy file"
         )
@@ -179,12 +179,6 @@ def _trust_file() -> Any:
         return Policies(terminal.dirs()).of(()).policy.standing.trust
     except PolicyError as error:
         raise BadInput(str(error)) from None
-
-
-def _pinned(policy: Any, agent: str) -> bool:
-    from fnmatch import fnmatchcase
-
-    return any(fnmatchcase(agent, name) for name in policy.pins)
 
 
 def _person(what: str) -> None:

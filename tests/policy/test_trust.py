@@ -563,3 +563,13 @@ WRONG: dict[str, dict[str, Any]] = {
 def test_arithmetic_that_loosens_is_refused(values: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="must"):
         Arithmetic.model_validate(values)
+
+
+def test_a_limit_on_an_agent_holds_for_its_sub_agents() -> None:
+    limit = TrustFile(agents={"a": TrustLevel.PROPOSE}, pins={"b": TrustLevel.SUPERVISED})
+    assert limit.most("a:sub:1", Domain.CODE_CHANGES) is TrustLevel.PROPOSE
+    assert limit.most("b:x", Domain.CODE_CHANGES) is TrustLevel.SUPERVISED
+    assert limit.most("ab:x", Domain.CODE_CHANGES) is TrustLevel.AUTONOMOUS
+    pinned = TrustFile(pins={"b": TrustLevel.SUPERVISED, "b:x": TrustLevel.AUTONOMOUS})
+    assert pinned.level("b:x", Domain.CODE_CHANGES) is TrustLevel.SUPERVISED
+    assert pinned.level("c:x", Domain.CODE_CHANGES) is TrustLevel.PROPOSE

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from policy.model import Tier, Verdict
@@ -171,3 +171,60 @@ def test_the_status_of_an_agent_says_the_levels_that_count(tmp_path: Path) -> No
     assert found["current_levels"]["code_changes"] == "autonomous"
     assert "code_changes: autonomous" in found["constraints"]
     assert "autonomous" in shell("trust", "show", "main")[1]
+
+
+def test_a_child_is_never_above_an_agent_that_it_works_for(kept: Reputations) -> None:
+    """Found when an agent that had lost its level made the same calls as its own sub-agent."""
+    trust = TrustFile(agents={"a*": TrustLevel.AUTONOMOUS})
+    assert kept.earned("a:sub:1", trust) == ()  # nothing is known: both are autonomous
+    kept.record("a", Event(CODE, success=False, violation=True), trust)
+    assert kept.earned("a", trust) == (("code_changes", "propose"),)
+    for child in ("a:sub:1", "a:x", "a:x:y"):
+        assert kept.earned(child, trust) == (("code_changes", "propose"),)
+    assert kept.earned("ab:sub:1", trust) == ()  # another family
+    kept.pin("a:x", CODE, TrustLevel.AUTONOMOUS, trust)
+    assert kept.earned("a:x", trust) == (("code_changes", "propose"),)
+    kept.pin("a", CODE, TrustLevel.SUPERVISED, trust)
+    assert kept.earned("a:x", trust) == (("code_changes", "supervised"),)
+    assert kept.earned("a:x:y", trust) == (("code_changes", "supervised"),)
+    kept.record("a:z", Event(CODE, success=False, violation=True), trust)
+    assert kept.earned("a:z", trust) == (("code_changes", "propose"),)  # nor raised by it
+
+
+def test_what_a_parent_is_pinned_to_counts_and_not_what_it_lost(kept: Reputations) -> None:
+    trust = TrustFile(
+        agents={"m*": TrustLevel.SEMI_AUTO},
+        pins={"m": TrustLevel.SUPERVISED, "n": TrustLevel.AUTONOMOUS},
+    )
+    assert kept.earned("m:x", trust) == tuple((one.value, "supervised") for one in Domain)
+    kept.record("n", Event(CODE, success=False, violation=True), trust)
+    kept.pin("n:x", CODE, TrustLevel.AUTONOMOUS, trust)
+    assert dict(kept.earned("n:x", trust))["code_changes"] == "autonomous"
+
+
+LEVELS = st.sampled_from(list(TrustLevel))
+LINE = ("a", "a:b", "a:b:c")
+
+
+@settings(deadline=None, max_examples=40)  # each event is on disk
+@given(
+    events=st.lists(st.tuples(st.sampled_from(LINE), st.booleans(), st.booleans()), max_size=8),
+    pins=st.dictionaries(st.sampled_from(LINE), LEVELS),
+    starts=st.dictionaries(st.sampled_from(("a", "a*", "a:b", "*:c")), LEVELS),
+)
+def test_a_line_of_agents_only_falls(
+    tmp_path_factory: pytest.TempPathFactory,
+    events: list[tuple[str, bool, bool]],
+    pins: dict[str, TrustLevel],
+    starts: dict[str, TrustLevel],
+) -> None:
+    kept = Reputations(Dirs.under(tmp_path_factory.mktemp("line")).create())
+    trust = TrustFile(agents=starts)
+    for agent, level in pins.items():
+        kept.pin(agent, CODE, level, trust)
+    for agent, success, violation in events:
+        bad = violation and not success
+        kept.record(agent, Event(CODE, success=success, violation=bad, source=Source.PERSON), trust)
+    known = [name for name in LINE if name in kept.agents()]
+    levels = [rank(trust.level(one, CODE, dict(kept.earned(one, trust)))) for one in known]
+    assert levels == sorted(levels, reverse=True)
