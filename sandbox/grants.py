@@ -95,6 +95,7 @@ class Grants:
         """Note an open question; one of the same call is replaced."""
         with self._db.writing() as db:
             db.execute("DELETE FROM requests WHERE state <> 'open' AND until < ?", (_old(),))
+            _expire(db, request.asked)
             db.execute(
                 "INSERT OR REPLACE INTO requests"
                 " (call, digest, action, asked, until, state, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
@@ -285,6 +286,16 @@ def _answer_equals(db: sqlite3.Connection, call: str, state: str, by: str, reaso
             (state, by, reason, other),
         )
         _forget_secrets(db, other)
+
+
+def _expire(db: sqlite3.Connection, now: float) -> None:
+    """Close the questions that nobody answered in time, and nobody waits for."""
+    rows = db.execute(
+        "SELECT call FROM requests WHERE state = 'open' AND until <= ?", (now,)
+    ).fetchall()
+    for (call,) in rows:
+        db.execute("UPDATE requests SET state = 'expired' WHERE call = ?", (call,))
+        _forget_secrets(db, call)
 
 
 def _forget_secrets(db: sqlite3.Connection, call: str) -> None:

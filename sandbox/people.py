@@ -16,6 +16,7 @@ from policy.reports import YellowReport
 from sandbox.channels import Channel, deliver
 from sandbox.config import Settings
 from sandbox.errors import SandboxError
+from sandbox.masking import mask_all
 from sandbox.records import Recorder
 from sandbox.reports import Noted, Reports, is_quiet, report_of
 from sandbox.results import CallResult
@@ -64,10 +65,11 @@ class People:
     async def asked(self, kind: str, what: dict[str, Any], user: str, levels: Levels) -> None:
         """Say that a call waits for a person, on the user's channel; quiet hours do not hold a
         question back, since a call waits for it."""
-        await self._record.event({"event": kind, **what})
+        said = {"event": kind, **mask_all(what)}  # it may leave this host
+        await self._record.event(said)
         channel = self._channel(levels.user(user))
         if channel is not None:
-            self._later(self._send(channel, {"event": kind, **what}))
+            self._later(self._send(channel, said))
 
     async def batch(self) -> None:
         """Send what waits to the channels of those who have no quiet hours now."""

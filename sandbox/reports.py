@@ -18,6 +18,7 @@ from policy.model import ActionPlan, Verdict
 from policy.reports import YellowReport
 from sandbox.database import Database
 from sandbox.dirs import Dirs
+from sandbox.masking import mask
 from sandbox.results import CallResult, Ending
 
 FILE = "reports.sqlite"
@@ -51,12 +52,13 @@ def report_of(
     """Return what is to be reported of a call that has ended; None for what is not YELLOW.
 
     `title` is the category as autonomy-levels.md writes it, `now` an instant with a time zone.
+    Secrets are masked: it is kept, and may leave this host over a channel.
     """
     if result.verdict is not Verdict.REPORT or result.ending in (Ending.DENIED, Ending.RUNNING):
         return None
     undo = f"lockgate undo {result.id}" if result.landed else None
     return YellowReport(
-        action=action_name(plan.tool, plan.params.command),
+        action=action_name(plan.tool, mask(plan.params.command or "")),
         category=title,
         details=_details(plan, result),
         timestamp=now.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
@@ -80,7 +82,7 @@ _WITH_VERB = frozenset(("git", "npm", "pip", "cargo", "go", "yarn", "pnpm", "uv"
 
 def _details(plan: ActionPlan, result: CallResult) -> str:
     what = plan.params.command or f"{plan.tool} {plan.params.file_path or ''}".strip()
-    line = " ".join(what.split())
+    line = " ".join(mask(what).split())  # before it is cut: half a key looks like none
     line = line if len(line) <= _DETAILS else line[: _DETAILS - 1] + "…"
     said = [f"ran `{line}`" if plan.params.command else line]
     if result.exit_status:

@@ -91,6 +91,18 @@ def test_a_question_that_was_put_anew_meanwhile_is_not_the_one_that_was_shown(di
     assert grants.all() == []
 
 
+def test_a_question_that_nobody_answered_keeps_no_secret(dirs: Dirs) -> None:
+    grants = Grants(dirs)
+    secret = "Zx8Kq2Lm9Pw4Rt7Vb3Nc"
+    grants.ask(question(f"rm a; PGPASSWORD={secret} psql", "c1", seconds=60))
+    assert secret in grants.asked("c1").request.model_dump_json()  # a person sees it whole
+    later = question(call="c2").model_copy(update={"asked": NOW + 60})
+    grants.ask(later)
+    assert grants.state("c1")[0] == "expired"
+    assert secret not in grants.asked("c1").request.model_dump_json()
+    assert grants.state("c2")[0] == "open"
+
+
 def test_a_question_is_answered_once(dirs: Dirs) -> None:
     grants, one = Grants(dirs), question()
     grants.ask(one)

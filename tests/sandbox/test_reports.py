@@ -172,6 +172,35 @@ def test_a_question_goes_out_at_night_too(tmp_path: Path) -> None:
     assert json.loads(out.read_text()) == {"event": "asked", "call": "c1"}
 
 
+SECRET = "Zx8Kq2Lm9Pw4Rt7Vb3Nc"
+
+
+def test_no_secret_of_a_question_goes_over_a_channel(tmp_path: Path) -> None:
+    out = tmp_path / "sent"
+    program = f"import sys; open({str(out)!r}, 'a').write(sys.stdin.read())"
+    office = Office(tmp_path / "o", NOON, Channel(command=(sys.executable, "-c", program)))
+
+    async def ask() -> None:
+        what = {"call": "c1", "action": f"rm a; PGPASSWORD={SECRET} psql"}
+        await office.people.asked("asked", what, "otto", office.levels)
+        await office.people.close()
+
+    asyncio.run(ask())
+    assert json.loads(out.read_text())["action"] == "rm a; PGPASSWORD=[masked] psql"
+
+
+@pytest.mark.parametrize("before", [0, 90, 110, 118, 119, 150, 190])
+def test_no_secret_stands_in_a_report(before: int) -> None:
+    """Wherever the command is cut."""
+    for secret in (f"API_TOKEN={SECRET}", f"ghp_{SECRET}{SECRET}"):
+        command = f"{secret}; echo {'x' * before} {secret} > a.md"
+        plan = PLAN.model_copy(update={"params": Params(command=command)})
+        report = report_of(plan, result(), "File Operations", NOON)
+        assert report is not None
+        assert SECRET[:8] not in report.model_dump_json()
+        assert "[masked]" in report.details
+
+
 @pytest.fixture
 def webhook() -> Iterator[tuple[str, list[bytes]]]:
     got: list[bytes] = []
