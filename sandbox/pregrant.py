@@ -50,8 +50,9 @@ def of_command(
     agent: str,
     role: str | None,
     cwd: str | None,
+    task: str | None = None,
 ) -> Request:
-    """Return the question that `lockgate run -- WORDS` would put, and note it as asked.
+    """Return the question that `lockgate run --task TASK -- WORDS` would put, and note it as asked.
 
     Raises BadInput where gate 1 would not ask about it.
     """
@@ -70,6 +71,7 @@ def of_command(
         agent=agent,
         role=role,
         user=person.login(),
+        derived_from=task,
         workspace=root,
         cwd=cwd if cwd and Path(cwd).is_relative_to(root) else None,
     )

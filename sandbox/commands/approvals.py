@@ -217,7 +217,13 @@ def grant(
         raise BadInput(f"options come before the id: `{safe_line(action[1])}` is not understood")
     if request is None:
         request = of_command(
-            terminal.dirs(), action, workspace=workspace, agent=agent, role=role, cwd=here
+            terminal.dirs(),
+            action,
+            workspace=workspace,
+            agent=agent,
+            role=role,
+            cwd=here,
+            task=task,
         )
     _granted(request, Terms(Scope(scope), uses, seconds, task), reason)
     return 0
@@ -277,6 +283,13 @@ def revoke(grant_id: str) -> int:
 
 
 def _granted(request: Any, terms: Any, reason: str) -> None:
+    from policy.grants import Scope
+
+    if terms.scope is Scope.EXACT and terms.task not in (None, request.plan.derived_from):
+        raise BadInput(
+            f"the call is not derived from task `{safe_line(terms.task)}`, so exactly this call "
+            "never is; leave `--task` out, or name another `--scope`"
+        )
     by = terminal.user()
     made = _grants().approve(request, terms, by=by, reason=reason, now=time.time())
     _record(

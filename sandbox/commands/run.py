@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 )
 @click.option("--cwd", metavar="PATH", help="Folder to start in; default: the one you are in.")
 @click.option("--intent", default="", metavar="TEXT", help="Why the command is run, for the log.")
+@click.option("--task", metavar="ID", help="Task that it is derived from, for grants and the log.")
 @click.option("--background", is_flag=True, help="Start it, print its id and return.")
 @click.option("-i", "--stdin", is_flag=True, help="Pass a terminal's input on; pipes always are.")
 @click.option("--raw", is_flag=True, help="Pass output on byte for byte (default: safe to print).")
@@ -61,6 +62,7 @@ def run(
     env: tuple[str, ...],
     cwd: str | None,
     intent: str,
+    task: str | None,
     command: tuple[str, ...],
     ticket: str | None,
     **flags: bool,
@@ -108,6 +110,7 @@ def run(
         "agent": agent,
         "role": role,
         **({"user": user} if user else {}),
+        **({"derived_from": task} if task else {}),
         "workspace": os.path.abspath(workspace) if workspace else None,  # noqa: PTH100
         "cwd": os.path.abspath(cwd) if cwd else None,  # noqa: PTH100
     }

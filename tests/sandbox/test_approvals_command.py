@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from policy.engine import Policy, decide
-from policy.grants import wanted
+from policy.grants import covers, digest, wanted
 from policy.model import ActionPlan, Context, Params, Workspace
 from sandbox.approvals import nobody
 from sandbox.desk import waiting
@@ -58,6 +58,51 @@ def test_questions_are_listed(shell: Shell) -> None:
     assert "rm a.txt" in out
     [one] = json.loads(shell("approvals", "--json")[1])
     assert (one["call"], one["action"], one["risk"]) == ("c1", "rm a.txt", "danger")
+
+
+def test_a_grant_for_a_task_covers_its_calls_and_no_others(shell: Shell) -> None:
+    """Given in advance it covered none: the plan that it was bound to had no task."""
+    shell("init", "--yes", str(shell.workspace))
+    status, shown = shell.at_terminal("grant", "--task", "T1", "--", "rm", "a.txt")
+    assert status == 0, shown
+    [made] = Grants(shell.dirs).all()
+    assert (made.task, made.wanted.task) == ("T1", "T1")
+    for task, covered in (("T1", True), ("T2", False), (None, False)):
+        root = str(shell.workspace)
+        plan = ActionPlan(
+            tool="Bash",
+            params=Params(command="rm a.txt"),
+            workspace=root,
+            cwd=root,
+            user=made.wanted.user,
+            derived_from=task,
+        )
+        context = Context((Workspace(root),), home="/home/me")
+        decision = decide(plan, context, Policy.default())
+        decision = decision.model_copy(
+            update={"rights": made.wanted.rights, "policy": made.wanted.policy}
+        )
+        what = wanted(plan, decision, context, Policy.default())
+        what = what.model_copy(update={"digest": digest(plan, decision)})
+        assert covers(made, what, time.time()) is covered
+
+
+def test_exactly_this_call_is_of_no_other_task(shell: Shell) -> None:
+    ask(shell)
+    words = ("approve", "c1", "--yes", "--task", "T1")
+    status, shown = shell.at_terminal(*words)
+    assert status == 2
+    assert "the call is not derived from task `T1`" in shown
+    assert shell.at_terminal(*words, "--scope", "program")[0] == 0
+
+
+def test_a_call_says_its_task(shell: Shell) -> None:
+    shell("init", "--yes", str(shell.workspace))
+    fake = FakeSupervisor()
+    with served(shell.dirs, fake):
+        shell("run", "--task", "T1", "exit 0")
+        shell("run", "exit 0")
+    assert [one.derived_from for one in fake.plans] == ["T1", None]
 
 
 def test_what_was_asked_several_times_is_listed_once(shell: Shell) -> None:
