@@ -77,7 +77,26 @@ class Below:
 
     def later(self, status: os.stat_result) -> bool:
         """Whether an object changed after the transaction opened."""
-        return self._since is not None and status.st_ctime_ns > self._since
+        return self._since is not None and status.st_ctime_ns >= self._since
+
+    def arrived(self, path: str, status: os.stat_result) -> bool:
+        """Whether a folder may lie at a path only since the transaction opened.
+
+        It changed since, and so did the names beside it. What it holds may bear older times.
+        """
+        if not path or not stat.S_ISDIR(status.st_mode) or not self.later(status):
+            return False
+        above = self.status(path.rpartition("/")[0])
+        return above is None or self._since is None or above.st_mtime_ns >= self._since
+
+    def replaced(self, path: str, status: os.stat_result, origin: bytes | None) -> bool:
+        """Whether a folder is another one than that of which the layer's `origin` is a handle."""
+        if not self.arrived(path, status):
+            return False
+        known = fs.handle(self.root, path) if origin else None
+        if known is None or any(mask.startswith(path + "/") for mask in self._masks):
+            return True  # folders above a mask come from the mask's layer, not from the workspace
+        return known != origin
 
     def touched(self, status: os.stat_result) -> bool:
         """Whether changing the object now would overrule somebody else."""

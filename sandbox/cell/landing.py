@@ -47,10 +47,13 @@ from .standing import bytes_kept
 from .steps import Walk
 from .taken import overruled
 from .undoing import outlook, undo
-from .vault import UNDO_QUOTA, Vault, checked
+from .vault import NAME, UNDO_QUOTA, Vault, checked
 from .walk import walk
 
 __all__ = ["Landing", "LandingError", "land", "list_undo", "outlook", "recover", "stamp", "undo"]
+
+TICK, MOST_TICKS = 0.001, 20
+"""Seconds between two looks at a clock that stands still, and looks; one set back goes on later."""
 
 
 def land(
@@ -137,10 +140,21 @@ def list_undo(root: str) -> list[dict[str, Any]]:
 
 
 def stamp(root: str) -> int:
-    """Return a fresh ctime of the workspace's file system, in nanoseconds."""
+    """Return a fresh ctime of the workspace's file system, in nanoseconds.
+
+    INVARIANT (P11, stamp): whatever changes later has this ctime or a later one, and what landings
+    have changed has an earlier one. Clocks of file systems stand still for some milliseconds; so
+    where one has not moved on since the last landing, this waits until it does.
+    """
     descriptor = fs.open_directory(root)
     try:
-        return _fresh(descriptor)
+        landed = fs.lstat(descriptor, f"{NAME}/undo")
+        for _ in range(MOST_TICKS):
+            now = _fresh(descriptor)
+            if landed is None or now > landed.st_mtime_ns:
+                break
+            time.sleep(TICK)
+        return now
     finally:
         os.close(descriptor)
 
@@ -156,6 +170,10 @@ def _fresh(root: int) -> int:
             status = vault.touch()
         return status.st_ctime_ns
     try:
+        os.fstat(
+            unnamed
+        )  # from Linux 6.13 on, what was looked at gets an exact time when it changes
+        os.utime(unnamed)
         return os.fstat(unnamed).st_ctime_ns
     finally:
         os.close(unnamed)

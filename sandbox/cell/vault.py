@@ -141,8 +141,9 @@ class Vault:
         return f"{NAME}/undo/{name}.stuck"
 
     def touch(self) -> os.stat_result:
-        """Return the status of a file that was changed just now."""
+        """Return the status of a file that was changed just now (see `landing.stamp`)."""
         descriptor = self._file("stamp")
+        os.fstat(descriptor)
         os.utime(descriptor)
         return os.fstat(descriptor)
 
@@ -170,17 +171,17 @@ class Vault:
         return self._read(names)
 
     def since(self, when: int) -> Iterator[journal.Journal]:
-        """Give what was completed after a ctime of this file system (ns), oldest first.
+        """Give what was completed since a ctime of this file system (ns), oldest first.
 
         Costs one look where nothing was; else a look at each complete landing.
         """
-        if os.fstat(self.undo).st_mtime_ns <= when:
+        if os.fstat(self.undo).st_mtime_ns < when:
             return
         names = []
         with os.scandir(self.undo) as entries:
             for entry in entries:
                 status = entry.stat(follow_symlinks=False)
-                if stat.S_ISDIR(status.st_mode) and status.st_ctime_ns > when:
+                if stat.S_ISDIR(status.st_mode) and status.st_ctime_ns >= when:
                     names.append(entry.name)
         for _, record in self._read(names):
             yield record

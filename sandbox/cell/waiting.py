@@ -141,8 +141,8 @@ class Waiting:
 
 
 def _old(identity: list[int], since: int) -> bool:
-    """Whether an object is a folder, or a file whose ctime is known to be no later than `since`."""
-    return identity[1] < 0 or 0 < identity[3] <= since
+    """Whether an object is a folder, or a file whose ctime is known to be earlier than `since`."""
+    return identity[1] < 0 or 0 < identity[3] < since
 
 
 def _mark(change: Change) -> str:

@@ -76,6 +76,8 @@ class _Walker:
         self._walk = result
         self._gone: list[tuple[Change, os.stat_result]] = []
         self._new: list[tuple[Change, Node]] = []
+        self._replaced: set[str] = set()
+        """Folders of the workspace in whose place the call had seen others."""
 
     def run(self) -> Walk:
         self._directory(self._layer.root, "", "")
@@ -113,11 +115,14 @@ class _Walker:
         before = self._below.status(low)
         if before is None:
             raise LayerError(f"`{low}` vanished")
+        replaced = not node.opaque and self._below.replaced(low, before, fs.origin(node.real))
+        if replaced:
+            self._replaced.add(low)
         differs = self._settings(node, path, low, before)
         if path != low:
             self._emit(path, "renamed", node.status, node, source=low, modified=differs)
         elif differs:
-            self._emit(path, "meta", node.status, node)
+            self._emit(path, "meta", node.status, node, conflict=replaced)
         for name, child in node.held.items():
             under = join(low, name)
             moved_away = under in self._layer.sources and child.source != under
@@ -212,7 +217,7 @@ class _Walker:
         hidden = self._below.hidden(low)
         # A file that somebody else changed meanwhile is not taken for unchanged because the call
         # wrote the same: two calls that raise a number from 5 would both have made it 6.
-        conflict = self._below.touched(before)
+        conflict = self._below.touched(before) or self._in_replaced(low)
         replaced = hidden or conflict or not self._below.same(node, low, before)
         texts: dict[str, str] = {}
         if replaced:
@@ -273,17 +278,25 @@ class _Walker:
 
     def _delete(self, low: str, status: os.stat_result, *, suspect: bool = False) -> None:
         """Report that something of the workspace went away, with all it holds."""
-        conflict = suspect or self._below.touched(status)
+        conflict = suspect or self._late(low, status) or self._in_replaced(low)
         self._gone.append((self._emit(low, "deleted", status, conflict=conflict), status))
         inner: dict[str, list[int]] | None = None
         if stat.S_ISDIR(status.st_mode):
             inner = {}
             for name, held in tree(self._below, low, self._layer.sources):
                 inner[name] = fs.identity(held)
-                late = self._below.touched(held)
+                late = self._late(join(low, name), held)
                 change = self._emit(join(low, name), "deleted", held, conflict=late)
                 self._gone.append((change, held))
         self._walk.takes.append(Take(low, fs.identity(status), inner, False))
+
+    def _late(self, low: str, status: os.stat_result) -> bool:
+        """Whether somebody else changed it, or put a folder there, since the call began."""
+        return self._below.touched(status) or self._below.arrived(low, status)
+
+    def _in_replaced(self, low: str) -> bool:
+        """Whether a path lies in a folder that took the place of the one that the call saw."""
+        return any(low.startswith(folder + "/") for folder in self._replaced)
 
     def _vanished(self, low: str) -> None:
         change: Change = {"path": low, "kind": "deleted", "type": "file", "conflict": True}
@@ -297,10 +310,10 @@ class _Walker:
             origin = None
             if stat.S_ISREG(node.status.st_mode):
                 with contextlib.suppress(OSError):
-                    origin = fs.trusted(node.real, "origin")
-            if not origin or len(origin) < 29:
+                    origin = fs.origin(node.real)
+            if origin is None:
                 continue
-            found = self._origin(origin[21:])
+            found = self._origin(origin)
             if found is None:
                 change["conflict"] = True
             else:

@@ -70,6 +70,8 @@ class Overlay:
             whiteout = self._mask / path
             whiteout.parent.mkdir(parents=True, exist_ok=True)
             os.mknod(whiteout, stat.S_IFCHR, 0)
+        # What a test prepared is older, what it edits later on is newer, however coarse the clock.
+        _wait_for_next_tick(self.lower, landing.stamp(str(self.lower)))
         self.since = landing.stamp(str(self.lower))
         _wait_for_next_tick(self.lower, self.since)
         data = f"lowerdir={self._mask}:{self.lower},upperdir={self.upper},workdir={self._work}"
