@@ -9,8 +9,10 @@ Runs in the keeper: standard library only, Python 3.9.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
+from collections.abc import Iterator
 
 from . import fs
 from .removal import remove
@@ -32,34 +34,45 @@ def occupy(live: str, name: str) -> int:
 
 
 def sweep(live: str) -> list[str]:
-    """Remove the folders that no keeper holds; return their names."""
+    """Remove the folders that no keeper holds; return their names.
+
+    Each is held while it is removed: of several keepers that start at once, one removes it. What
+    cannot be removed stays, since it must keep no keeper from starting.
+    """
     os.makedirs(live, exist_ok=True)
     gone = []
     parent = fs.open_directory(live)
     try:
         for name in sorted(os.listdir(parent)):
-            if _is_free(parent, name):
-                remove(parent, name)
-                gone.append(name)
+            with contextlib.suppress(OSError), _held(parent, name) as free:
+                if free:
+                    remove(parent, name)
+                    gone.append(name)
     finally:
         os.close(parent)
     return gone
 
 
-def _is_free(parent: int, name: str) -> bool:
+@contextlib.contextmanager
+def _held(parent: int, name: str) -> Iterator[bool]:
+    """Hold a folder if nobody does; say whether it may be removed."""
     try:
         descriptor = fs.open_directory(name, parent)
     except FileNotFoundError:
-        return False
+        yield False
+        return
     except OSError:  # no folder: nothing that a keeper made
-        return True
+        yield True
+        return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
     finally:
         os.close(descriptor)
-    return True
 
 
 def _stands(descriptor: int, path: str) -> bool:
