@@ -14,6 +14,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 
 MOST_ENTRIES = 500_000
+LONGEST = 3_500
+"""Bytes of a path that is looked into. What lies deeper could not be opened, nor masked, by its
+path, but a cell could go there step by step: so such a folder is hidden as a whole."""
 MOST_PINS = 64
 """Paths that are pinned in a workspace, the outermost first: each is a mount of its own, which
 costs a call about 0.1 ms. What is left out fails at gate 2 instead of at once."""
@@ -96,12 +99,16 @@ def find(root: str, patterns: Patterns) -> tuple[list[str], list[str]]:
     """Return (hidden paths, pinned paths), relative to root. Raises TooLarge and OSError."""
     hidden, pinned = [".lockgate"], []
     for path in _paths(root):
-        if patterns.hides(path):
+        if patterns.hides(path) or _too_long(path):
             hidden.append(path)
         elif patterns.pins(path):
             pinned.append(path)
     outermost = sorted(_topmost(pinned), key=lambda path: path.count("/"))
     return _topmost(hidden), outermost[:MOST_PINS]
+
+
+def _too_long(path: str) -> bool:
+    return len(path) * 4 > LONGEST and len(os.fsencode(path)) > LONGEST
 
 
 def _topmost(paths: list[str]) -> list[str]:
@@ -129,7 +136,8 @@ def _paths(root: str) -> Iterator[str]:
             is_directory = entry.is_dir(follow_symlinks=False)
             yield path
             in_git = os.path.basename(folder) == ".git" and entry.name in SKIPPED_IN_GIT
-            if is_directory and entry.name not in SKIPPED and not in_git:
+            is_left = entry.name in SKIPPED or in_git or _too_long(path)
+            if is_directory and not is_left:
                 waiting.append(path)
 
 
