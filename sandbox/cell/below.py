@@ -189,22 +189,28 @@ def encoded(attributes: Mapping[str, bytes]) -> dict[str, str]:
 
 
 def tree(
-    below: Below, path: str, skipped: set[str], prefix: str = "", depth: int = 0
+    below: Below, path: str, skipped: set[str], prefix: str = ""
 ) -> list[tuple[str, os.stat_result]]:
     """Return all that a directory holds, parents first, by path relative to it.
 
     Leaves out the directories in `skipped` (full paths), and does not enter other file systems.
     """
-    if depth > MAX_LOWER_DEPTH:
-        raise LayerError(f"`{path}` is nested too deep")
     found = []
-    for name, status in below.listing(path):
-        held = join(path, name)
+    waiting = [(path, prefix, iter(below.listing(path)))]
+    while waiting:
+        folder, head, entries = waiting[-1]
+        name, status = next(entries, ("", None))
+        if status is None:
+            waiting.pop()
+            continue
+        held = join(folder, name)
         if held in skipped:
             continue
-        found.append((prefix + name, status))
+        found.append((head + name, status))
         if stat.S_ISDIR(status.st_mode) and not below.foreign(status):
-            found += tree(below, held, skipped, prefix + name + "/", depth + 1)
+            if len(waiting) > MAX_LOWER_DEPTH:
+                raise LayerError(f"`{path}` holds directories nested deeper than {MAX_LOWER_DEPTH}")
+            waiting.append((held, head + name + "/", iter(below.listing(held))))
     return found
 
 

@@ -287,17 +287,34 @@ def identity(status: os.stat_result) -> list[int]:
 
 
 def tree(directory: int, prefix: str = "") -> Iterator[tuple[str, os.stat_result]]:
-    """Give all that an open directory holds, parents first, by relative path."""
+    """Give all that an open directory holds, parents first, by relative path.
+
+    Without recursion, which would end a landing in the middle where a tree is deep.
+    """
+    opened = [directory]
+    waiting = [(prefix, _entries(directory))]
+    try:
+        while waiting:
+            place, entries = waiting[-1]
+            name, status = next(entries, ("", None))
+            if status is None:
+                waiting.pop()
+                if waiting:
+                    os.close(opened.pop())
+                continue
+            yield place + name, status
+            if stat.S_ISDIR(status.st_mode):
+                opened.append(os.open(name, _DIRECTORY, dir_fd=opened[-1]))
+                waiting.append((place + name + "/", _entries(opened[-1])))
+    finally:
+        for descriptor in opened[1:]:
+            os.close(descriptor)
+
+
+def _entries(directory: int) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(directory) as entries:
         found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
-    for name, status in found:
-        yield prefix + name, status
-        if stat.S_ISDIR(status.st_mode):
-            inner = os.open(name, _DIRECTORY, dir_fd=directory)
-            try:
-                yield from tree(inner, prefix + name + "/")
-            finally:
-                os.close(inner)
+    yield from found
 
 
 def open_directory(name: str, directory: int | None = None) -> int:

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trees deeper than Python recurses, and more changes than a frame holds, do not end the keeper."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.cell import fs, keeper, protocol
+from sandbox.cell.removal import remove
+from tests.conftest import cannot_run
+from tests.sandbox.overlays import Overlay, missing
+
+
+def _deepen(folder: Path, name: str, depth: int) -> int:
+    """Make folders within each other; return the innermost, open."""
+    here = os.open(folder, os.O_DIRECTORY)
+    for _ in range(depth):
+        os.mkdir(name, dir_fd=here)
+        inner = os.open(name, os.O_DIRECTORY, dir_fd=here)
+        os.close(here)
+        here = inner
+    return here
+
+
+@pytest.fixture
+def overlay() -> Iterator[Overlay]:
+    if reason := missing():
+        cannot_run(reason)
+    with Overlay(prepare="echo a >a") as opened:
+        opened.close()
+        os.close(_deepen(opened.lower, "d", 780))
+        opened.open()
+        yield opened
+        opened.close()
+        for folder in (opened.lower, opened.upper):
+            for path in list(folder.iterdir()):
+                remove(str(folder), path.name)
+
+
+def test_a_deep_folder_is_moved_further_down_and_back(overlay: Overlay) -> None:
+    inner = _deepen(overlay.merged, "e", 280)
+    root = os.open(overlay.merged, os.O_DIRECTORY)
+    os.rename("d", "d", src_dir_fd=root, dst_dir_fd=inner)
+    os.close(inner)
+    os.close(root)
+    walked = overlay.walk()
+    assert len(walked.changes) == 280 + 780
+    assert overlay.land(walked).state == "landed"
+    assert sorted(path.name for path in overlay.lower.iterdir()) == [".lockgate", "a", "e"]
+    assert overlay.undo("c1", "u1").state == "undone"
+    assert sorted(path.name for path in overlay.lower.iterdir()) == [".lockgate", "a", "d"]
+
+
+def test_what_becomes_deeper_before_the_landing_is_a_conflict(overlay: Overlay) -> None:
+    overlay.call("rm -r d")
+    walked = overlay.walk()
+    os.close(_deepen(overlay.lower / "d" / "d", "q", 1_500))
+    result = overlay.land(walked)
+    assert (result.state, result.conflicts[0]) == ("conflict", "d/d/q")
+    assert len(result.conflicts) == 1_500
+    assert (overlay.lower / "d" / "d" / "d").is_dir()
+
+
+def test_a_tree_is_listed_parents_first_and_leaves_nothing_open(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    (tmp_path / "a" / "b" / "f").touch()
+    (tmp_path / "z").touch()
+    opened = Path("/proc/self/fd")
+    before = len(list(opened.iterdir()))
+    root = os.open(tmp_path, os.O_DIRECTORY)
+    found = [path for path, _ in fs.tree(root)]
+    assert [path for path in found if path != "z"] == ["a", "a/b", "a/b/f"]
+    assert "z" in found
+    listing = fs.tree(root, "x/")
+    assert next(path for path, _ in listing if path != "x/z") == "x/a"
+    del listing  # in the middle
+    os.close(root)
+    assert len(list(opened.iterdir())) == before
+
+
+@pytest.mark.parametrize(("op", "refused"), [("close", True), ("look_held", True), ("land", False)])
+def test_an_answer_that_is_too_long_is_an_error_where_nothing_was_done(
+    monkeypatch: pytest.MonkeyPatch, op: str, refused: bool
+) -> None:
+    monkeypatch.setattr(protocol, "MAX_BODY", 500)
+    short = {"op": op, "n": 3, "changes": ["x" * 100]}
+    assert keeper._packed(short) == protocol.pack(short)
+    long = {"op": op, "n": 3, "changes": ["x" * 1_000]}
+    [(_, answer)] = (
+        protocol.Decoder().feed(keeper._packed(long)) if refused else [(0, {"error": ""})]
+    )
+    assert answer["error"].startswith("more changed" if refused else "")
+    assert refused or keeper._packed(long) == protocol.pack(long)
