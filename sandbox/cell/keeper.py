@@ -26,6 +26,7 @@ from . import (
     masks,
     mounts,
     protocol,
+    removal,
     together,
     vault,
     walk,
@@ -34,7 +35,6 @@ from .afterwards import Afterwards
 from .fates import became, digests_of
 from .faults import Faults
 from .placer import Placer
-from .removal import Trash
 from .spaces import LOWER, Prepared, Space
 from .views import Nowhere, Views
 from .waiting import Waiting
@@ -83,10 +83,10 @@ class Keeper:
         self.direct_fd: int | None = None
         """The supervisor's own connection, once there is one."""
         self._undo_bytes = vault.UNDO_QUOTA
-        self._waiting = Waiting(HELD)
+        self._waiting = Waiting(HELD, LIVE)
         self._after = Afterwards([], self._waiting, self._walk, quota=0, fault=None)
         self._count = 0
-        self._trash = Trash()
+        self._trash = removal.Trash()
         """Layers of transactions that are over, removed while nothing is asked."""
         self._ready: dict[tuple[int, str], Prepared] = {}
         self._patterns: dict[str, list[str]] = {}
@@ -216,22 +216,15 @@ class Keeper:
 
     def hold(self, request: dict[str, Any]) -> dict[str, Any]:
         """Keep a closed transaction for a person to look at."""
-        transaction = self._open.pop(request["tx"])
+        transaction = self._open[request["tx"]]
+        kept = [index for index, walked in enumerate(transaction.walks) if walked.changes]
+        if kept:
+            self._keep(transaction, kept)
+        self._open.pop(transaction.name)
         self._release(transaction)
-        folder = f"{self._cell}/hold"
-        os.mkdir(folder, 0o700)
         for index, layer in enumerate(transaction.layers):
-            if transaction.walks[index].changes:
-                os.rename(layer, f"{folder}/{index}")
-                with open(f"{folder}/{index}.since", "w") as file:
-                    file.write(str(transaction.since[index]))
-            else:
+            if index not in kept:
                 self._trash.add(layer)
-        if not os.listdir(folder):
-            os.rmdir(folder)
-            return {}
-        self.fault("kept")
-        os.rename(folder, f"{HELD}/{transaction.name}")  # whole, or after a crash not at all
         return {}
 
     def waiting(self, _request: dict[str, Any]) -> dict[str, Any]:
@@ -347,6 +340,19 @@ class Keeper:
             self._discard(layer)
             raise
 
+    def _keep(self, transaction: Transaction, kept: list[int]) -> None:
+        """Put layers where they wait. Raises OSError, then the transaction can only be dropped."""
+        removal.remove(self._cell, "hold")  # what one that failed has left
+        folder = f"{self._cell}/hold"
+        os.mkdir(folder, 0o700)
+        for index in kept:
+            with open(f"{folder}/{index}.since", "w") as file:
+                file.write(str(transaction.since[index]))
+        for index in kept:
+            os.rename(transaction.layers[index], f"{folder}/{index}")
+        self.fault("kept")
+        os.rename(folder, f"{HELD}/{transaction.name}")  # whole, or after a crash not at all
+
     def _place_all(self, transaction: Transaction) -> None:
         try:
             for space in self._spaces:
@@ -440,6 +446,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
 """Names of calls and cells become names of folders here."""
 _ABOUT_HELD = ("setup", "hold", "land_held", "drop", "count")
 """Requests whose answer says how many transactions wait for a person."""
+_LISTS = ("close", "look_held", "outlook")
+"""Requests that list changes, and make none themselves."""
 _REQUESTS = (
     "direct",
     "setup",
@@ -476,13 +484,21 @@ def serve() -> None:
             if not data:
                 return
             for _, request in inputs[fd].feed(data):
-                answer = _answer(keeper, request)
-                protocol.write_all(fd or 1, protocol.pack(answer))
+                protocol.write_all(fd or 1, _packed(_answer(keeper, request)))
             if keeper.direct_fd is not None and keeper.direct_fd not in inputs:
                 inputs[keeper.direct_fd] = protocol.Decoder()
         for alarm in keeper.alarms():
             protocol.write_all(keeper.direct_fd or 1, protocol.pack(alarm))
         busy = keeper.prepare()
+
+
+def _packed(answer: dict[str, Any]) -> bytes:
+    """Return an answer as a frame; an error instead of a list that is too long to be one."""
+    frame = protocol.pack(answer)
+    if answer["op"] not in _LISTS or len(frame) <= protocol.MAX_BODY:
+        return frame
+    error = "more changed than can be listed; make fewer changes in one call"
+    return protocol.pack({"op": answer["op"], "n": answer["n"], "error": error})
 
 
 def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
@@ -502,6 +518,8 @@ def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
         return {**head, "error": text, "errno": error.errno}
     except (Refused, masks.TooLarge, landing.LandingError) as error:
         return {**head, "error": str(error)}
+    except RecursionError:
+        return {**head, "error": "folders are nested too deep"}
     except KeyError as error:
         return {**head, "error": f"unknown transaction or field {error}"}
     if request["op"] in _ABOUT_HELD:

@@ -170,9 +170,8 @@ def _fresh(root: int) -> int:
             status = vault.touch()
         return status.st_ctime_ns
     try:
-        os.fstat(
-            unnamed
-        )  # from Linux 6.13 on, what was looked at gets an exact time when it changes
+        # From Linux 6.13 on, what was looked at gets an exact time when it changes.
+        os.fstat(unnamed)
         os.utime(unnamed)
         return os.fstat(unnamed).st_ctime_ns
     finally:

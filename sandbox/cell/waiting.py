@@ -31,10 +31,11 @@ MOST_ENTRIES = 100_000
 
 
 class Waiting:
-    """The folder with held layers."""
+    """The folder with held layers, and one beside it where nobody keeps what lies there."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, beside: str) -> None:
         self._folder = folder
+        self._beside = beside
 
     def there(self, call: str) -> bool:
         """Whether a call's layers are there."""
@@ -111,11 +112,20 @@ class Waiting:
         os.replace(path + ".new", path)
 
     def remove(self, call: str) -> bool:
-        """Remove a call's layers; return whether there were any."""
-        there = self.there(call)
-        with contextlib.suppress(OSError):
-            removal.remove(self._folder, call)
-        return there
+        """Remove a call's layers; return whether there were any. Raises OSError.
+
+        They go at once, before they are emptied: a crash leaves all of them or none, since half of
+        a layer would be another change than the one that was judged.
+        """
+        gone = f"{call}.gone"  # no cell's folder has such a name
+        try:
+            removal.remove(self._beside, gone)
+            os.rename(f"{self._folder}/{call}", f"{self._beside}/{gone}")
+        except FileNotFoundError:
+            return False
+        with contextlib.suppress(OSError):  # else the next keeper that starts removes it
+            removal.remove(self._beside, gone)
+        return True
 
     def settle(self, call: str, index: int, landed: Landed) -> None:
         """Put down for good whether what was about to land has: its record may go one day."""

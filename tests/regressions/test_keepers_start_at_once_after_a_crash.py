@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.cell import leftovers
+from sandbox.cell.removal import remove
 
 
 @pytest.fixture
@@ -21,7 +22,6 @@ def live(tmp_path: Path) -> Path:
 def test_what_another_one_removes_is_left_to_it(
     live: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remove = leftovers.remove
     found: list[list[str]] = []
 
     def slowly(directory: int, name: str) -> None:
@@ -39,8 +39,6 @@ def test_what_another_one_removes_is_left_to_it(
 def test_what_cannot_be_removed_keeps_nobody_from_starting(
     live: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remove = leftovers.remove
-
     def failing(directory: int, name: str) -> None:
         if name == "one":
             raise OSError(errno.EPERM, "Operation not permitted")

@@ -8,7 +8,6 @@ still for milliseconds, so that an edit bore the same time as the opening before
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 
 import pytest
 
@@ -120,8 +119,7 @@ def test_a_clock_that_stands_still_is_waited_for(
             return landed + (looks > stands)
 
         naps: list[float] = []
-        sleep: Callable[[float], None] = naps.append
         monkeypatch.setattr(landing, "_fresh", still)
-        monkeypatch.setattr(landing.time, "sleep", sleep)
+        monkeypatch.setattr("time.sleep", naps.append)
         assert landing.stamp(str(overlay.lower)) == landed + (stands < landing.MOST_TICKS)
         assert len(naps) == waited

@@ -32,7 +32,7 @@ class Held:
 
     def __init__(self, overlay: Overlay, folder: Path) -> None:
         self._overlay = overlay
-        self._waiting = Waiting(str(folder))
+        self._waiting = Waiting(str(folder), f"{folder}.beside")
         self._root = str(overlay.lower)
         (folder / "c" / "0").mkdir(parents=True)
         self.parts = 0
