@@ -21,6 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandbox.agents_declared import Declarations, within
 from sandbox.agents_group import ControlGroup
 from sandbox.agents_lost import Lost
 from sandbox.agents_seen import Seen
@@ -96,6 +97,8 @@ class Registry:
         self._lost = Lost(self._folder / "lost")
         self._latch = Latch(dirs)
         self.host = host or Host()
+        self.declared = Declarations(dirs)
+        """What a person said of agents before they run."""
 
     # -- reading
 
@@ -382,9 +385,12 @@ def describe(
         raise BadInput(f"process {pid} is in a container; its engine ends it")
     if host.owner(pid) != os.geteuid():
         raise BadInput(f"process {pid} belongs to another user")
+    declared = registry.declared.find(name) if name else None
+    if parent is None and declared is not None and declared.parent is not None:
+        parent = declared.parent if registry.find(declared.parent) is not None else None
     above = parent_of(registry, pid, parent)
     words = program or host.command(pid) or process.name
-    return Agent(
+    made = Agent(
         id=checked_name(name) if name else _new_name(Path(words.split(" ")[0]).name),
         parent=above.id if above else None,
         path="",
@@ -400,6 +406,10 @@ def describe(
         source=source,
         started=time.time(),
     ).placed(above)
+    if declared is None:
+        return made
+    made = replace(made, role=within(declared.role, made.role))
+    return made if above else replace(made, parent=declared.parent, path=declared.path)
 
 
 def parent_of(registry: Registry, pid: int, wanted: str | None) -> Agent | None:

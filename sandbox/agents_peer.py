@@ -16,12 +16,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sandbox.agents import Agent, Registry
+from sandbox.agents_declared import DEFAULT, narrowed
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.latch import BETWEEN, below
 
-DEFAULT = "main"
-"""The agent of a call that names none."""
 A_PERSONS = {
     "land": "landing what was held",
     "object": "objecting to a landing",
@@ -62,10 +61,13 @@ class Peer:
 
     async def attributed(self, plan: object) -> object:
         """Return a plan (as it came) with the agent and role that count. Raises BadInput."""
-        if self._registry.empty or not isinstance(plan, dict):
+        if not isinstance(plan, dict):
             return plan
-        around = await asyncio.to_thread(self.agent)
-        return attributed(plan, around, self._registry)
+        if not self._registry.empty:
+            around = await asyncio.to_thread(self.agent)
+            plan = attributed(plan, around, self._registry)
+        declared = self._registry.declared
+        return plan if declared.empty else narrowed(plan, declared)
 
     def check(self, request: str, of: Callable[[], str | None]) -> None:
         """Raise BadInput for a request that an agent may not make.

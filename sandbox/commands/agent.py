@@ -16,6 +16,7 @@ from sandbox.text import safe_line
 
 if TYPE_CHECKING:
     from sandbox.agents import Agent, Registry
+    from sandbox.agents_declared import Declared
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 ROLE = click.option("--role", metavar="R", help="Its role; it can only narrow its parent's.")
@@ -121,10 +122,37 @@ def attach(pid: int, role: str | None, name: str | None, parent: str | None, **f
     return 0
 
 
-@agent.command("list", short_help="List the agents under watch.")
+@agent.command(short_help="Name an agent before it runs, with its role.")
+@click.argument("name", metavar="A")
+@ROLE
+@click.option("--parent", metavar="P", help="The declared agent that it works for.")
+def add(name: str, role: str | None, parent: str | None) -> int:
+    """Name an agent before it runs, with its role and parent. Calls under its name, and programs
+    that are started under it, have that role within the parent's from then on.
+
+    \b
+    Examples:
+      lockgate agent add lead --role coder
+      lockgate agent add reviewer --role critic --parent lead
+      lockgate agent run --name reviewer -- my-agent review
+    """
+    from sandbox.agents import user_roles
+    from sandbox.agents_declared import Declarations, declaration
+
+    dirs = terminal.dirs().create()
+    _no_agent(name)
+    known = Declarations(dirs)
+    one = declaration(known, name, parent=parent, role=role, roles=user_roles(dirs))
+    known.add(one)
+    above = f", which works for {one.parent}" if one.parent else ""
+    terminal.show(f"agent {one.id}{above}: role {one.role or 'none, all that its caller may'}")
+    return 0
+
+
+@agent.command("list", short_help="List the agents that are declared or under watch.")
 @JSON
 def list_(**flags: bool) -> int:
-    """List the agents under watch.
+    """List the agents that are declared or under watch.
 
     \b
     Examples:
@@ -137,6 +165,8 @@ def list_(**flags: bool) -> int:
     registry = Registry(terminal.dirs())
     registry.drop_ended()
     rows = [_row(registry, one) for one in registry.all()]
+    running = {row["id"] for row in rows}
+    rows += [_declared(one) for one in registry.declared.all() if one.id not in running]
     if flags["as_json"]:
         terminal.show_json(rows)
     elif rows:
@@ -144,7 +174,9 @@ def list_(**flags: bool) -> int:
         shown = [[safe_line(_text(row[name])) for name in names] for row in rows]
         terminal.show(table(names, shown))
     else:
-        terminal.show("no agent is under watch; `lockgate agent run -- COMMAND` starts one")
+        terminal.show(
+            "no agent is declared or under watch; `lockgate agent run -- COMMAND` starts one"
+        )
     return 0
 
 
@@ -184,10 +216,11 @@ def show_(name: str, **flags: bool) -> int:
     return 0
 
 
-@agent.command(short_help="Watch an agent no more; its processes go on.")
+@agent.command(short_help="Forget an agent; its processes go on.")
 @click.argument("name", metavar="A")
 def remove(name: str) -> int:
-    """Watch an agent no more. While it runs that is a person's decision: it needs a terminal.
+    """Watch an agent no more, and forget what was declared of it. While it runs that is a person's
+    decision: it needs a terminal.
 
     \b
     Example:
@@ -196,6 +229,14 @@ def remove(name: str) -> int:
     from sandbox.agents import Registry
 
     registry = Registry(terminal.dirs())
+    declared = registry.declared.find(name)
+    if declared is not None:
+        _no_agent(declared.id)
+    registry.drop_ended()
+    if declared is not None and registry.find(name) is None:
+        registry.declared.remove(declared)
+        terminal.show(f"agent {declared.id} is declared no more")
+        return 0
     one = _found(registry, name)
     count = len(registry.members(one))
     if count and not terminal.person_present():
@@ -204,6 +245,8 @@ def remove(name: str) -> int:
             "terminal outside of every agent"
         )
         return terminal.NOT_PERMITTED
+    if declared is not None:
+        registry.declared.remove(declared)
     registry.remove(one)
     terminal.show(f"agent {one.id} is watched no more" + ("; it goes on" if count else ""))
     return 0
@@ -221,6 +264,34 @@ def resume(name: str) -> int:
     from sandbox.commands.stop import clear
 
     return clear(name)
+
+
+def _no_agent(name: str) -> None:
+    """Raise BadInput where this command belongs to an agent: what agents may, a person says."""
+    import os
+
+    from sandbox.agents import Registry
+
+    asking = Registry(terminal.dirs()).of_process(os.getpid())
+    if asking is not None:
+        raise BadInput(
+            f"what `{safe_line(name)}` may do is a person's to say; this is agent `{asking.id}`"
+        )
+
+
+def _declared(one: Declared) -> dict[str, Any]:
+    """Return what is shown of an agent that does not run."""
+    names = dict.fromkeys(("pid", "since", "program"))
+    return {
+        "id": one.id,
+        "path": one.path,
+        "role": one.role,
+        "parent": one.parent,
+        "state": "declared",
+        "processes": 0,
+        "source": "declared",
+        **names,
+    }
 
 
 def _found(registry: Registry, name: str) -> Agent:

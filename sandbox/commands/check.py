@@ -15,6 +15,7 @@ import click
 from policy.agent_tools import AGENTS
 from policy.model import ActionPlan, Decision, Verdict
 from sandbox import asking, person
+from sandbox.agents_declared import Declarations, narrowed
 from sandbox.check import check_batch
 from sandbox.commands import terminal
 from sandbox.errors import BadInput
@@ -111,6 +112,8 @@ def _decide(text: tuple[str, ...], asked: dict[str, str | None]) -> tuple[Action
     registry = Registry(dirs)
     call = _call(text, asked["tool"], asked["params"])
     call |= {key: asked[key] for key in ("agent", "role", "user", "intent") if asked[key]}
+    declared = Declarations(dirs)
+    call = call if declared.empty else narrowed(call, declared)
     where = asking.place(registry, asked["workspace"] or call.pop("workspace", None), _here())
     plan = asking.plan_of(call, where, dialect=asked["dialect"], user=person.login())
     return plan, asking.answer(dirs, registry, plan)
