@@ -313,7 +313,7 @@ def test_a_paused_agent_is_resumed_by_its_own_command(shell: Shell) -> None:
 def test_agent_commands_without_agents(shell: Shell, words: tuple[str, ...]) -> None:
     status, out, err = shell("agent", *words)
     if words == ("list",):
-        assert (status, out.startswith("no agent is under watch; ")) == (0, True)
+        assert (status, out.startswith("no agent is declared or under watch; ")) == (0, True)
     else:
         assert (status, err) == (
             2,
