@@ -404,7 +404,9 @@ class Catalog:
         """Record what can be seen in a text that cannot be read with certainty."""
         known = _squeezed(shown(text[:_MOST_BYTES])).replace("${IFS}", " ").replace("$IFS", " ")
         pieces = [known[:_MOST_SCANNED], known[_MOST_SCANNED:][-_MOST_SCANNED:]]
-        for plain in (unbraced(_QUOTES.sub("", piece)) for piece in pieces if piece):
+        for piece in filter(None, pieces):
+            # Once more: what quotes and braces kept apart may be a run without them.
+            plain = _squeezed(unbraced(_QUOTES.sub("", piece)))
             for wanted, one in self.patterns.get("opaque", ()):
                 if wanted.search(plain):
                     shell.find(one.tier, one.id, one.because)

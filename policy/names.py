@@ -8,6 +8,7 @@ stream suffixes do not count.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from collections.abc import Iterable
@@ -18,6 +19,9 @@ _IGNORABLE = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
 _ANYWHERE = "(?:.*/)?"
+_BRACES = re.compile(r"\{([^{}]*)\}")
+MOST_ALTERNATIVES = 64
+"""Patterns that one with `{a,b}` may stand for."""
 _STREAM = re.compile(r":[^:]*:\$[a-z0-9_]+$|:\$[a-z0-9_]+$")
 
 
@@ -36,35 +40,63 @@ def normal(path: str) -> str:
 
 
 def alternatives(pattern: str) -> Iterable[str]:
-    """Expand `{a,b}` (not nested)."""
-    found = re.search(r"\{([^{}]*)\}", pattern)
+    """Expand `{a,b}` (not nested). Raises ValueError where that gives too many."""
+    count = math.prod(part.count(",") + 1 for part in _BRACES.findall(pattern))
+    if count > MOST_ALTERNATIVES:
+        raise ValueError(f"`{pattern}` stands for more than {MOST_ALTERNATIVES} patterns")
+    return _expanded(pattern)
+
+
+def _expanded(pattern: str) -> Iterable[str]:
+    found = _BRACES.search(pattern)
     if found is None:
         yield pattern
         return
     for choice in found[1].split(","):
-        yield from alternatives(pattern[: found.start()] + choice + pattern[found.end() :])
+        yield from _expanded(pattern[: found.start()] + choice + pattern[found.end() :])
 
 
 def _glob(component: str) -> str:
+    """Return the expression for one component.
+
+    What stands between two `*` has one length, so the first place where it fits is as good as any
+    other: it is looked for once (an atomic group), and no pattern takes long.
+    """
     text = unicodedata.normalize("NFC", component).casefold()
-    return re.escape(text).replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+    first, *rest = (re.escape(part).replace(r"\?", "[^/]") for part in re.split(r"\*+", text))
+    if not rest:
+        return first
+    *middle, last = rest
+    return first + "".join(f"(?>[^/]*?{part})" for part in middle) + "[^/]*" + last
 
 
 def expression(pattern: str) -> str:
-    """Return the regular expression for one pattern without `{}`; it matches normalised paths."""
+    """Return the regular expression for one pattern without `{}`; it matches normalised paths.
+
+    What stands between two `**` is looked for once as well.
+    """
     anchored = pattern.startswith("/")
     parts = [part for part in pattern.split("/") if part]
     tail = "(?:/.*)?" if len(parts) > 1 and parts[-1] == "**" else ""
-    if tail:
+    while len(parts) > 1 and parts[-1] == "**":
         parts.pop()
-    text = "" if anchored else _ANYWHERE
-    for position, part in enumerate(parts):
-        last = position == len(parts) - 1
-        if part == "**":
-            text += ".*" if last else "(?:.*/)?"
-        else:
-            text += _glob(part) + ("" if last else "/")
-    return text + tail
+    if parts == ["**"]:
+        return ".*"
+    runs: list[list[str]] = [[]]
+    for part in parts:
+        if part != "**":
+            runs[-1].append(_glob(part))
+        elif runs[-1] or len(runs) == 1:
+            runs.append([])
+    first, *rest = ("/".join(run) for run in runs)
+    if not anchored and not first and rest:
+        first, *rest = rest
+    start = "" if anchored else _ANYWHERE
+    if not rest:
+        return start + first + tail
+    *middle, last = rest
+    start += f"{first}/" if first else ""
+    return start + "".join(f"(?>(?:[^/]*/)*?{run}/)" for run in middle) + f"(?:.*/)?{last}" + tail
 
 
 def expressions(patterns: Iterable[str]) -> tuple[str, ...]:

@@ -13,7 +13,6 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
-from itertools import islice
 
 from policy.marks import globbed, known_part, unknown
 from policy.names import alternatives
@@ -23,8 +22,6 @@ MOST_WILDCARDS = 8
 """Wildcards in one component; more could take for ever to compare."""
 MOST_DEEP = 3
 """`**` in one pattern."""
-MOST_ALTERNATIVES = 64
-"""What the `{}` of one pattern may amount to."""
 _REMEMBERED = 8192
 _DEEP = "**"
 _WILD = re.compile(r"[*?]")
@@ -151,10 +148,7 @@ def globs(text: str) -> tuple[Glob, ...]:
         raise ValueError(f"`{text}` holds more than {MOST_WILDCARDS} wildcards in one name")
     if text.split("/").count(_DEEP) > MOST_DEEP:
         raise ValueError(f"`{text}` holds `**` more than {MOST_DEEP} times")
-    found = tuple(islice(alternatives(text), MOST_ALTERNATIVES + 1))
-    if len(found) > MOST_ALTERNATIVES:
-        raise ValueError(f"`{text}` stands for more than {MOST_ALTERNATIVES} patterns")
-    return tuple(Glob(text, one) for one in found)
+    return tuple(Glob(text, one) for one in alternatives(text))
 
 
 def _elsewhere(names: tuple[str, ...], glob: Glob) -> bool:

@@ -138,8 +138,15 @@ class Acts(Frozen):
     push: frozenset[str] = frozenset()
 
 
+def _with_roles(schema: dict[str, Any]) -> None:
+    """Let the schema say that roles may stand alone."""
+    schema["additionalProperties"] = schema["properties"]["roles"]["additionalProperties"]
+
+
 class RolesFile(Frozen):
     """The file `roles.yaml`."""
+
+    model_config = ConfigDict(json_schema_extra=_with_roles)
 
     roles: dict[str, Role] = Field(default_factory=dict)
     acts: Acts = Acts()

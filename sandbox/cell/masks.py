@@ -70,7 +70,11 @@ class Patterns:
 
 def _union(expressions: Sequence[str]) -> re.Pattern[str]:
     text = "|".join(f"(?:{expression})" for expression in expressions) or r"(?!)"
-    return re.compile(rf"(?:{text})\Z", re.DOTALL)
+    text = rf"(?:{text})\Z"
+    try:
+        return re.compile(text, re.DOTALL)
+    except re.error:  # before Python 3.11: the same without atomic groups, only slower
+        return re.compile(text.replace("(?>", "(?:"), re.DOTALL)
 
 
 def normal(path: str) -> str:

@@ -43,6 +43,7 @@ BUSY = {
     "redirections in awk": "awk '" + "> a " * (LONG // 4) + "' x",
     "escaped quotes in awk": "awk '" + '\\"' * (LONG // 2) + "' x",
     "endless loops in node": "node -e '" + "while(1)" * (LONG // 8) + "'",
+    "lines that are blank without their quotes": "{ tra<<-'E'\np '! \n" + "''\n" * 45_000,
     "blank lines for gdb": "gdb -ex '" + "\n" * LONG + "'",
     "redirections that cannot be read": "'" + "> x " * (LONG // 4),
     "every byte": bytes(range(256)).decode("latin-1") * 200,
