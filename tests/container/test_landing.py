@@ -139,7 +139,8 @@ def test_a_stop_in_the_middle_lands_nothing(lab: Lab) -> None:
         return await ended(call)
 
     error = lab.run(stopped())
-    assert "nothing landed" in str(error)
+    assert isinstance(error, Stopped)
+    assert "nothing landed" in str(error.__cause__)
     assert snapshot(lab.ws) == before
     assert lab.containers() == []
     with pytest.raises(Stopped, match=r"stopped at .*: a test"):
