@@ -10,7 +10,6 @@ Front doors call `register` with the pid of their peer.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import json
 import os
 import re
@@ -21,7 +20,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from sandbox import own_files
 from sandbox.agents_declared import Declarations, within
+from sandbox.agents_group import FOLDER as GROUPS
 from sandbox.agents_group import ControlGroup
 from sandbox.agents_lost import Lost
 from sandbox.agents_seen import Seen
@@ -40,6 +41,8 @@ if TYPE_CHECKING:  # a stop needs no policy, and must be quick
 FOLDER = "agents"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 TOKEN_BYTES = 16
+LOCK_SECONDS = 5.0
+"""How long whoever changes the registry is waited for; it takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,11 +319,16 @@ class Registry:
     def _locked(self) -> Iterator[None]:
         try:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            fd = os.open(self._folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
+            fd = os.open(self._folder / "lock", flags, 0o600)
         except OSError as error:
             raise Unavailable(f"`{self._folder}` cannot be used: {error.strerror}") from None
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX)
+            try:
+                own_files.lock(fd, LOCK_SECONDS)
+            except OSError as error:
+                text = f"`{self._folder}` cannot be used: {error.strerror}"
+                raise Unavailable(text) from None
             yield
         finally:
             os.close(fd)
@@ -469,8 +477,26 @@ def _is_below(one: Agent, agent: Agent) -> bool:
 
 def _read(path: Path) -> Agent | None:
     try:
-        data = json.loads(path.read_text("utf-8"))
+        data = json.loads(own_files.read(path))
         starter = data.pop("starter")
-        return Agent(**data, starter=(int(starter[0]), int(starter[1])) if starter else None)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError):
+        agent = Agent(**data, starter=(int(starter[0]), int(starter[1])) if starter else None)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         return None
+    return agent if agent.id == path.stem and _sound(agent) else None
+
+
+def _sound(agent: Agent) -> bool:
+    """Whether an entry that was read is one that a registry writes; else nothing goes by it."""
+    words = (agent.id, agent.path, agent.boot, agent.token, agent.program, agent.source)
+    maybe = (agent.parent, agent.role, agent.group)
+    numbers = (agent.pid, agent.created, agent.foreign)
+    if not (
+        all(isinstance(one, str) for one in words)
+        and all(one is None or isinstance(one, str) for one in maybe)
+        and all(type(one) is int for one in numbers)
+        and isinstance(agent.started, int | float)
+    ):
+        return False
+    group = Path(agent.group) if agent.group else None
+    # A group that is not the agent's very own would freeze and end what is not the agent's.
+    return group is None or (group.name == agent.token and group.parent.name == GROUPS)

@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sandbox import own_files
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Unavailable
 from sandbox.latch import BETWEEN
@@ -56,14 +57,12 @@ class Declarations:
     def all(self) -> list[Declared]:
         """Return them, parents first. Raises Unavailable where the file cannot be read."""
         try:
-            text = self._file.read_text()
+            found = [Declared(**one) for one in json.loads(own_files.read(self._file))]
         except FileNotFoundError:
             return []
         except OSError as error:
             raise Unavailable(f"`{self._file}` cannot be read: {error.strerror}") from None
-        try:
-            found = [Declared(**one) for one in json.loads(text)]
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             raise Unavailable(f"`{self._file}` is damaged; mend it, or remove it") from None
         return sorted(found, key=lambda one: one.path.split(BETWEEN))
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
+from sandbox import own_files
 from sandbox.sweeping_table import boot
 
 
@@ -23,7 +24,8 @@ class Lost:
     def add(self, agent: str) -> None:
         """Add an agent by its whole name. Without room on the disk nothing is added."""
         with contextlib.suppress(OSError):
-            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+            fd = os.open(self._path, flags, 0o600)
             try:
                 os.write(fd, f"{boot()} {agent}\n".encode())
             finally:
@@ -33,8 +35,8 @@ class Lost:
         """Return the wanted ones of this boot, and keep the others alone."""
         now, found, kept = boot(), dict[str, None](), []
         try:
-            lines = self._path.read_text("utf-8", "replace").splitlines()
-        except OSError:
+            lines = own_files.read(self._path).splitlines()
+        except (OSError, ValueError):
             return []
         for line in lines:
             when, _, agent = line.partition(" ")

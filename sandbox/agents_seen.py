@@ -12,6 +12,7 @@ import os
 from collections.abc import Collection
 from pathlib import Path
 
+from sandbox import own_files
 from sandbox.sweeping_table import Host, Known
 
 MOST_BYTES = 64 * 1024
@@ -27,7 +28,7 @@ class Seen:
     def read(self) -> frozenset[Known]:
         """Return all that were seen; a line that a crash has cut is left out."""
         try:
-            text = self._path.read_text("ascii")
+            text = own_files.read(self._path, "ascii")
         except (OSError, ValueError):
             return frozenset()
         found = set()
@@ -44,7 +45,8 @@ class Seen:
             return
         data = "".join(f"{pid} {created}\n" for pid, created in sorted(fresh)).encode()
         with contextlib.suppress(OSError):
-            fd = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+            fd = os.open(self._path, flags, 0o600)
             try:
                 os.write(fd, data)
                 long = os.fstat(fd).st_size > MOST_BYTES

@@ -17,6 +17,7 @@ from contextvars import ContextVar
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from sandbox import own_files
 from sandbox.dirs import Dirs
 from sandbox.errors import Stopped, Unavailable
 from sandbox.text import safe_line
@@ -135,7 +136,8 @@ class Latch:
         for place in self._places:
             with contextlib.suppress(OSError):
                 # Never made anew: a person may have cleared it just now.
-                fd = os.open(self._path(place, agent), os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                flags = os.O_WRONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+                fd = os.open(self._path(place, agent), flags)
                 try:
                     _fill(fd, data)
                 finally:
@@ -220,7 +222,7 @@ def _read(path: Path, agent: str | None) -> LatchInfo | None:
     if not os.path.lexists(path):
         return None
     try:
-        text = path.read_text("utf-8")
+        text = own_files.read(path)
     except OSError as error:
         if not os.path.lexists(path):  # it was cleared just now
             return None
@@ -238,7 +240,7 @@ def _read(path: Path, agent: str | None) -> LatchInfo | None:
             int(data.get("pid", 0)),
             data.get("swept") is True,
         )
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return LatchInfo(_words(text) or "set by hand", _made(path), agent)
 
 
@@ -258,7 +260,8 @@ def _words(text: str) -> str:
 def _write(path: Path, text: str) -> None:
     """Write a latch. Its existence alone stops, so it stays when its text cannot be written."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+    fd = os.open(path, flags, 0o600)
     try:
         _fill(fd, text)
     finally:

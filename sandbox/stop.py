@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
+import threading
 import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sandbox.agents import Agent, Registry
 from sandbox.dirs import Dirs
-from sandbox.errors import BadInput, SandboxError
+from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.latch import TIME, Latch, LatchInfo, below
 from sandbox.sweeping import Swept, sweep
 from sandbox.sweeping_cells import CellsSwept, CellSweep, ContainerEngine
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 
 LAST = 5
 """How many actions the answer lists."""
+ANSWER_SECONDS = 5.0
+"""How long each part of the record is waited for."""
 LOOKED_AT = 100
 """Calls among which landed ones and held ones are looked for."""
 LOWEST_REAL_TIME = 1
@@ -37,6 +41,7 @@ LOWEST_REAL_TIME = 1
 APPROVALS = "approvals.sqlite"
 WORDS = frozenset(("stop", "abort"))
 
+T = TypeVar("T")
 Hold = Callable[[str, str | None], None]
 """Takes a reason and an agent (None: everybody)."""
 
@@ -87,6 +92,29 @@ def _before_others() -> Iterator[None]:
     finally:
         with contextlib.suppress(OSError):
             os.sched_setscheduler(0, *usual)
+
+
+def _in_time(work: Callable[[], T]) -> T:
+    """Do what others may hold up, for a short time. Raises Unavailable, or what the work raises.
+
+    A halted process may hold the log's lock, and a stop that does not answer is none.
+    """
+    done: queue.SimpleQueue[tuple[T | None, BaseException | None]] = queue.SimpleQueue()
+
+    def run() -> None:
+        try:
+            done.put((work(), None))
+        except BaseException as error:
+            done.put((None, error))
+
+    threading.Thread(target=run, daemon=True).start()
+    try:
+        result, error = done.get(timeout=ANSWER_SECONDS)
+    except queue.Empty:
+        raise Unavailable("another process holds it up") from None
+    if error is not None:
+        raise error
+    return cast("T", result)
 
 
 @dataclass(frozen=True, slots=True)
@@ -226,7 +254,7 @@ class Stop:
         from sandbox.store import Store  # not before the sweep, which must not wait for imports
 
         try:
-            return Store(self._dirs).calls(limit=LOOKED_AT)
+            return _in_time(lambda: Store(self._dirs).calls(limit=LOOKED_AT))
         except (SandboxError, OSError, ValueError, KeyError):
             return ()  # a record that cannot be read keeps no stop from its work
 
@@ -271,7 +299,7 @@ class Stop:
         from sandbox.grants import Grants  # takes a tenth of a second
 
         try:
-            count = Grants(self._dirs).revoke_all(time.time(), agent=whom.path)
+            count = _in_time(lambda: Grants(self._dirs).revoke_all(time.time(), agent=whom.path))
         except (SandboxError, OSError) as error:
             said = f"grants could not be taken back: {error}"
         else:
@@ -285,7 +313,7 @@ class Stop:
 
         record = {"event": "stop", **report.model_dump(mode="json")}
         try:
-            Store(self._dirs).append(record, durable=True)
+            _in_time(lambda: Store(self._dirs).append(record, durable=True))
         except (SandboxError, OSError) as error:
             return report.model_copy(
                 update={"notes": (*report.notes, f"this stop could not be recorded: {error}")}

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sandbox import own_files
 from sandbox.dirs import Dirs
 from sandbox.latch import Latch, below
 
@@ -75,7 +76,8 @@ def _read(path: Path) -> Note | None:
     if path.suffix:
         return None
     try:
-        data = json.loads(path.read_text("utf-8"))
-        return Note(**data)
-    except (OSError, ValueError, TypeError):
+        note = Note(**json.loads(own_files.read(path)))
+    except (OSError, ValueError, TypeError, RecursionError):
         return None
+    words = (note.id, note.name, note.role, note.agent)
+    return note if all(isinstance(one, str) for one in words) else None

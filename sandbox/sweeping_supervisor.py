@@ -12,6 +12,7 @@ import json
 import os
 from pathlib import Path
 
+from sandbox import own_files
 from sandbox.sweeping_table import Host, Known
 
 _MODULE = "sandbox.server"
@@ -20,7 +21,7 @@ _MODULE = "sandbox.server"
 def supervisor(lock: Path, host: Host) -> Known | None:
     """Return the supervisor that holds a state folder's lock, or None where none runs."""
     try:
-        fd = os.open(lock, os.O_RDONLY | os.O_CLOEXEC)
+        fd = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except OSError:
         return None
     try:
@@ -33,7 +34,7 @@ def supervisor(lock: Path, host: Host) -> Known | None:
     finally:
         os.close(fd)
     try:
-        pid = int(json.loads(lock.read_text("utf-8"))["pid"])
+        pid = int(json.loads(own_files.read(lock))["pid"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
     one = host.process(pid)

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What lies in Lockgate's folders, or holds its locks, neither hangs a stop nor widens it."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.agents import Agent, Registry
+from sandbox.errors import Stopped
+from sandbox.latch import Latch
+from sandbox.stop import stop_all
+from sandbox.sweeping_table import Host, boot
+from tests.sandbox.shells import Shell
+
+WAIT_SECONDS = 60.0
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(tmp_path)
+    (tmp_path / "home").mkdir()
+    shell.dirs.create()
+    yield shell
+    stop_all(shell.dirs, "the test has ended")  # whatever a failed test leaves
+
+
+@pytest.fixture
+def agent(shell: Shell) -> Iterator[Agent]:
+    """Return an agent that runs."""
+    words = ("agent", "run", "--name", "w", "--", "bash", "-c", "echo ready; exec sleep 61")
+    with shell.start(*words) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"ready\n"
+        yield Registry(shell.dirs).find("w") or pytest.fail("it is not registered")
+        stop_all(shell.dirs, "the test has ended")
+
+
+def locked(path: Path) -> Callable[[], None]:
+    """Hold a file's lock; return what lets it go."""
+    fd = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    fcntl.flock(fd, fcntl.LOCK_EX)
+    return lambda: os.close(fd)
+
+
+def pipe(path: Path) -> Callable[[], None]:
+    """Put a pipe into a place; return what removes it."""
+    path.parent.mkdir(exist_ok=True)
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+    return lambda: path.unlink(missing_ok=True)
+
+
+HOLDS: dict[str, Callable[[Path], Callable[[], None]]] = {
+    "a pipe as an entry": lambda state: pipe(state / "agents/p.json"),
+    "a pipe as a list of processes": lambda state: pipe(state / "agents/w.seen"),
+    "a pipe as a list of the lost": lambda state: pipe(state / "agents/lost"),
+    "a pipe as the list of declared agents": lambda state: pipe(state / "declared-agents.json"),
+    "a pipe as the lock": lambda state: pipe(state / "agents/lock"),
+    "a pipe as the latch": lambda state: pipe(state / "STOP"),
+    "a pipe as a note of a container": lambda state: pipe(state / "containers/p"),
+    "a pipe as the supervisor's lock": lambda state: pipe(state / "supervisor.lock"),
+    "the registry is locked": lambda state: locked(state / "agents/lock"),
+    "the log is locked": lambda state: locked(state / "audit.jsonl"),
+}
+
+
+@pytest.mark.parametrize("hold", HOLDS.values(), ids=HOLDS)
+def test_a_stop_ends_all_and_answers(
+    shell: Shell, agent: Agent, hold: Callable[[Path], Callable[[], None]]
+) -> None:
+    assert Host().process(agent.pid) is not None
+    release = hold(shell.dirs.state)
+    try:
+        status, out, err = shell("stop", "--reason", "a test")
+        assert "agent w: 1 process (sleep)" in out, err
+        assert status == 0, out
+        one = Host().process(agent.pid)
+        assert one is None or one.known != agent.root or one.ended
+        with pytest.raises(Stopped):
+            Latch(shell.dirs).check("w")
+    finally:
+        release()
+
+
+FORGED: dict[str, dict[str, Any]] = {
+    "as it is written": {},
+    "a start that is no number": {"created": "0"},
+    "a process that is no number": {"pid": "1"},
+    "a name that is another's": {"id": "another"},
+    "a token that is no text": {"token": 5},
+    "a group that is everybody's": {"group": "/sys/fs/cgroup/freezer"},
+    "a group that is another agent's": {"group": "/sys/fs/cgroup/freezer/lockgate/another"},
+}
+
+
+@pytest.mark.parametrize(("what", "fields"), FORGED.items(), ids=FORGED)
+def test_an_entry_that_no_registry_writes_is_none(
+    shell: Shell, what: str, fields: dict[str, Any]
+) -> None:
+    with subprocess.Popen(["sleep", "61"]) as other:
+        one = Host().process(other.pid)
+        assert one is not None
+        entry = {
+            "id": "w",
+            "parent": None,
+            "path": "w",
+            "role": None,
+            "pid": one.pid,
+            "created": one.created,
+            "boot": boot(),
+            "token": "t",
+            "foreign": 0,
+            "starter": None,
+            "group": None,
+            "program": "x",
+            "source": "run",
+            "started": 1.0,
+        }
+        folder = shell.dirs.state / "agents"
+        folder.mkdir()
+        (folder / "w.json").write_text(json.dumps({**entry, **fields}))
+        (folder / "deep.json").write_text("[" * 100_000)
+        found = Registry(shell.dirs).all()
+        other.kill()
+    assert len(found) == (0 if fields else 1), what
