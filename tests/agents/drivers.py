@@ -161,7 +161,11 @@ def _codex(
     path.write_text(own)
     words = [str(program), "exec", "--skip-git-repo-check", "--json"]
     words += ["--dangerously-bypass-hook-trust", "go"]
-    return words, {"FAKE_KEY": "dummy", "CODEX_HOME": str(config)}
+    # It makes its helper programs in its folder, but never below the folder for temporary files;
+    # without them a system's older bubblewrap starts nothing.
+    temporary = home / "tmp"
+    temporary.mkdir(exist_ok=True)
+    return words, {"FAKE_KEY": "dummy", "CODEX_HOME": str(config), "TMPDIR": str(temporary)}
 
 
 def _gemini(
