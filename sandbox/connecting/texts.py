@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -53,7 +54,7 @@ def without_ours(agent: str, file: File, text: str, added: Added | None) -> str 
             case TomlFile():
                 return tomltext.without(text)
             case JsonFile():
-                return _json_without(agent, added or _recognised(agent, file), text)
+                return _json_without(agent, added or _recognised(agent, file, text), text)
     except (jsontext.BadJson, tomltext.BadToml) as error:
         raise BadFile(str(error)) from None
 
@@ -70,6 +71,9 @@ def _json(agent: str, edits: Sequence[Put | Append], text: str) -> tuple[str, Ad
         if isinstance(edit, Put):
             if node is not None and (node.value == edit.value or edit.path == ("version",)):
                 continue
+            if node is not None:  # ours were taken out before: it is a person's
+                name = ".".join(edit.path)
+                raise BadFile(f"`{name}` is there already; take it out, then connect again")
         elif node is not None and isinstance(node.value, list) and edit.value in node.value:
             continue
         depth = len(edit.path) + isinstance(edit, Append)
@@ -127,16 +131,32 @@ def _cut_inner(text: str, path: Sequence[str], index: int, ours: Sequence[bool])
     return text[: group.start] + part + text[group.end :]
 
 
-def _recognised(agent: str, file: JsonFile) -> Added:
+def _recognised(agent: str, file: JsonFile, text: str) -> Added:
     """Return the edits that can be told from a person's own without a record of them."""
     edits = [
         one
         for one in file.edits
-        if (isinstance(one, Put) and one.path[-1] == "lockgate")
+        if (isinstance(one, Put) and _is_our_server(jsontext.find(text, one.path)))
         or (isinstance(one, Append) and (one.path[0] == "hooks" or "lockgate" in str(one.value)))
     ]
-    made = tuple(one.path for one in edits if isinstance(one, Append) and one.path[0] == "hooks")
+    made = tuple(
+        one.path
+        for one in edits
+        if isinstance(one, Append)
+        and one.path[0] == "hooks"
+        and (node := jsontext.find(text, one.path)) is not None
+        and node.value != []  # an empty list was not left by us, who never write one
+    )
     return Added(tuple(edits), made)
+
+
+def _is_our_server(node: jsontext.Node | None) -> bool:
+    """Whether an entry starts this server, from wherever: another path of it is ours, too."""
+    if node is None or not isinstance(node.value, Mapping):
+        return False
+    given = node.value.get("args")
+    words = [str(node.value.get("command")), *map(str, given if isinstance(given, list) else ())]
+    return bool(re.search(r"(?:^|/)lockgate mcp(?: |$)|sandbox\.entry mcp(?: |$)", " ".join(words)))
 
 
 def entries_in(agent: str, event: str, said: Any) -> list[Mapping[str, Any]]:

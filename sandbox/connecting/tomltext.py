@@ -10,7 +10,8 @@ from typing import Any
 
 BEGIN = "# >>> lockgate >>> written by `lockgate connect`; `--remove` takes it away"
 END = "# <<< lockgate <<<"
-_BLOCK = re.compile(rf"(?m)^{re.escape(BEGIN)}\r?\n(?:.*\n)*?{re.escape(END)}(?:\r?\n|\Z)")
+_LINE = rf"(?!{re.escape(BEGIN)}).*\n"  # a block without an end takes no other one along
+_BLOCK = re.compile(rf"(?m)^{re.escape(BEGIN)}\r?\n(?:{_LINE})*?{re.escape(END)}(?:\r?\n|\Z)")
 
 
 class BadToml(ValueError):

@@ -234,3 +234,36 @@ def test_each_gate_blocks_where_its_program_fails() -> None:
     said = json.loads(with_ours("cursor", cursor, "")[0])["hooks"]
     for event in ("preToolUse", "beforeShellExecution", "beforeMCPExecution", "beforeReadFile"):
         assert said[event][0]["failClosed"] is True
+
+
+@pytest.mark.parametrize("agent", ["gemini", "cursor", "claude-code", "vscode"])
+def test_a_server_of_our_name_that_a_person_wrote_is_never_taken_for_ours(agent: str) -> None:
+    for mode in MODES[agent]:
+        for file in wanted(agent, mode, PLACES).files:
+            if not isinstance(file, JsonFile):
+                continue
+            for key in ("mcpServers", "servers"):
+                text = json.dumps({key: {"lockgate": {"command": "mine"}}})
+                assert without_ours(agent, file, text, None) == text
+                if any(edit.path == (key, "lockgate") for edit in file.edits):
+                    with pytest.raises(BadFile, match=r"lockgate` is there already; take it out"):
+                        with_ours(agent, file, text)
+                    ours = {"command": "/elsewhere/lockgate", "args": ["mcp", "--watch"]}
+                    text = json.dumps({key: {"lockgate": ours}})
+                    without = without_ours(agent, file, text, None)
+                    assert json.loads(without or "") == {key: {}}
+
+
+def test_an_empty_list_of_a_persons_stays_where_nothing_of_ours_was_in_it() -> None:
+    (file,) = wanted("gemini", Mode.HOOKS, PLACES).files
+    text = '{"hooks": {"BeforeTool": [], "Other": []}}'
+    assert without_ours("gemini", file, text, None) == text
+    new, added = with_ours("gemini", file, text)
+    assert without_ours("gemini", file, new, added) == text
+
+
+def test_a_block_whose_end_was_deleted_takes_no_line_of_a_persons_along() -> None:
+    text = f"{tomltext.BEGIN}\nmine = 1\n"
+    new = tomltext.with_values(text, {("features",): {"shell_tool": False}})
+    assert tomllib.loads(new) == {"mine": 1, "features": {"shell_tool": False}}
+    assert tomltext.without(new) == text
