@@ -15,7 +15,9 @@ def main() -> None:
     if sys.argv[1:2] == ["hook"]:
         from sandbox.hooks import entry
 
-        sys.exit(entry.main(sys.argv[2:]))
+        # At once: what could not be printed would be tried again at Python's own exit, whose status
+        # for a failure is none that agents take for a block.
+        os._exit(entry.main(sys.argv[2:]))
     from sandbox import cli
 
     cli.main()

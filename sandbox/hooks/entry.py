@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import sys
 
@@ -26,14 +27,33 @@ def main(arguments: list[str]) -> int:
     try:
         if len(arguments) != 1 or arguments[0].startswith("-"):
             return _help(arguments)
+        _end_after(DEADLINE_SECONDS)
         said = sys.stdin.buffer.read(_MOST_BYTES + 1)
         answer = _asked(arguments[0], said)
-        sys.stdout.write(answer["stdout"])
+        out, err, status = str(answer["stdout"]), str(answer["stderr"]), int(answer["status"])
+        sys.stdout.write(out)
         sys.stdout.flush()
-        sys.stderr.write(answer["stderr"])
-        return int(answer["status"])
+        sys.stderr.write(err)
+        sys.stderr.flush()
+        return status
     except BaseException as error:
         return _block(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+class Deadline(BaseException):
+    """The hook's own deadline; nothing on the way takes it for a failure to go on after."""
+
+
+def _end_after(seconds: float) -> None:
+    """Raise Deadline after so many seconds, whatever is waited for then: input that does not end,
+    a supervisor that takes no connection, or one that goes on answering something else."""
+
+    def over(*_: object) -> None:
+        raise Deadline(f"no decision within {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, over)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _asked(agent: str, said: bytes) -> dict[str, str]:
@@ -126,6 +146,7 @@ def _checked(line: socket.socket) -> socket.socket:
 
 
 def _block(reason: str) -> int:
+    signal.setitimer(signal.ITIMER_REAL, 0)
     line = " ".join(reason.split())[:500] or "the call could not be judged"
     try:
         sys.stderr.write(f"lockgate: the call was not let through: {line}\n")
@@ -146,5 +167,6 @@ def _help(arguments: list[str]) -> int:
             '    echo \'{"event":"before","tool":"Bash","params":{"command":"ls"}}\''
             " | lockgate hook generic\n"
         )
+        sys.stdout.flush()
         return 0
     return _block("use it as `lockgate hook AGENT`")
