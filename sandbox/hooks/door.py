@@ -149,7 +149,10 @@ class HookDoor:
 
     def _rewritten(self, use: Use) -> Say | None:
         """Return the answer where a command is one of our own tickets: the second of two events
-        that some agents fire for one call."""
+        that some agents fire for one call. Only a tool that runs it as a command is let through: to
+        any other one a ticket is but text."""
+        if use.tool not in _COMMANDS:
+            return None
         head = f"{_program()} run --ticket "
         command = use.params.command or ""
         if command.startswith(head) and self._tickets.knows(command[len(head) :]):

@@ -92,7 +92,8 @@ def text(result: CallResult) -> str:
     notes = []
     if result.ending not in (Ending.RAN, Ending.RUNNING):
         said = result.ending.value
-        notes.append(f"{said}: {result.message}" if result.message else said)
+        told = result.message.startswith(f"{said}:") or not result.message
+        notes.append((result.message or said) if told else f"{said}: {result.message}")
     elif result.message:
         notes.append(result.message)
     if result.exit_status:

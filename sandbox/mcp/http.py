@@ -23,6 +23,7 @@ HOST = "127.0.0.1"
 PATH = "/mcp"
 _BACKLOG = 128
 _BODY_BYTES = 16 * 1024 * 1024
+_TOKEN_BYTES = 32
 
 
 def token_file(dirs: Dirs) -> Path:
@@ -35,9 +36,11 @@ def token_file(dirs: Dirs) -> Path:
             raise BadInput(
                 f"`{path}` can be read by others; remove it, a new one is made"
             ) from None
+        if len(path.read_bytes().strip()) < _TOKEN_BYTES:  # its making was cut off
+            raise BadInput(f"`{path}` holds no token; remove it, a new one is made") from None
         return path
     with os.fdopen(fd, "w") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
+        file.write(secrets.token_urlsafe(_TOKEN_BYTES) + "\n")
     return path
 
 
@@ -49,8 +52,11 @@ class Guarded:
         self._wanted = f"Bearer {token}".encode()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serve one request."""
-        if scope["type"] == "http":
+        """Serve one request. A websocket is none that is served, so it is closed unseen."""
+        if scope["type"] == "websocket":
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        if scope["type"] != "lifespan":
             said = dict(scope["headers"]).get(b"authorization", b"")
             if not hmac.compare_digest(said, self._wanted):
                 await _refuse(send)

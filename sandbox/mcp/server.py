@@ -14,7 +14,7 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
-from pydantic import Field
+from pydantic import Field, ValidationError
 
 from sandbox.errors import SandboxError
 from sandbox.mcp.answers import ToolAnswer, as_result
@@ -62,8 +62,12 @@ def _clear(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]
             return await work(*args, **kwargs)
         except SandboxError as error:
             raise ToolError(str(error)) from None
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            name = ".".join(map(str, first["loc"]))
+            raise ToolError(f"`{name}`: {first['msg']}" if name else first["msg"]) from None
         except ValueError as error:
-            raise ToolError(str(error).splitlines()[0]) from None
+            raise ToolError((str(error).splitlines() or ["the input is wrong"])[0]) from None
 
     return call
 
