@@ -24,6 +24,8 @@ _EXPORT = re.compile(r"\s*export\s+([A-Za-z_][A-Za-z0-9_]*)=(\S*|'[^']*'|\"[^\"$
 _CD = re.compile(r"\s*cd(?:\s+(\S+|'[^']*'|\"[^\"$`\\]*\"))?\s*")
 _EXIT = re.compile(r"\s*(?:exit|logout)(?:\s+(\d{1,3}))?\s*")
 _FLAGS = frozenset("ilsrxevuCfhm")
+_KEPT = "rxevuCf"
+"""Those of them that change what a command does, also where nobody sits there."""
 
 
 @click.command(
@@ -49,16 +51,20 @@ def shell(arguments: tuple[str, ...]) -> int:
     if wanted in (["-h"], ["--help"]):
         terminal.show(click.get_current_context().get_help())
         return 0
-    text, rest = _text(wanted)
+    options: list[str] = []
+    text, rest = _text(wanted, options)
     if text is not None:
-        return Shell(rest).run(text)
+        return Shell(rest, options).run(text)
     if sys.stdin.isatty():
-        return Shell([]).talk()
-    return Shell([]).run(sys.stdin.read(), stdin=False)
+        return Shell([], options).talk()
+    return Shell([], options).run(sys.stdin.read(), stdin=False)
 
 
-def _text(words: list[str]) -> tuple[str | None, list[str]]:
-    """Return the command of bash's own command line, with the words behind it (`$0`, `$1`, ...)."""
+def _text(words: list[str], options: list[str]) -> tuple[str | None, list[str]]:
+    """Return the command of bash's own command line, with the words behind it (`$0`, `$1`, ...).
+
+    What changes how the command runs (`-e`, `-o pipefail`) is added to `options`.
+    """
     flagged = False
     while words:
         word = words.pop(0)
@@ -67,13 +73,17 @@ def _text(words: list[str]) -> tuple[str | None, list[str]]:
         if word in ("--login", "--norc", "--noprofile", "--posix", "--noediting"):
             continue
         if word in ("-o", "+o", "-O", "+O"):
-            words[:1] = []
+            if not words:
+                raise click.UsageError(f"`{word}` needs a name")
+            options += [word, words.pop(0)]
             continue
         if re.fullmatch(r"-[A-Za-z]*c[A-Za-z]*", word) and set(word[1:]) - {"c"} <= _FLAGS:
             if not words:
                 raise click.UsageError("`-c` needs a command")
+            _keep(word, options)
             return words.pop(0), words
         if word[:1] in "-+" and len(word) > 1 and set(word[1:]) <= _FLAGS:
+            _keep(word, options)
             flagged = True
             continue
         words.insert(0, word)
@@ -82,7 +92,14 @@ def _text(words: list[str]) -> tuple[str | None, list[str]]:
         return None, []
     if len(words) == 1 and not flagged and not Path(words[0]).is_file():
         return words[0], []  # a shell prefix: the whole command is one argument
-    return shlex.join(["bash", *words]), []
+    words, options[:] = ["bash", *options, *words], []
+    return shlex.join(words), []
+
+
+def _keep(word: str, options: list[str]) -> None:
+    kept = "".join(one for one in word[1:] if one in _KEPT)
+    if kept:
+        options.append(word[0] + kept)
 
 
 def _says_stop(text: str) -> bool:
@@ -110,17 +127,18 @@ def _agent() -> str:
 class Shell:
     """Runs commands one after another."""
 
-    def __init__(self, positional: list[str]) -> None:
+    def __init__(self, positional: list[str], options: list[str]) -> None:
         self._cwd = _here()
         self._env: dict[str, str] = {}
         self._positional = positional
+        self._options = options
 
     def run(self, text: str, *, stdin: bool = True) -> int:
         """Run one text and return its status."""
         if _says_stop(text) and not self._positional:
             return _stop()
-        if self._positional:
-            text = shlex.join(["bash", "-c", text, *self._positional])
+        if self._positional or self._options:
+            text = shlex.join(["bash", *self._options, "-c", text, *self._positional])
         plan = {
             "tool": "Bash",
             "params": {"command": text},
