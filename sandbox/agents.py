@@ -41,6 +41,8 @@ if TYPE_CHECKING:  # a stop needs no policy, and must be quick
 FOLDER = "agents"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 TOKEN_BYTES = 16
+MOST_PASSES = 5
+"""Passes that look for what an agent started while it was put into its group."""
 LOCK_SECONDS = 5.0
 """How long whoever changes the registry is waited for; it takes milliseconds."""
 
@@ -362,10 +364,24 @@ def register(
         registry, peer_pid, name=name, role=role, parent=parent, source=source, roles=roles
     )
     Latch(dirs).check(agent.path)
+    group = ControlGroup.make_beside(agent.token, agent.id)
+    agent = replace(agent, group=str(group.path)) if group is not None else agent
     registry.add(agent)
+    if group is not None:
+        _gather(registry, agent, group)
     registry.note_seen()
     Latch(dirs).check(agent.path)
     return agent
+
+
+def _gather(registry: Registry, agent: Agent, group: ControlGroup) -> None:
+    """Put what an agent has started already into its group; what it starts from now on is born
+    there, and cannot get away by cutting its other ties."""
+    for _ in range(MOST_PASSES):
+        known = group.members()
+        fresh = [pid for pid in (agent.pid, *registry.members(agent)) if pid not in known]
+        if not sum(group.add(pid) for pid in fresh):
+            return
 
 
 def describe(

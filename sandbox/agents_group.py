@@ -41,6 +41,12 @@ class ControlGroup:
                 return ControlGroup(path, agent)
         return None
 
+    @staticmethod
+    def make_beside(token: str, agent: str, root: Path = ROOT) -> ControlGroup | None:
+        """Make a group for what runs already, or return None where that would take it out of the
+        one it is in: only the freezer of version 1 stands beside the others."""
+        return ControlGroup.make(token, agent, root) if (root / "freezer").is_dir() else None
+
     def add(self, pid: int) -> bool:
         """Put a process into the group; its children are born in it. False where it is refused."""
         try:

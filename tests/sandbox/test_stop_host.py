@@ -433,7 +433,9 @@ def test_an_agents_number_taken_anew_is_not_the_agent(place: Place) -> None:
     process = place.start(["sleep", "40"])
     agent = register(place.dirs, process.pid, name="a", source="test")
     registry.remove(agent)
-    registry.add(replace(agent, created=agent.created - 1))
+    if group := registry.group(agent):
+        group.leave(process.pid)
+    registry.add(replace(agent, created=agent.created - 1, group=None))
     assert registry.of_process(process.pid) is None
     assert [one.id for one in registry.drop_ended()] == ["a"]
     assert process.poll() is None
@@ -524,3 +526,19 @@ def test_a_known_start_is_in_ticks() -> None:
     assert one is not None
     assert one.known == Known(os.getpid(), one.created)
     assert one.created > 0
+
+
+@pytest.mark.parametrize("watched", [True, False])
+def test_what_an_attached_agent_cuts_loose_is_ended(place: Place, watched: bool) -> None:
+    # Between two looks at the host: a new session, no environment, no parent left.
+    if not os.access("/sys/fs/cgroup/freezer", os.W_OK):
+        cannot_run("no freezer of version 1, in which what is attached can be held")
+    loose = f"setsid env -i /bin/bash -c 'exec -a {place.mark} sleep 60' </dev/null & exit 0"
+    shell = place.start(["bash", "-c", f"until [ -e go ]; do sleep 0.02; done; {loose}"])
+    if watched:
+        register(place.dirs, shell.pid, name="a", source="attach")
+    (place.root / "go").touch()
+    shell.wait(WAIT_SECONDS)
+    wait_for(lambda: live(place) == [place.mark], "it runs")
+    assert stop_all(place.dirs, "a test").left == ()
+    assert live(place) == ([] if watched else [place.mark])  # the control: nobody's is not ended
