@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
+import stat
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -196,10 +197,17 @@ def _bad(file: File, error: BadFile) -> BadInput:
 
 
 def _read(path: Path) -> bytes | None:
-    try:
-        return path.read_bytes()
+    try:  # without waiting for the other end of a pipe
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise BadInput(f"`{safe_line(str(path))}` cannot be read: {error.strerror}") from None
+    try:
+        with os.fdopen(fd, "rb") as file:
+            if not stat.S_ISREG(os.fstat(fd).st_mode):
+                raise BadInput(f"`{safe_line(str(path))}` is no regular file; remove it")
+            return file.read()
     except OSError as error:
         raise BadInput(f"`{safe_line(str(path))}` cannot be read: {error.strerror}") from None
 

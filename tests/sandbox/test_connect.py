@@ -150,6 +150,21 @@ def test_a_broken_file_is_said_with_its_line_and_stays(project: Project) -> None
     assert path.read_text() == '{\n"a": 1\n"b"}'
 
 
+def test_what_is_no_regular_file_is_said_without_waiting_for_it(project: Project) -> None:
+    path = project.work / ".gemini" / "settings.json"
+    path.parent.mkdir()
+    os.mkfifo(path)
+    with pytest.raises(BadInput, match="is no regular file; remove it"):
+        project.connect("gemini", Mode.HOOKS)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(BadInput, match="cannot be read"):
+        project.connect("gemini", Mode.HOOKS)
+    path.rmdir()
+    project.connect("gemini", Mode.HOOKS)
+    assert path.is_file()
+
+
 def test_a_file_of_the_persons_own_is_kept_where_ours_stood(project: Project) -> None:
     project.connect("vscode", Mode.MCP)
     (own,) = [one for one in wanted("vscode", Mode.MCP, project.places).files
