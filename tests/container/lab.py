@@ -208,9 +208,14 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 def give(folder: Path, owner: int) -> None:
-    """Make somebody the owner of a folder and of all that it holds."""
+    """Make somebody the owner of a folder and of all that it holds.
+
+    What is theirs already is left alone: it would get a new ctime, which git looks at.
+    """
     for path in (folder, *folder.rglob("*")):
-        os.chown(path, owner, owner, follow_symlinks=False)
+        status = path.lstat()
+        if (status.st_uid, status.st_gid) != (owner, owner):
+            os.chown(path, owner, owner, follow_symlinks=False)
 
 
 def repository(folder: Path, owner: int) -> Path:
