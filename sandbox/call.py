@@ -97,6 +97,7 @@ class Call:
             ending,
             "; ".join(self._notes(ending, done, effects, watched)),
             judgement=effects.judgement.outcome.value if effects else None,
+            objected=effects.objected_to if effects else False,
             landed=landed,
             changes=effects.views if effects else (),
             changes_total=effects.total if effects else 0,

@@ -71,6 +71,8 @@ class Effects:
 
     judgement: Judgement
     shown: Shown
+    objected_to: bool = False
+    """A person objected before they landed."""
 
     @property
     def views(self) -> tuple[ChangeView, ...]:
@@ -100,7 +102,8 @@ class Effects:
         """Return the same effects, discarded because a person objected before they landed."""
         said = f": {reason}" if reason else "; ask what to do instead"
         message = f"discarded, nothing landed: {by} objected{said}"
-        return replace(self, judgement=Judgement(Outcome.DISCARD, self.judgement.reasons, message))
+        judgement = Judgement(Outcome.DISCARD, self.judgement.reasons, message)
+        return replace(self, judgement=judgement, objected_to=True)
 
     def not_as_rehearsed(self) -> Effects:
         """Return the same effects, held because a person was shown others when they said yes."""
@@ -199,7 +202,7 @@ def show(
     total = size = 0
     for index, changes in enumerate(listed):
         prefix = "" if index == 0 else workspaces[index] + "/"
-        said = {reason.path: reason for reason in reasons[index]} if reasons else {}
+        said = {one.path: one for one in reversed(reasons[index])} if reasons else {}  # strictest
         total += len(changes)
         for change in changes:
             size += change.size if change.kind is not Kind.DELETED else 0

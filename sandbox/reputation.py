@@ -211,9 +211,13 @@ def after(state: Reputation, event: Event, trust: TrustFile) -> Reputation:
 def observed(result: CallResult, domain: Callable[[], Domain]) -> Event | None:
     """Return what the outcome of a call says about its agent, if it says anything.
 
-    A change of a governance path is a violation; a conflict says a little against it; a run of the
-    project's tests says what its exit status says. The domain is looked up only then.
+    A change of a governance path is a violation; an objection counts like an undo; a conflict says
+    a little against it; a run of the project's tests says what its exit status says. The domain is
+    looked up only then.
     """
+    if result.objected:
+        what = "a person objected to a change"
+        return Event(domain(), success=False, reverted=True, source=Source.PERSON, what=what)
     if result.judgement == Outcome.DISCARD.value:
         return Event(domain(), success=False, violation=True, what="changed a protected path")
     if result.judgement == Outcome.HOLD.value and any(_conflict(one) for one in result.changes):

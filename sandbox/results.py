@@ -79,6 +79,8 @@ class CallResult(Frozen):
     ending: Ending
     judgement: str | None = None
     """land, hold, discard; None when the call had no writable layer or did not run."""
+    objected: bool = False
+    """It is discarded since a person objected, not since gate 2 refused a change."""
     landed: bool = False
     changes: tuple[ChangeView, ...] = ()
     """Protected paths first; of very many, not all: see `changes_total`."""

@@ -154,8 +154,23 @@ def test_what_is_observed() -> None:
     assert seen(rules=("write",)) is None
     assert seen(ending=Ending.TIMED_OUT, exit_status=124) is None
     assert seen(judgement="discard") == (False, True)
+    assert seen(judgement="discard", objected=True) == (False, False)
     assert seen(judgement="hold", rules=(), changes=(held,)) is None
     assert seen(judgement="hold", rules=(), changes=(conflict,)) == (False, False)
+
+
+def test_an_objection_counts_like_an_undo() -> None:
+    """Found when one objection took an agent to the lowest level, as a violation does."""
+    start = begin(CODE, TrustLevel.SEMI_AUTO)
+
+    def then(**fields: object) -> tuple[int, int]:
+        event = observed(result(judgement="discard", **fields), lambda: CODE)
+        assert event is not None
+        state = after(start, event, TRUST)
+        return state.reverts, state.violations
+
+    assert then(objected=True) == (1, 0)
+    assert then() == (0, 1)
 
 
 def test_the_status_of_an_agent_says_the_levels_that_count(tmp_path: Path) -> None:
