@@ -41,7 +41,7 @@ FOLDERS_SECONDS = 2.0
 """How often it is checked that each watched folder is still the one at its path."""
 POLL_SECONDS = 5.0
 """How often everything is looked at while the watching does not work."""
-HANDOVER_SECONDS = 2.0
+HANDOVER_SECONDS = 5.0
 """How long a guard that a person starts waits for the supervisor's to make room."""
 WALK_SHARE = 20
 """A walk of a workspace takes at most one part in this many of the time."""
@@ -89,6 +89,8 @@ class Guard:
         self._failed: dict[str, str] = {}
         self._occupied: set[str] = set()
         """Workspaces that another guard has."""
+        self._patient = False
+        """Whether it is waited for another guard to make room, of which nothing is said yet."""
         self._walks: dict[str, float] = {}
         self._wake = threading.Event()
         self._heard: set[str] = set()
@@ -117,14 +119,8 @@ class Guard:
         Waits, for a bounded time, for landings that are on their way into the record.
         """
         try:
-            self._handover.take()
             pause = threading.Event()
-            told = self._follow_list()
-            waited = time.monotonic() + HANDOVER_SECONDS
-            while self._occupied and time.monotonic() < waited:
-                pause.wait(TICK_SECONDS)
-                self._walks.clear()
-                told += self._follow_list()
+            told = self._take_over(pause)
             while any(ward.waiting for ward in self._wards.values()):
                 pause.wait(TICK_SECONDS)
                 told += self._look([root for root, ward in self._wards.items() if ward.waiting])
@@ -137,15 +133,32 @@ class Guard:
         watcher = self._watcher
         try:
             self._dirs.create()
-            self._handover.take()
             watcher.start()
-            self._follow_list()
+            self._take_over(stopping)
             self._watch(watcher)
             self._loop(watcher, stopping)
         finally:
             self.ready.clear()
             watcher.close()
             self._end()
+
+    def _take_over(self, stopping: threading.Event) -> list[Tampering]:
+        """Begin with every workspace; wait, for a bounded time, until the supervisor's guard left.
+
+        Only what another guard keeps beyond that time is said.
+        """
+        self._handover.take()
+        self._patient = True
+        told = self._follow_list()
+        until = time.monotonic() + HANDOVER_SECONDS
+        while self._occupied and time.monotonic() < until and not stopping.wait(TICK_SECONDS):
+            for root in self._occupied:
+                self._walks.pop(root, None)
+            told += self._follow_list()
+        self._patient = False
+        for root in sorted(self._occupied & self._failed.keys()):
+            self._say(self._failed[root])
+        return told
 
     def _loop(self, watcher: Watcher, stopping: threading.Event) -> None:
         next_full = time.monotonic() + self._settings.every_seconds
@@ -302,7 +315,8 @@ class Guard:
     def _fail(self, root: str, reason: str) -> None:
         if self._failed.get(root) != reason:
             self._failed[root] = reason
-            self._say(reason)
+            if not (self._patient and root in self._occupied):
+                self._say(reason)
 
     def _end(self) -> None:
         for ward in self._wards.values():

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import stat
+import threading
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,20 @@ def test_a_second_guard_of_a_workspace_says_so(guarded: Guarded) -> None:
         ]
     finally:
         kept.close()
+
+
+def test_nothing_is_said_of_a_guard_that_makes_room_in_time(guarded: Guarded) -> None:
+    """Found when each `guard` said of workspaces that another has them, and then took them over."""
+    guarded.look()
+    kept = place.Place(guarded.dirs, str(guarded.top))
+    leaving = threading.Timer(0.6, kept.close)
+    leaving.start()
+    try:
+        guarded.write(".envrc", "evil")
+        assert [path for path, _ in guarded.look()] == [".envrc"]
+        assert guarded.said == []
+    finally:
+        leaving.join()
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", '{"version": 1, "known": {"a": [1]}}', "\xff"])
