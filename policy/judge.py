@@ -355,11 +355,11 @@ def _limits(
     most_bytes = min(limits.changed_bytes, paths.limits.changed_bytes)
     if len(changes) > most_files:
         reason = f"{len(changes)} paths changed, {most_files} is the limit"
-        yield PathReason(changes[0].path, Outcome.HOLD, "limit", reason)
+        yield PathReason("", Outcome.HOLD, "limit", reason)
     written = sum(change.size for change in changes if change.kind is not Kind.DELETED)
     if written > most_bytes:
         reason = f"{written} bytes changed, {most_bytes} is the limit"
-        yield PathReason(changes[0].path, Outcome.HOLD, "limit", reason)
+        yield PathReason("", Outcome.HOLD, "limit", reason)
 
 
 def _message(reasons: Sequence[PathReason], advice: dict[str, str]) -> str:
@@ -369,7 +369,8 @@ def _message(reasons: Sequence[PathReason], advice: dict[str, str]) -> str:
         if reason.outcome is outcome:
             groups.setdefault((reason.rule, reason.reason), []).append(reason.path)
     said = [
-        f"{_several(list(dict.fromkeys(found)))}: {why} ({rule})"
+        (f"{_several(named)}: " if (named := [*filter(None, dict.fromkeys(found))]) else "")
+        + f"{why} ({rule})"
         for (rule, why), found in groups.items()
     ]
     more = f"; and {len(said) - SHOWN} more reasons" if len(said) > SHOWN else ""

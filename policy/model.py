@@ -347,6 +347,7 @@ class PathReason:
     """Why one path is held or refused."""
 
     path: str
+    """Empty where it is about all changes together."""
     outcome: Outcome
     rule: str
     reason: str

@@ -140,7 +140,7 @@ def _judged(
         yield LayerAnswer(
             layer="rules",
             verdict=_VERDICTS[reason.outcome],
-            reason=f"`{reason.path}`: {reason.reason}",
+            reason=f"`{reason.path}`: {reason.reason}" if reason.path else reason.reason,
             rule=reason.rule,
         )
     for change in changes:

@@ -272,7 +272,9 @@ def _approval(
     if last.approved_by is None:
         return None, False, f"call {last.call} landed it, and no person approved that"
     if last.exact or last.gone != (after is None) or (after and after.type != last.type):
-        return None, False, f"{last.approved_by} approved call {last.call}, but it landed another"
+        other = "that deleted it" if last.gone else "not this content"
+        but = "not its deletion" if after is None else other
+        return None, False, f"{last.approved_by} approved call {last.call}, but {but}"
     around = [one for one in history if isinstance(one, Tampered) and not one.restored]
     if around and around[-1].end >= last.end:
         return None, False, f"it was changed around Lockgate at {around[-1].when[:19]}"

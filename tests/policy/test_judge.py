@@ -244,6 +244,11 @@ def test_limits() -> None:
     assert [(r.rule, r.reason) for r in large.reasons] == [
         ("limit", "11 bytes changed, 10 is the limit")
     ]
+    assert {reason.path for reason in (*many.reasons, *large.reasons)} == {""}  # of no one path
+    assert many.message == (
+        "held, nothing landed yet: 3 paths changed, 2 is the limit (limit); "
+        "a person can land or discard it"
+    )
 
 
 MESSAGES = {

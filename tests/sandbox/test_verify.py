@@ -158,7 +158,7 @@ def test_an_approval_of_other_content_does_not_count(project: Project) -> None:
     good = hashlib.sha256(b"good").hexdigest()
     call = project.landed(change(".envrc", sha256=good), answered=True)
     (one,) = project.verify().paths
-    assert one.reason == f"alice approved call {call}, but it landed another"
+    assert one.reason == f"alice approved call {call}, but not this content"
     project.write(".envrc", "good")
     project.commit()
     assert project.verify().approved
