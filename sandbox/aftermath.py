@@ -19,7 +19,7 @@ from policy.model import Judgement, Outcome, Verdict
 from policy.protected import PathPolicy
 from sandbox.cells import Cell, CellLost
 from sandbox.effects import Effects, Shown, shown_of
-from sandbox.errors import SandboxError
+from sandbox.errors import BadInput, SandboxError
 from sandbox.owners import lives, owner_label
 from sandbox.records import Recorder, recorded
 from sandbox.results import ChangeView, Ending
@@ -36,6 +36,8 @@ ENDS = {
 """What begins something -> what says how it ended; first, that it was done."""
 PARTING = "parting"
 """Stands for a part of a held call whose landing is recorded, while what is left of it is not."""
+_JUDGED = ("outcome", "reason")
+"""What gate 2 said of a change."""
 GetCell = Callable[[], Any]
 
 
@@ -104,8 +106,13 @@ class Aftermath:
         return shown, str(answer.get("diff", ""))
 
     async def parted(self, call: str, parts: Sequence[str], rest: Shown, diff: str) -> None:
-        """Record what of a call is still held after a part of it has landed."""
+        """Record what of a call is still held after a part of it has landed, and still why."""
         over = not rest.total
+        before = self._judged_before(call)
+        views = [
+            view.model_copy(update={key: before.get(view.path, {}).get(key) for key in _JUDGED})
+            for view in rest.views
+        ]
         await self._record.event(
             {
                 "event": "parted",
@@ -113,13 +120,20 @@ class Aftermath:
                 "parts": list(parts),
                 "judgement": (Outcome.LAND if over else Outcome.HOLD).value,
                 "landed": over,
-                "changes": recorded(rest.views),
+                "changes": recorded(views),
                 "changes_total": rest.total,
                 "size": rest.size,
             }
         )
         if not over:
             self._record.keep_diff(call, diff, rest=True)
+
+    def _judged_before(self, call: str) -> dict[str, Mapping[str, Any]]:
+        try:
+            changes = self._record.store.call(call)["changes"] or ()
+        except BadInput:  # its records went away with an old file of the log
+            return {}
+        return {str(one["path"]): one for one in changes}
 
     async def after_loss(
         self, name: str, lost: CellLost, get_cell: GetCell

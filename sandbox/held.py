@@ -21,6 +21,8 @@ from sandbox.person import login
 from sandbox.records import recorded
 from sandbox.results import CallResult, Ending, HeldCall
 
+HELD, HELD_END = "held, nothing landed yet: ", "; a person can land or discard it"
+"""What gate 2 puts around its reasons; a list of held calls says so by itself."""
 GONE = (
     "call `{call}` is recorded as held, but its layer is gone with the engine's volume; "
     "`lockgate discard {call}` clears the record"
@@ -130,7 +132,8 @@ class Held:
             cell, _ = await self._keepers.of(entry)
             rest, diff = await self._keepers.aftermath.rest(cell, call)
         await self._keepers.aftermath.parted(call, [*parts, name], rest, diff)
-        left = f"; {rest.total} changes stay held" if rest.total else ""
+        several = f"; {rest.total} changes stay held"
+        left = several if rest.total > 1 else "; 1 change stays held" if rest.total else ""
         return _result(entry, f"landed by a person, as `{name}`{left}", shown, landed=True)
 
     async def discard(self, call_id: str) -> CallResult:
@@ -204,7 +207,7 @@ def _tidy(name: str) -> str:
 
 def _held_call(entry: Mapping[str, Any], there: Mapping[str, Any] | None, now: float) -> HeldCall:
     row = None if there is None else there.get(entry["id"])
-    since = datetime.fromisoformat(entry["ts"]).timestamp()
+    since = datetime.fromisoformat(entry["ts"]).timestamp() + (entry["ms"] or 0.0) / 1000
     note = ""
     if there is not None and row is None:
         note = "its layer is gone"
@@ -215,14 +218,28 @@ def _held_call(entry: Mapping[str, Any], there: Mapping[str, Any] | None, now: f
         agent=entry["agent"] or "",
         tool=entry["tool"] or "",
         workspace=entry["workspace"] or "",
-        because=entry["outcome"] or "",
+        because=_because(entry),
         proposal=entry["landing"] == "proposal",
         changes=entry["changes_total"] or len(entry["changes"] or ()),
         bytes=entry["size"] if entry["size"] is not None else row["bytes"] if row else 0,
-        age=max(0.0, now - (row["time"] if row else since)),
+        age=max(0.0, now - since),  # the layer's own time is that of the last part that landed
         there=None if there is None else row is not None,
         note=note,
     )
+
+
+def _because(entry: Mapping[str, Any]) -> str:
+    """Say why a call is held; of one of which parts have landed, why the rest is."""
+    reasons: dict[str, list[str]] = {}
+    for change in entry["changes"] or ():
+        if change.get("reason"):
+            reasons.setdefault(change["reason"], []).append(change["path"])
+    if entry["parts"] and reasons:
+        return "; ".join(f"{named(paths)}: {why}" for why, paths in reasons.items())
+    if entry["parts"]:
+        return "the rest of what was held"
+    said = str(entry["outcome"] or "").removesuffix(f"; see `lockgate show {entry['id']}`")
+    return said.removeprefix(HELD).removesuffix(HELD_END)
 
 
 def _unrecorded(name: str, row: Mapping[str, Any], now: float) -> HeldCall:

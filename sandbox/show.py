@@ -54,6 +54,8 @@ def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
     if call.get("landed") and by.get("person"):
         grant = f", by grant {by['grant']}" if by.get("grant") else ""
         rows.append(("landed by", f"{by['person']}{grant}"))
+    if call.get("outcome") and call["outcome"] != call.get("message"):
+        rows.append(("outcome", str(call["outcome"])))
     if call.get("parts"):
         rows.append(("landed as", ", ".join(map(str, call["parts"]))))
     if is_held(call):

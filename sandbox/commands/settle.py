@@ -101,6 +101,7 @@ def held(**flags: bool) -> int:
         terminal.show("nothing waits")
         return 0
     known = {one["id"]: one for one in _store().held()}
+    places = {one["workspace"] for one in found}
     rows = [
         (
             one["id"],
@@ -109,11 +110,13 @@ def held(**flags: bool) -> int:
             subject(known[one["id"]]) if one["id"] in known else "",
             one["changes"],
             _size(one["bytes"]),
+            *((one["workspace"],) if len(places) > 1 else ()),
             _why(one),
         )
         for one in found
     ]
-    columns = ("id", "age", "agent", "call", "changes", "size", "why")
+    where = ("workspace",) if len(places) > 1 else ()
+    columns = ("id", "age", "agent", "call", "changes", "size", *where, "why")
     terminal.show(table(columns, rows))
     return 0
 

@@ -124,6 +124,7 @@ def test_an_objection_throws_the_changes_away(
 
     done, said = lab.run(objected())
     assert (done.judgement, done.landed, done.ending) == ("discard", False, Ending.RAN)
+    assert done.objected
     assert "objected; ask what to do instead" in done.message
     assert (said.id, said.judgement, said.landed) == ("c1", "discard", False)
     assert snapshot(lab.ws) == before
@@ -190,6 +191,8 @@ def test_a_held_call_lands_path_by_path_and_each_part_can_be_undone(lab: Lab) ->
         {"docs", "docs/a.md", "new.txt"},
     )
     assert (lab.ws / "tool.sh").exists()
+    (left,) = lab.run(lab.supervisor.held())
+    assert left.because == "`tool.sh`: it existed before and is deleted without being named"
     assert lab.text("docs/a.md") == "d\n"
     store = lab.supervisor._record.store
     entry = store.call(done.id)
@@ -205,7 +208,7 @@ def test_a_held_call_lands_path_by_path_and_each_part_can_be_undone(lab: Lab) ->
     with pytest.raises(BadInput, match="`nosuch`: no held change is there"):
         lab.run(lab.supervisor.land(done.id, ["nosuch"]))
     second = lab.run(lab.supervisor.land(done.id, ["src"]))
-    assert second.message.endswith("1 changes stay held")
+    assert second.message.endswith("1 change stays held")
     assert lab.text("source/app.py") == "print('one')\n"
     assert not (lab.ws / "src").exists()
     assert lab.run(lab.supervisor.land(done.id)).landed

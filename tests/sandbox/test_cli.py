@@ -14,6 +14,7 @@ import click
 import pytest
 
 from sandbox import cli
+from sandbox.results import HeldCall
 from sandbox.stop import Latch
 from sandbox.store import Store
 from tests.fakes import Served
@@ -502,6 +503,26 @@ def test_held_lists_what_waits(shell: Shell, running: Served) -> None:
     assert rows[0] == ["id", "age", "agent", "call", "changes", "size", "why"]
     assert rows[1] == ["c1", "5", "s", "main", "2", "10", "B"]
     assert json.loads(shell("held", "--json")[1])[0]["id"] == "c1"
+
+
+def test_held_calls_of_several_workspaces_say_where(
+    shell: Shell, running: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def held() -> tuple[HeldCall, ...]:
+        return tuple(HeldCall(id=f"c{n}", workspace=f"/w{n}", because="so") for n in range(2))
+
+    monkeypatch.setattr(running.fake, "held", held)
+    rows = [row.split() for row in shell("held")[1].splitlines()]
+    assert rows[0][-2:] == ["workspace", "why"]
+    assert [row[-2:] for row in rows[1:]] == [["/w0", "so"], ["/w1", "so"]]
+
+
+def test_show_says_what_became_of_a_call(shell: Shell, store: Store) -> None:
+    """Found when a person could not see why a call was held, or who had objected to it."""
+    store.append({"event": "ended", "call": "c2", "outcome": "held: it says why"}, durable=True)
+    rows = [row.split() for row in shell("show", "c2")[1].splitlines()]
+    assert ["outcome", "|", "held:", "it", "says", "why"] in rows
+    assert "outcome" not in shell("show", "c1")[1]  # the control: nothing to say
 
 
 def test_paths_of_a_held_call_land(shell: Shell, running: Served, store: Store) -> None:
