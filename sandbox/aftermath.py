@@ -123,6 +123,7 @@ class Aftermath:
                 "changes": recorded(views),
                 "changes_total": rest.total,
                 "size": rest.size,
+                **({"outcome": "landed in parts by a person"} if over else {}),
             }
         )
         if not over:

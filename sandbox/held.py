@@ -23,6 +23,7 @@ from sandbox.results import CallResult, Ending, HeldCall
 
 HELD, HELD_END = "held, nothing landed yet: ", "; a person can land or discard it"
 """What gate 2 puts around its reasons; a list of held calls says so by itself."""
+LANDED = "landed by a person"
 GONE = (
     "call `{call}` is recorded as held, but its layer is gone with the engine's volume; "
     "`lockgate discard {call}` clears the record"
@@ -117,13 +118,14 @@ class Held:
                 **about,
                 "landed": True,
                 "judgement": "land",
+                "outcome": LANDED,
                 "changes": recorded(shown.views),
                 "changes_total": shown.total,
             }
         )
         self._record.forgotten(answer.get("evicted", ()))
         if not in_parts:
-            return _result(entry, "landed by a person", shown, landed=True)
+            return _result(entry, LANDED, shown, landed=True)
         self._record.keep_diff(name, answer.get("diff", ""))
         if "rest" in answer:
             rest = self._keepers.shown(answer["rest"], workspaces)
@@ -134,7 +136,7 @@ class Held:
         await self._keepers.aftermath.parted(call, [*parts, name], rest, diff)
         several = f"; {rest.total} changes stay held"
         left = several if rest.total > 1 else "; 1 change stays held" if rest.total else ""
-        return _result(entry, f"landed by a person, as `{name}`{left}", shown, landed=True)
+        return _result(entry, f"{LANDED}, as `{name}`{left}", shown, landed=True)
 
     async def discard(self, call_id: str) -> CallResult:
         """Throw a held transaction, or what is left of it, away."""
@@ -149,17 +151,18 @@ class Held:
         await self._keepers.aftermath.begin("discarding", entry["id"], **about)
         answer = await cell.ask({"tx": entry["id"]}, op="drop")
         parts = entry["parts"] or ()
+        gone = "; its layer was gone already" if answer.get("gone") else ""
+        said = f"discarded by a person{gone}"
         await self._record.event(
             {
                 "event": "discarded",
                 "call": entry["id"],
                 "landed": bool(parts),
                 "judgement": "discard",
+                "outcome": said,
                 "discarded_by": login(),
             }
         )
-        gone = "; its layer was gone already" if answer.get("gone") else ""
-        said = f"discarded by a person{gone}"
         return _result(entry, said, None, landed=False)
 
     async def _discard_unrecorded(self, call_id: str) -> bool:

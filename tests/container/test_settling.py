@@ -213,6 +213,8 @@ def test_a_held_call_lands_path_by_path_and_each_part_can_be_undone(lab: Lab) ->
     assert not (lab.ws / "src").exists()
     assert lab.run(lab.supervisor.land(done.id)).landed
     assert not (lab.ws / "tool.sh").exists()
+    lab.run(lab.supervisor._record.flush())
+    assert store.call(done.id)["outcome"] == "landed in parts by a person"
     assert store.call(done.id)["landed"]
     assert lab.run(lab.supervisor.held()) == ()
     with pytest.raises(BadInput, match=f"landed in parts; undo them one by one: `{done.id}-3`"):
