@@ -69,7 +69,9 @@ def landed(records: Iterable[Record], count: int) -> list[Entry]:
     undone: dict[str, str] = {}
     for record in records:
         name = _gather(record, found, undone)
-        if name is None or name in order or record["event"] == "undone" or not record.get("landed"):
+        if name is None or name in order or not record.get("landed"):
+            continue
+        if record["event"] in ("undone", "discarded"):  # of what was discarded, parts have landed
             continue
         if not record.get("parts") and stands(name, undone)[0]:
             order.append(name)
