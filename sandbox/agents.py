@@ -15,19 +15,19 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sandbox import own_files
-from sandbox.agents_declared import Declarations, within
+from sandbox.agents_declared import Declarations, Declared, within
 from sandbox.agents_group import FOLDER as GROUPS
 from sandbox.agents_group import ControlGroup
 from sandbox.agents_lost import Lost
 from sandbox.agents_seen import Seen
 from sandbox.dirs import Dirs
-from sandbox.errors import BadInput, Unavailable
+from sandbox.errors import BadInput
 from sandbox.latch import BETWEEN, Latch, above
 from sandbox.sweeping_passes import Passes
 from sandbox.sweeping_supervisor import supervisor
@@ -43,8 +43,6 @@ NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 TOKEN_BYTES = 16
 MOST_PASSES = 5
 """Passes that look for what an agent started while it was put into its group."""
-LOCK_SECONDS = 5.0
-"""How long whoever changes the registry is waited for; it takes milliseconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -305,35 +303,10 @@ class Registry:
             path.unlink(missing_ok=True)
 
     def _write(self, path: Path, agent: Agent) -> None:
-        draft = path.with_suffix(f".{os.getpid()}.new")
-        try:
-            fd = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-            with os.fdopen(fd, "w") as file:
-                json.dump(asdict(agent), file)
-                file.flush()
-                os.fsync(file.fileno())
-            draft.replace(path)
-        except OSError as error:
-            draft.unlink(missing_ok=True)
-            raise Unavailable(f"`{path}` cannot be written: {error.strerror}") from None
+        own_files.write(path, json.dumps(asdict(agent)))
 
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        try:
-            self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NONBLOCK
-            fd = os.open(self._folder / "lock", flags, 0o600)
-        except OSError as error:
-            raise Unavailable(f"`{self._folder}` cannot be used: {error.strerror}") from None
-        try:
-            try:
-                own_files.lock(fd, LOCK_SECONDS)
-            except OSError as error:
-                text = f"`{self._folder}` cannot be used: {error.strerror}"
-                raise Unavailable(text) from None
-            yield
-        finally:
-            os.close(fd)
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
+        return own_files.locked(self._folder / "lock", self._folder)
 
 
 def register(
@@ -452,7 +425,9 @@ def parent_of(registry: Registry, pid: int, wanted: str | None) -> Agent | None:
     return named
 
 
-def child_role(parent: Agent | None, role: str | None, roles: Roles | None) -> str | None:
+def child_role(
+    parent: Agent | Declared | None, role: str | None, roles: Roles | None
+) -> str | None:
     """Return a role within the parent's. Raises BadInput for one that there is not."""
     from policy.roles import Roles
 

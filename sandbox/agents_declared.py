@@ -7,18 +7,16 @@ since an agent that nobody declared has no role at all, and may do what its call
 
 from __future__ import annotations
 
-import fcntl
+import contextlib
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox import own_files
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Unavailable
-from sandbox.latch import BETWEEN
+from sandbox.latch import BETWEEN, above
 from sandbox.text import safe_line
 
 if TYPE_CHECKING:  # a stop needs no policy, and must be quick
@@ -70,16 +68,9 @@ class Declarations:
         """Return an agent by its id or its path."""
         return next((one for one in self.all() if name in (one.id, one.path)), None)
 
-    def role(self, path: str) -> str | None:
-        """Return the role of the nearest declared agent at or above a path, None for none."""
-        roles = {one.path: one.role for one in self.all()}
-        parts = path.split(BETWEEN)
-        above = (BETWEEN.join(parts[:count]) for count in range(len(parts), 0, -1))
-        return next((roles[one] for one in above if one in roles), None)
-
     def add(self, one: Declared) -> None:
         """Declare an agent. Raises BadInput where there is one of that name."""
-        with _Locked(self._file):
+        with self._locked():
             known = self.all()
             if any(other.id == one.id for other in known):
                 raise BadInput(f"agent `{one.id}` is there already; `lockgate agent remove` it")
@@ -89,7 +80,7 @@ class Declarations:
 
     def remove(self, one: Declared) -> None:
         """Forget a declaration. Raises BadInput while others are declared below it."""
-        with _Locked(self._file):
+        with self._locked():
             known = self.all()
             below = [other.id for other in known if other.path.startswith(one.path + BETWEEN)]
             if below:
@@ -97,52 +88,29 @@ class Declarations:
             self._write([other for other in known if other.id != one.id])
 
     def _write(self, known: list[Declared]) -> None:
-        if not known:
+        if known:
+            own_files.write(self._file, json.dumps([asdict(one) for one in known], indent=1))
+        else:
             self._file.unlink(missing_ok=True)
-            return
-        draft = self._file.with_suffix(".new")
-        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            json.dump([asdict(one) for one in known], file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        draft.replace(self._file)
 
-
-class _Locked:
-    """Holds the lock of the declarations. Raises Unavailable."""
-
-    def __init__(self, file: Path) -> None:
-        self._path = file.with_suffix(".lock")
-        self._fd = -1
-
-    def __enter__(self) -> None:
-        try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise Unavailable(f"`{self._path}` cannot be used: {error.strerror}") from None
-        fcntl.flock(self._fd, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._fd)
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
+        return own_files.locked(self._file.with_suffix(".lock"), self._file)
 
 
 def declaration(
     known: Declarations, name: str, *, parent: str | None, role: str | None, roles: Roles
 ) -> Declared:
     """Return a new declaration. Raises BadInput for a name, a parent or a role that cannot be."""
-    from sandbox.agents import checked_name
+    from sandbox.agents import checked_name, child_role
 
-    above = known.find(parent) if parent is not None else None
-    if parent is not None and above is None:
+    over = known.find(parent) if parent is not None else None
+    if parent is not None and over is None:
         raise BadInput(f"no agent `{safe_line(parent)}` is declared; see `lockgate agent list`")
-    if role is not None and roles.find(role) is None:
-        raise BadInput(f"there is no role `{safe_line(role)}`; roles are {', '.join(roles.names)}")
-    path = f"{above.path}{BETWEEN}{name}" if above else name
     return Declared(
         checked_name(name),
-        above.id if above else None,
-        path,
-        roles.child(above.role if above else None, role),
+        over.id if over else None,
+        f"{over.path}{BETWEEN}{name}" if over else name,
+        child_role(over, role, roles),
     )
 
 
@@ -154,12 +122,19 @@ def within(outer: str | None, inner: str | None) -> str | None:
 
 
 def narrowed(plan: Mapping[str, Any], known: Declarations) -> dict[str, Any]:
-    """Return a plan (as it came) with the path and the role of a declared agent."""
+    """Return a plan (as it came) with the path and the role of a declared agent, or of the nearest
+    one above it."""
+    agents = known.all()
     wanted = str(plan.get("agent") or DEFAULT)
-    one = known.find(wanted)
-    path = one.path if one is not None else wanted
-    role = known.role(path)
-    if role is None and one is None:
+    path = next((one.path for one in agents if wanted in (one.id, one.path)), wanted)
+    roles = {one.path: one.role for one in agents}
+    nearest = next((one for one in above(path) if one in roles), None)
+    if nearest is None or (roles[nearest] is None and nearest != path):
         return dict(plan)
-    own = plan.get("role")
-    return {**plan, "agent": path, "role": within(role, None if own is None else str(own))}
+    return {**plan, "agent": path, "role": within(roles[nearest], role_of(plan))}
+
+
+def role_of(plan: Mapping[str, Any]) -> str | None:
+    """Return the role that a plan (as it came) names."""
+    role = plan.get("role")
+    return None if role is None else str(role)

@@ -7,7 +7,6 @@ A stop names them once: it cannot prove that nothing of theirs runs (P10).
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -24,12 +23,7 @@ class Lost:
     def add(self, agent: str) -> None:
         """Add an agent by its whole name. Without room on the disk nothing is added."""
         with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
-            fd = os.open(self._path, flags, 0o600)
-            try:
-                os.write(fd, f"{boot()} {agent}\n".encode())
-            finally:
-                os.close(fd)
+            own_files.append(self._path, f"{boot()} {agent}\n".encode())
 
     def take(self, wanted: Callable[[str], bool]) -> list[str]:
         """Return the wanted ones of this boot, and keep the others alone."""

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sandbox.agents import Agent, Registry
-from sandbox.agents_declared import DEFAULT, narrowed
+from sandbox.agents_declared import DEFAULT, narrowed, role_of, within
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.latch import BETWEEN, below
@@ -98,18 +98,11 @@ def attributed(plan: Mapping[str, Any], around: Agent | None, registry: Registry
     if around is None:
         if named is None:
             return dict(plan)
-        return {**plan, "agent": named.path, "role": _within(named.role, plan.get("role"))}
+        return {**plan, "agent": named.path, "role": within(named.role, role_of(plan))}
     if named is not None and not below(around.path, named.path):
         raise BadInput(f"this is agent `{around.id}`, which cannot call as agent `{named.id}`")
     inner = named or around
     path = inner.path
     if named is None and wanted != DEFAULT:
         path = wanted if below(around.path, wanted) else f"{around.path}{BETWEEN}{wanted}"
-    return {**plan, "agent": path, "role": _within(inner.role, plan.get("role"))}
-
-
-def _within(outer: str | None, role: object) -> str | None:
-    inner = str(role) if role is not None else None
-    if outer is None or inner is None or inner == outer:
-        return outer or inner
-    return f"{outer}/{inner}"
+    return {**plan, "agent": path, "role": within(inner.role, role_of(plan))}

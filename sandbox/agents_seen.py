@@ -45,14 +45,7 @@ class Seen:
             return
         data = "".join(f"{pid} {created}\n" for pid, created in sorted(fresh)).encode()
         with contextlib.suppress(OSError):
-            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
-            fd = os.open(self._path, flags, 0o600)
-            try:
-                os.write(fd, data)
-                long = os.fstat(fd).st_size > MOST_BYTES
-            finally:
-                os.close(fd)
-            if long:
+            if own_files.append(self._path, data) > MOST_BYTES:
                 self._shorten(host)
 
     def remove(self) -> None:

@@ -380,7 +380,7 @@ def policy_files(dirs: Dirs) -> Iterator[Check]:
     known = Policies(dirs)
     try:
         workspaces = tuple(one.path for one in Registry(dirs).list())
-        known.of(())  # the user's files on levels, modes, trust and roles
+        own = known.of(())  # the user's files on levels, modes, trust and roles
     except (BadInput, PolicyError) as error:
         yield Check("policy", Status.FAIL, str(error), "mend the file, or remove it")
         return
@@ -397,7 +397,7 @@ def policy_files(dirs: Dirs) -> Iterator[Check]:
         return
     detail = f"{read} policy file{'s' if read != 1 else ''} besides the built-in rules"
     yield Check("policy", Status.OK, detail)
-    yield from channels(dirs, known.of(()).policy.standing.levels)
+    yield from channels(dirs, own.policy.standing.levels)
 
 
 def channels(dirs: Dirs, levels: Levels) -> Iterator[Check]:

@@ -281,7 +281,6 @@ def _no_agent(name: str) -> None:
 
 def _declared(one: Declared) -> dict[str, Any]:
     """Return what is shown of an agent that does not run."""
-    names = dict.fromkeys(("pid", "since", "program"))
     return {
         "id": one.id,
         "path": one.path,
@@ -290,7 +289,9 @@ def _declared(one: Declared) -> dict[str, Any]:
         "state": "declared",
         "processes": 0,
         "source": "declared",
-        **names,
+        "pid": None,
+        "since": None,
+        "program": None,
     }
 
 

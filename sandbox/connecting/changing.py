@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import difflib
 import os
-import stat
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from sandbox import own_files
 from sandbox.connecting.agents import File, JsonFile, Wanted
 from sandbox.connecting.records import Connection, Kept, sha256
 from sandbox.connecting.texts import Added, BadFile, with_ours, without_ours
@@ -197,17 +197,13 @@ def _bad(file: File, error: BadFile) -> BadInput:
 
 
 def _read(path: Path) -> bytes | None:
-    try:  # without waiting for the other end of a pipe
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    try:
+        with own_files.opened(path) as file:
+            return file.read()
     except FileNotFoundError:
         return None
-    except OSError as error:
-        raise BadInput(f"`{safe_line(str(path))}` cannot be read: {error.strerror}") from None
-    try:
-        with os.fdopen(fd, "rb") as file:
-            if not stat.S_ISREG(os.fstat(fd).st_mode):
-                raise BadInput(f"`{safe_line(str(path))}` is no regular file; remove it")
-            return file.read()
+    except own_files.NoFile:
+        raise BadInput(f"`{safe_line(str(path))}` is no regular file; remove it") from None
     except OSError as error:
         raise BadInput(f"`{safe_line(str(path))}` cannot be read: {error.strerror}") from None
 
