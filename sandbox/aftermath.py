@@ -81,11 +81,10 @@ class Aftermath:
 
     async def _left(self, cell: Cell, name: str, changes: Sequence[Any]) -> Shown:
         """Return what something changed, with digests of what protected files hold since."""
-        workspaces = cell.spec.workspaces
-        shown = shown_of(changes, workspaces, PathPolicy.default())
+        shown = _shown(cell, changes)
         if not shown.wanted:
             return shown
-        wanted = shown.per_workspace(len(workspaces))
+        wanted = shown.per_workspace(len(cell.spec.workspaces))
         answer = await cell.ask({"call": name, "digests": wanted}, op="left")
         return shown.with_digests(answer["digests"])
 
@@ -102,8 +101,7 @@ class Aftermath:
     async def rest(self, cell: Cell, call: str) -> tuple[Shown, str]:
         """Return what is still held of a call, and its diff; nothing where all has landed."""
         answer = await cell.ask({"tx": call, "names": [], "shown": True}, op="look_held")
-        shown = shown_of(answer.get("changes", ()), cell.spec.workspaces, PathPolicy.default())
-        return shown, str(answer.get("diff", ""))
+        return _shown(cell, answer.get("changes", ())), str(answer.get("diff", ""))
 
     async def parted(self, call: str, parts: Sequence[str], rest: Shown, diff: str) -> None:
         """Record what of a call is still held after a part of it has landed, and still why."""
@@ -224,7 +222,7 @@ def _told(begun: Mapping[str, Any], state: str, views: Sequence[ChangeView]) -> 
     told = {k: v for k, v in begun.items() if k not in _NOT_TOLD}
     if begun["event"] == "landing":
         told["judgement"] = Outcome.LAND.value
-    return {**told, "event": ENDS[begun["event"]][0], "landed": True, "changes": _shown(views)}
+    return {**told, "event": ENDS[begun["event"]][0], "landed": True, "changes": recorded(views)}
 
 
 _NOT_TOLD = ("n", "ts", "prev", "event", "supervisor")
@@ -246,15 +244,16 @@ def _end_of_call(
         "ending": Ending.RAN.value,
         "judgement": (Outcome.LAND if landed else Outcome.HOLD).value,
         "landed": landed,
-        "changes": _shown(views),
+        "changes": recorded(views),
         "changes_total": len(views),
         "outcome": f"the supervisor died before it could record the end; {after}",
         "ms": ms,
     }
 
 
-def _shown(views: Sequence[ChangeView]) -> list[dict[str, Any]]:
-    return recorded(views)
+def _shown(cell: Cell, changes: Sequence[Any]) -> Shown:
+    """Return a keeper's changes, per workspace, for people."""
+    return shown_of(changes, cell.spec.workspaces, PathPolicy.default())
 
 
 def _ms_since(record: Mapping[str, Any]) -> float:

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Mapping
 
 from . import fs
-from .layer import LayerError, Node, join
+from .layer import LayerError, Node, join, lies_in
 from .steps import Attributes, landed_mode
 
 MAX_TEXT = 64 * 1024
@@ -105,10 +105,7 @@ class Below:
 
     def hidden(self, path: str) -> bool:
         """Whether a mask hides the path, or a folder that it lies in, from the cell."""
-        if not self._masks:
-            return False
-        parts = path.split("/")
-        return any("/".join(parts[: n + 1]) in self._masks for n in range(len(parts)))
+        return bool(self._masks) and lies_in(path, self._masks)
 
     def same(self, node: Node, path: str, status: os.stat_result) -> bool:
         """Whether a file or link of the layer equals one of the workspace (same type)."""

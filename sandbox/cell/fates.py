@@ -37,19 +37,18 @@ def became(root: str, name: str) -> list[dict[str, Any]] | None:
 
 def _changes(vault: Vault, name: str) -> list[dict[str, Any]] | None:
     try:
-        vault.folder_of(name)
-    except LandingError:
+        record = _record(vault, name)
+    except (LandingError, FileNotFoundError):
         return None
-    record = _record(vault, name)
     return [] if record is None else list(_listed(record.ops, back=record.last.back))
 
 
 def _record(vault: Vault, name: str) -> Journal | None:
-    """Return the record whose last run is `name`; None where there is none."""
-    try:
-        descriptor = fs.open_directory(vault.folder_of(name), vault.undo)
-    except (LandingError, FileNotFoundError):
-        return None
+    """Return the record whose last run is `name`; None where it is damaged, or another ran since.
+
+    Raises LandingError or FileNotFoundError where nothing is kept.
+    """
+    descriptor = fs.open_directory(vault.folder_of(name), vault.undo)
     try:
         record = journal.read(descriptor)
     finally:
@@ -67,13 +66,13 @@ def digests_of(root: str, name: str, wanted: Sequence[str]) -> dict[str, str]:
             record = _record(vault, name)
             left = dict(_left(record)) if record is not None else {}
             found = {}
-            for path in wanted:
+            for path in left.keys() & set(wanted):
                 side = pieces.below(top, path)()
-                if side is not None and path in left:
-                    same = matches(fs.identity(side.status), left[path])
-                    if same and (digest := pieces.sha256(side)) is not None:
-                        found[path] = digest
-            return found
+                if side is not None and matches(fs.identity(side.status), left[path]):
+                    found[path] = pieces.sha256(side)
+            return {path: digest for path, digest in found.items() if digest is not None}
+    except (LandingError, FileNotFoundError):
+        return {}
     finally:
         os.close(top)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Collection
 
 from . import fs
 
@@ -103,6 +104,12 @@ class Layer:
             raise LayerError(f"`{source}` was moved to two places")
         self.sources.add(source)
         node.source = source
+
+
+def lies_in(path: str, places: Collection[str]) -> bool:
+    """Whether a path is one of `places`, or lies in one."""
+    parts = path.split("/")
+    return any("/".join(parts[: n + 1]) in places for n in range(len(parts)))
 
 
 def join(directory: str, name: str) -> str:

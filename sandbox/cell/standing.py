@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from . import fs, gitindex
 from .applying import Identities, differing, matches
 from .journal import PUT, SWAP, TAKE, Amendment, Identity, Inner, Journal, Op, Run
+from .layer import lies_in
 
 LARGE = 1 << 20
 """Bytes of a file from which on it is looked up what it takes up."""
@@ -115,12 +116,12 @@ def later_changes(
     awaited = set() if back else {op.path for op in ops if op.action == arrives}
     changed: list[str] = []
     for position, op in enumerate(ops):
-        if op.action not in (arrives, leaves) and _covered(op.path, awaited):
+        if op.action not in (arrives, leaves) and lies_in(op.path, awaited):
             continue  # what it changes still lies elsewhere; it is compared when it has arrived
         status = fs.lstat(root, "" if op.path == "." else op.path)
         expected = now[position]
         if op.action == arrives:
-            if status is not None and not _covered(op.path, placed):
+            if status is not None and not lies_in(op.path, placed):
                 changed.append(op.path)
         elif expected is None or status is None:
             if expected is not None and op.action == leaves:
@@ -130,14 +131,8 @@ def later_changes(
         elif op.inner is not None and op.action == leaves:
             found = _listing(root, op.path)
             news = differing(op.path, op.inner, found)
-            changed += [path for path in news if not _covered(path, placed - {op.path})]
+            changed += [path for path in news if not lies_in(path, placed - {op.path})]
     return sorted(set(changed))
-
-
-def _covered(path: str, placed: set[str]) -> bool:
-    """Whether a path is one of `placed`, or lies in one."""
-    parts = path.split("/")
-    return any("/".join(parts[: n + 1]) in placed for n in range(len(parts)))
 
 
 def _listing(root: int, path: str) -> Inner:

@@ -11,6 +11,7 @@ Runs in the keeper: standard library only, Python 3.9. Changes nothing.
 from __future__ import annotations
 
 from .journal import PUT, TAKE, Journal
+from .layer import lies_in
 from .steps import Walk
 from .vault import Vault
 
@@ -26,7 +27,7 @@ def overruled(vault: Vault, walked: Walk) -> list[str]:
     for record in vault.since(walked.since):
         taken |= _taken(record)
     taken -= walked.own
-    return sorted(put.path for put in walked.puts if _within(put.path, taken))
+    return sorted(put.path for put in walked.puts if lies_in(put.path, taken))
 
 
 def _taken(record: Journal) -> set[str]:
@@ -39,8 +40,3 @@ def _taken(record: Journal) -> set[str]:
             found.add(op.path)
             found.update(f"{op.path}/{name}" for name in op.inner or ())
     return found - placed
-
-
-def _within(path: str, taken: set[str]) -> bool:
-    parts = path.split("/")
-    return any("/".join(parts[: n + 1]) in taken for n in range(len(parts)))

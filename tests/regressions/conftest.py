@@ -1,8 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labs for regressions that need real cells."""
+"""Labs with real cells for regressions, and the command line over a state folder of its own."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandbox.stop import stop_all
 from tests.container.conftest import lab, make_lab, owner, weak
+from tests.sandbox.shells import Shell
 
 __all__ = ["lab", "make_lab", "owner", "weak"]
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    shell = Shell(tmp_path)
+    (tmp_path / "home").mkdir()
+    shell.dirs.create()
+    yield shell
+    stop_all(shell.dirs, "the test has ended")  # whatever a failed test leaves

@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -19,15 +17,6 @@ from tests.sandbox.shells import Shell
 
 SAID = "agent w: who watched it (`lockgate agent run`) was killed"
 WAIT_SECONDS = 60.0
-
-
-@pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    shell = Shell(tmp_path)
-    (tmp_path / "home").mkdir()
-    shell.dirs.create()
-    yield shell
-    stop_all(shell.dirs, "the test has ended")  # whatever a failed test leaves
 
 
 def begun(shell: Shell, script: str) -> tuple[subprocess.Popen[bytes], Agent]:

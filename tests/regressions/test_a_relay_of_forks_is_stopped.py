@@ -30,10 +30,7 @@ while time.time() < end:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    shell = Shell(tmp_path)
-    (tmp_path / "home").mkdir()
-    shell.dirs.create()
+def shell(shell: Shell, tmp_path: Path) -> Iterator[Shell]:
     yield shell
     for _ in range(50):  # whatever a failed test leaves
         for pid in runners(tmp_path):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.agents import Registry, register
+from sandbox.agents_group import ControlGroup
 from sandbox.dirs import Dirs
 from sandbox.store import Store
 from tests.fakes import FakeSupervisor, served
@@ -122,8 +123,11 @@ os.execve("/bin/sleep", ["sleep", "60"], {})
 """
 
 
-def test_whom_a_stop_would_end_passes_for_nobody_else(dirs: Dirs) -> None:
+def test_whom_a_stop_would_end_passes_for_nobody_else(
+    dirs: Dirs, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """An orphan without a mark, which only its session ties to the agent."""
+    monkeypatch.setattr(ControlGroup, "make_beside", lambda *_: None)
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", ORPHAN], stdin=pipe, stdout=pipe) as process:
         assert process.stdin is not None

@@ -24,15 +24,6 @@ WAIT_SECONDS = 60.0
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
-    shell = Shell(tmp_path)
-    (tmp_path / "home").mkdir()
-    shell.dirs.create()
-    yield shell
-    stop_all(shell.dirs, "the test has ended")  # whatever a failed test leaves
-
-
-@pytest.fixture
 def agent(shell: Shell) -> Iterator[Agent]:
     """Return an agent that runs."""
     words = ("agent", "run", "--name", "w", "--", "bash", "-c", "echo ready; exec sleep 61")
