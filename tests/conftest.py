@@ -7,6 +7,7 @@ import contextlib
 import os
 import uuid
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NoReturn
 
 import docker
@@ -43,6 +44,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if item.path.name not in LONG and config.pluginmanager.hasplugin("xdist"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=lambda item: (item.path.name not in LONG, "container" not in item.path.parts))
+
+
+def opened_below(folder: Path) -> list[str]:
+    """Return what this process has open in a folder: other tests' descriptors come and go."""
+    found = []
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the listing itself, or a thread's
+            found.append(entry.readlink())
+    return sorted(str(path) for path in found if path.is_relative_to(folder))
 
 
 def cannot_run(reason: str) -> NoReturn:

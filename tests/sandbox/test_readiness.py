@@ -13,6 +13,7 @@ import pytest
 
 from sandbox.audit_log import AuditLog, Bounds
 from sandbox.readiness import readable
+from tests.conftest import opened_below
 
 
 @pytest.fixture
@@ -43,12 +44,8 @@ def test_what_can_be_read_is_told(many: None, tmp_path: Path) -> None:
 
 
 def test_a_log_that_nobody_has_any_more_is_closed(tmp_path: Path) -> None:
-    def count() -> int:
-        return sum(1 for _ in Path("/proc/self/fd").iterdir())
-
-    before = count()
     log = AuditLog(tmp_path / "audit.jsonl", tmp_path / "head", Bounds(1 << 20, 0))
     log.append({"event": "e"}, durable=False)
-    assert count() == before + 1
+    assert opened_below(tmp_path) == [str(tmp_path / "audit.jsonl")]
     del log
-    assert count() == before
+    assert opened_below(tmp_path) == []
