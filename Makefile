@@ -35,8 +35,8 @@ fuzz: setup ## Give random inputs to all that reads what agents write, for FUZZ_
 bench: images ## Measure a call against bare bash, bwrap and docker exec
 	@$(BIN)/python -m sandbox.bootstrap program bwrap bubblewrap
 	@$(BIN)/python -m sandbox.bench
-	@$(BIN)/python -m sandbox.bench_fresh
-	@$(BIN)/python -m sandbox.bench_mcp
+	@$(BIN)/python -m sandbox.bench.fresh
+	@$(BIN)/python -m sandbox.bench.mcp
 
 images: setup ## Have a Docker engine and the images of cells and keepers
 	@$(BIN)/python -m sandbox.bootstrap images

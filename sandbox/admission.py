@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from policy.model import ActionPlan, Decision, Verdict
-from sandbox.approvals import Answer
 from sandbox.errors import BadInput
+from sandbox.people.approvals import Answer
 from sandbox.results import CallResult
 
 TICKET_SECONDS = 900.0

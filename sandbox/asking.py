@@ -19,8 +19,8 @@ from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.gate import Answer, Gate, within
 from sandbox.opinion import SecondOpinion
+from sandbox.people.reputation import Reputations
 from sandbox.policies import Policies
-from sandbox.reputation import Reputations
 from sandbox.text import safe_line
 from sandbox.workspaces import Registry
 

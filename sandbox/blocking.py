@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from policy.engine import Policy
 from policy.model import ActionPlan, Workspace
-from sandbox.approvals import Approver, nobody
 from sandbox.config import Dirs, Settings
+from sandbox.people.approvals import Approver, nobody
 from sandbox.results import CallResult, HeldCall, StopReport, UndoReport, UndoResult
 from sandbox.supervisor import OnOutput, Supervisor
 

@@ -28,12 +28,12 @@ from pathlib import Path
 import docker
 import psutil
 
-from sandbox import apt, cgroups, gvisor
 from sandbox.dirs import Dirs
 from sandbox.endpoints import Answer, Endpoint, chosen, client_of, connect, how_to_get, knock
 from sandbox.errors import SandboxError, Unavailable
-from sandbox.images import ensure_images, remove_images
 from sandbox.progress import Progress, on_stderr
+from sandbox.setup import apt, cgroups, gvisor
+from sandbox.setup.images import ensure_images, remove_images
 
 START_SECONDS = 60.0
 """A started engine answers within this time."""

@@ -14,10 +14,11 @@ from pydantic import ValidationError
 
 from policy import mistakes
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox import asking, person
+from sandbox import asking
 from sandbox.dirs import Dirs
 from sandbox.gate import Gate
 from sandbox.opinion import SecondOpinion
+from sandbox.people import person
 from sandbox.policies import BuiltIn, Policies
 from sandbox.workspaces import Registry
 

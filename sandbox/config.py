@@ -14,11 +14,11 @@ from pydantic import AfterValidator, Field
 
 from policy.load import PolicyError, build, parse
 from policy.model import Frozen, Limits
-from sandbox.budgets import BudgetSettings
-from sandbox.channels import Channel
+from sandbox.agents.budgets import BudgetSettings
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.guarding.settings import GuardSettings
+from sandbox.people.channels import Channel
 from sandbox.reading import read_text
 
 __all__ = ["CellSettings", "Dirs", "IdleSettings", "Lifetime", "Settings", "load_settings"]

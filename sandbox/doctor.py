@@ -30,11 +30,11 @@ from sandbox.config import Lifetime, Settings, load_settings
 from sandbox.dirs import Dirs
 from sandbox.endpoints import api_problem, connect
 from sandbox.errors import BadInput, SandboxError, Unavailable
-from sandbox.images import Images, check_image, names
 from sandbox.owners import lives
 from sandbox.plan import LABEL_OWNER, LABEL_STATE
-from sandbox.probe import prove_mounts
 from sandbox.runtimes import default_of, missing, moves_mounts, unenforced, unfiltered
+from sandbox.setup.images import Images, check_image, names
+from sandbox.setup.probe import prove_mounts
 
 KERNEL_FLOOR = (5, 2)
 """fsopen, fsmount and move_mount, with which the keeper places a workspace."""
@@ -336,8 +336,8 @@ def _host_checks(dirs: Dirs | None) -> Iterator[Check]:
 
 def guard(dirs: Dirs) -> Check:
     """Say whether protected files are guarded while the supervisor lives."""
-    from sandbox.client import BlockingClient
-    from sandbox.start import connect as reached
+    from sandbox.serving.client import BlockingClient
+    from sandbox.serving.start import connect as reached
 
     try:
         if not load_settings(dirs).guard.enabled:

@@ -23,8 +23,8 @@ from docker.context import ContextAPI
 from docker.context.config import get_current_context_name
 from docker.utils import kwargs_from_env
 
-from sandbox import apt
 from sandbox.errors import Unavailable
+from sandbox.setup import apt
 
 OLDEST_API = (1, 41)
 """Docker 20.10: the first with cgroup namespaces and what the plans of cells compare."""

@@ -26,7 +26,7 @@ from sandbox.plan import (
     body,
     gaps,
 )
-from sandbox.sweeping_notes import ContainerNotes, Note
+from sandbox.stopping.notes import ContainerNotes, Note
 
 REMOVE_SECONDS = 10
 """How long a container that was killed may take to go."""

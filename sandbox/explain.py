@@ -15,8 +15,8 @@ from policy.engine import wants_second_opinion
 from policy.layers import Effective
 from policy.milder import milder
 from policy.model import ActionPlan, LayerAnswer, MatchedRule, Verdict
-from sandbox.card import fields
 from sandbox.gate import Answer
+from sandbox.people.card import fields
 from sandbox.rule_places import built_in_place
 
 BY_NAME = "tools"

@@ -22,16 +22,16 @@ from policy.model import ActionPlan, Context, Params, Verdict
 from policy.reports import GATES, GateQuery
 from policy.reputation import Domain, TrustLevel, autonomy_status
 from policy.trust import TrustFile, can_execute, check_permission, classify_action
-from sandbox.audit_query import Query, instant, verdicts
-from sandbox.audit_reading import Audit
+from sandbox.audit.query import Query, instant, verdicts
+from sandbox.audit.reading import Audit
 from sandbox.config import Dirs, load_settings
 from sandbox.errors import BadInput
 from sandbox.gate import Gate, within
-from sandbox.grants import Grants, Request
 from sandbox.known import KnownWorkspaces
 from sandbox.opinion import SecondOpinion
+from sandbox.people.grants import Grants, Request
+from sandbox.people.reputation import Event, Reputations, Source
 from sandbox.policies import Policies
-from sandbox.reputation import Event, Reputations, Source
 from sandbox.store import Store
 from sandbox.workspaces import NeedsApproval, Registry
 

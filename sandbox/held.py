@@ -17,7 +17,7 @@ from sandbox.effects import Shown
 from sandbox.errors import BadInput, SandboxError
 from sandbox.history import is_held
 from sandbox.keepers import Keepers, named
-from sandbox.person import login
+from sandbox.people.person import login
 from sandbox.records import recorded
 from sandbox.results import CallResult, Ending, HeldCall
 

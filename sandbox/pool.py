@@ -21,12 +21,12 @@ from sandbox.disposable import Disposables, Kind
 from sandbox.endpoints import connect
 from sandbox.engine import Engine
 from sandbox.errors import ImageProblem, NotEnforced, SandboxError
-from sandbox.images import Images, check_image, names
 from sandbox.owners import lives, owner_label
 from sandbox.plan import LABEL_OWNER
 from sandbox.runtimes import default_of, missing, moves_mounts, unenforced
+from sandbox.setup.images import Images, check_image, names
 from sandbox.specs import PathsOf, Specs
-from sandbox.sweeping_notes import ContainerNotes
+from sandbox.stopping.notes import ContainerNotes
 from sandbox.view_cells import LoneKeeper, ViewCell
 
 Key = tuple[str, tuple[str, ...]]

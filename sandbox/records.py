@@ -13,13 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from policy.model import ActionPlan, Decision
-from sandbox.audit_writer import Writer
+from sandbox.audit.writer import Writer
 from sandbox.config import Dirs
-from sandbox.desk import Permission
 from sandbox.effects import Effects
 from sandbox.errors import SandboxError, Stopped
 from sandbox.masking import mask, mask_all
 from sandbox.owners import owner_label
+from sandbox.people.desk import Permission
 from sandbox.results import CallResult, ChangeView, Ending, WatchEvent
 from sandbox.store import Store
 

@@ -18,9 +18,9 @@ from typing import Any, Protocol
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from policy.model import ActionPlan, Frozen, Params, Verdict
-from sandbox.approvals import Approver, nobody, yes
 from sandbox.errors import BadInput, SandboxError
-from sandbox.person import login
+from sandbox.people.approvals import Approver, nobody, yes
+from sandbox.people.person import login
 from sandbox.results import CallResult
 from sandbox.text import is_unicode
 

@@ -12,7 +12,7 @@ from policy.model import Landing, Outcome
 from sandbox.cells import CellLost
 from sandbox.effects import Effects
 from sandbox.errors import SandboxError
-from sandbox.objections import Objection
+from sandbox.people.objections import Objection
 from sandbox.transactions import Transaction
 
 Window = Callable[[Effects], Awaitable[Objection | None]]

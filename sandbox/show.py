@@ -12,8 +12,8 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sandbox.card import fields
 from sandbox.history import is_held
+from sandbox.people.card import fields
 from sandbox.text import safe_block, safe_line
 from sandbox.watched import lines
 

@@ -15,7 +15,6 @@ from sandbox.cells import CellSpec
 from sandbox.config import Settings
 from sandbox.engine import Engine
 from sandbox.errors import BadInput
-from sandbox.images import Images
 from sandbox.owners import owner_label
 from sandbox.plan import (
     AGENT_ID,
@@ -28,6 +27,7 @@ from sandbox.plan import (
     cell_plan,
     keeper_plan,
 )
+from sandbox.setup.images import Images
 
 PathsOf = Callable[[tuple[str, ...]], PathPolicy]
 """Gate 2's rules for workspaces, as they are now."""

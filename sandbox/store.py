@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The record: an append-only, hash-chained audit log, and a folder of output per call.
 
-Appending is the matter of `audit_log`, the chain that of `chain`, and what the records say of
-calls that of `history`.
+Appending is the matter of `audit/log.py`, the chain that of `audit/chain.py`, and what the records
+say of calls that of `history.py`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sandbox import chain, history
-from sandbox.audit_log import MIB, AuditLog, Bounds
-from sandbox.audit_segments import Segments
+from sandbox import history
+from sandbox.audit import chain
+from sandbox.audit.log import MIB, AuditLog, Bounds
+from sandbox.audit.segments import Segments
 from sandbox.config import Dirs, load_settings
 from sandbox.errors import BadInput, Unavailable
 
 if TYPE_CHECKING:
-    from sandbox.audit_query import Query
-    from sandbox.audit_reading import Audit
+    from sandbox.audit.query import Query
+    from sandbox.audit.reading import Audit
 
 
 INDEXED = 8 * MIB
@@ -138,7 +139,7 @@ class Store:
         """Return the index of a log that is too long to be read each time."""
         if self.segments.size() < INDEXED:
             return None
-        from sandbox.audit_reading import Audit
+        from sandbox.audit.reading import Audit
 
         index = Audit(self._dirs)
         try:

@@ -22,38 +22,37 @@ from policy.model import Access, ActionPlan, Context, Decision, Verdict, Workspa
 from sandbox import launch
 from sandbox.admission import Admission
 from sandbox.aftermath import Aftermath, Unsure
-from sandbox.agents import Registry
-from sandbox.approvals import Answer, Approver, nobody, yes
+from sandbox.agents.budgets_kept import BudgetKeeper
+from sandbox.agents.registry import Registry
 from sandbox.background import Background
-from sandbox.budgets_kept import BudgetKeeper
 from sandbox.call import Call
 from sandbox.call_names import CallNames
 from sandbox.cells import Cell, CellLost, Exit
 from sandbox.config import Dirs, Preview, Settings, load_settings
-from sandbox.desk import Desk, escalates
 from sandbox.effects import Effects, weigh
 from sandbox.errors import BadInput, SandboxError, Stopped
-from sandbox.escalation import LOOKED_AT, escalation
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate, within
-from sandbox.grants import Grants
 from sandbox.held import Held, result_of
 from sandbox.host_tools import tightened
 from sandbox.keepers import Keepers
 from sandbox.known import KnownWorkspaces
-from sandbox.latch import LatchInfo, below, mending
-from sandbox.learning import Learning
-from sandbox.objections import Objection, Objections
 from sandbox.opinion import SecondOpinion
 from sandbox.output import Output
-from sandbox.people import People
-from sandbox.person import login
+from sandbox.people.approvals import Answer, Approver, nobody, yes
+from sandbox.people.desk import Desk, escalates
+from sandbox.people.escalation import LOOKED_AT, escalation
+from sandbox.people.grants import Grants
+from sandbox.people.learning import Learning
+from sandbox.people.objections import Objection, Objections
+from sandbox.people.person import login
+from sandbox.people.rehearsal import SKIPPED, Rehearsal, as_shown
+from sandbox.people.reports import Reports
+from sandbox.people.reputation import Reputations
+from sandbox.people.telling import People
 from sandbox.policies import Policies
 from sandbox.pool import CellPool
 from sandbox.records import Recorder
-from sandbox.rehearsal import SKIPPED, Rehearsal, as_shown
-from sandbox.reports import Reports
-from sandbox.reputation import Reputations
 from sandbox.results import (
     CallResult,
     ChangeView,
@@ -64,8 +63,9 @@ from sandbox.results import (
     UndoResult,
 )
 from sandbox.settling import settle
-from sandbox.stop import Latch, stop_all
-from sandbox.stop_watch import StopWatch
+from sandbox.stopping.latch import LatchInfo, below, mending
+from sandbox.stopping.stop import Latch, stop_all
+from sandbox.stopping.watch import StopWatch
 from sandbox.transactions import Transaction
 from sandbox.undoing import Undoing
 

@@ -17,16 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from policy.model import ActionPlan, Workspace
-from sandbox.approvals import nobody, yes
 from sandbox.blocking import BlockingSupervisor
 from sandbox.config import Dirs, Lifetime, Settings
 from sandbox.endpoints import connect
 from sandbox.engine import Engine
 from sandbox.errors import ImageProblem, SandboxError
-from sandbox.images import check_image, names
+from sandbox.people.approvals import nobody, yes
 from sandbox.pool import state_label
 from sandbox.results import CallResult, ChangeView
 from sandbox.runtimes import moves_mounts
+from sandbox.setup.images import check_image, names
 
 COPY = "copy"
 LEFT_OUT = (".venv", "venv", "node_modules", "__pycache__", ".tox", ".lockgate", "*.pyc")

@@ -13,7 +13,7 @@ from sandbox.effects import Shown
 from sandbox.errors import BadInput, SandboxError, Stopped
 from sandbox.keepers import Keepers, named
 from sandbox.masking import mask
-from sandbox.person import login
+from sandbox.people.person import login
 from sandbox.records import recorded
 from sandbox.results import UndoReport, UndoResult
 

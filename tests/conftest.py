@@ -17,9 +17,9 @@ from hypothesis import settings
 
 from sandbox.endpoints import connect
 from sandbox.errors import Unavailable
-from sandbox.images import Images, ensure_images
 from sandbox.plan import LABEL_TEST
 from sandbox.progress import Silent
+from sandbox.setup.images import Images, ensure_images
 
 MUST_RUN = os.environ.get("LOCKGATE_TESTS_MUST_RUN") == "1"
 

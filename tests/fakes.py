@@ -24,7 +24,7 @@ from sandbox.results import (
     UndoReport,
     UndoResult,
 )
-from sandbox.server import Server, hold_lock
+from sandbox.serving.server import Server, hold_lock
 
 WAIT_SECONDS = 20.0
 

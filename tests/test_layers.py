@@ -19,16 +19,21 @@ IO_IN_POLICY = {"load.py", "second_opinion.py"}
 IO_MODULES = {"asyncio", "http", "io", "multiprocessing", "os", "pathlib", "random", "secrets",
               "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time",
               "urllib", "uuid"}  # fmt: skip
-PURE_SANDBOX = ("plan.py", "launch.py", "chain.py", "results.py", "errors.py")
-FRONT_DOORS = ("cli.py", "doctor.py", "bootstrap.py", "bench.py",
-               "bench_agents.py", "bench_changes.py", "replay.py", "progress.py",
-               "terminal.py", "agents_run.py", "door.py", "start.py", "server.py", "check.py",
-               "entry.py", "rates.py")  # fmt: skip
+PURE_SANDBOX = {"plan.py", "launch.py", "audit/chain.py", "results.py", "errors.py"}
+FRONT_DOORS = {"agents/run.py", "bootstrap.py", "check.py", "cli.py", "doctor.py", "entry.py",
+               "hooks/door.py", "progress.py", "rates.py", "replay.py", "serving/server.py",
+               "serving/start.py"}  # fmt: skip
 
 
 def name(path: Path) -> str:
     """Return a module's name for a test's id."""
     return str(path.relative_to(ROOT))
+
+
+def inside(path: Path) -> str:
+    """Return where a module stands in `sandbox`, or in the project if it stands elsewhere."""
+    home = ROOT / "sandbox"
+    return str(path.relative_to(home if path.is_relative_to(home) else ROOT))
 
 
 def tree(path: Path) -> ast.Module:
@@ -95,7 +100,7 @@ def test_only_the_second_opinion_imports_bashlex(path: Path) -> None:
     assert "bashlex" not in tops(path) or path.name == "second_opinion.py"
 
 
-@pytest.mark.parametrize("path", [p for p in SANDBOX if p.name in PURE_SANDBOX], ids=name)
+@pytest.mark.parametrize("path", [ROOT / "sandbox" / one for one in sorted(PURE_SANDBOX)], ids=name)
 def test_what_is_pure_in_sandbox_stays_pure(path: Path) -> None:
     assert not tops(path) & (IO_MODULES | {"docker", "psutil", "fcntl"})
     assert not called(path) & {"open", "print", "input"}
@@ -103,11 +108,9 @@ def test_what_is_pure_in_sandbox_stays_pure(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*POLICY, *SANDBOX], ids=name)
 def test_only_front_doors_print_and_exit(path: Path) -> None:
-    if path.name in FRONT_DOORS or path.parent.name in ("commands", "cell"):
+    if path.parent.name in ("bench", "commands", "cell") or path.name == "second_opinion.py":
         return
-    if path.name.startswith("bench_"):
-        return
-    if path.name == "second_opinion.py":
+    if inside(path) in FRONT_DOORS:
         return
     assert not called(path) & {"print", "exit", "quit"}
     exits = [
@@ -120,19 +123,15 @@ def test_only_front_doors_print_and_exit(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [p for p in SANDBOX if p.parent.name != "cell"], ids=name)
 def test_only_the_engine_and_what_sets_it_up_speak_to_docker(path: Path) -> None:
-    allowed = {"engine.py", "images.py", "base.py", "endpoints.py", "bootstrap.py", "doctor.py",
-               "start.py", "bench.py", "cgroups.py", "system.py", "probe.py",
-               "gvisor.py"}  # fmt: skip
-    bench = path.name.startswith("bench_")
-    assert "docker" not in tops(path) or bench or path.name in allowed
+    allowed = {"bootstrap.py", "doctor.py", "endpoints.py", "engine.py"}
+    set_up = path.parent.name in ("bench", "setup")
+    assert "docker" not in tops(path) or set_up or inside(path) in allowed
 
 
 def test_the_supervisor_is_above_everything_but_the_front_doors() -> None:
-    allowed = {"async_client.py", "blocking.py", "server.py", "replay.py", "bench.py", "run.py",
-               "calls.py", "start.py", "door.py", "wire.py", "connection.py", "check.py",
-               "cli.py"}  # fmt: skip
-    users = {p.name for p in SANDBOX if "sandbox.supervisor" in set(imported(p))}
-    assert {one for one in users if not one.startswith("bench_")} <= allowed
+    allowed = {"blocking.py", "commands/replay.py", "replay.py", "serving/server.py"}
+    users = [p for p in SANDBOX if "sandbox.supervisor" in set(imported(p))]
+    assert {inside(one) for one in users if one.parent.name != "bench"} <= allowed
 
 
 @pytest.mark.parametrize("path", [*POLICY, *SANDBOX], ids=name)

@@ -15,8 +15,8 @@ from sandbox.errors import BadInput, Stopped
 from sandbox.text import safe_line
 
 if TYPE_CHECKING:
-    from sandbox.agents import Agent, Registry
-    from sandbox.agents_declared import Declared
+    from sandbox.agents.declared import Declared
+    from sandbox.agents.registry import Agent, Registry
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 ROLE = click.option("--role", metavar="R", help="Its role; it can only narrow its parent's.")
@@ -59,8 +59,8 @@ def run(role: str | None, name: str | None, parent: str | None, command: tuple[s
       lockgate agent run -- my-agent
       lockgate agent run --name reviewer --role critic --parent lead -- my-agent review
     """
-    from sandbox.agents_run import end_as
-    from sandbox.agents_run import run as start
+    from sandbox.agents.run import end_as
+    from sandbox.agents.run import run as start
 
     if shutil.which(command[0]) is None:
         terminal.say(f"`{command[0]}` is not found, or cannot be run")
@@ -92,13 +92,13 @@ def attach(pid: int, role: str | None, name: str | None, parent: str | None, **f
     """
     import os
 
-    from sandbox.agents import Registry, register, user_roles
-    from sandbox.latch import below
+    from sandbox.agents.registry import Registry, register, user_roles
+    from sandbox.stopping.latch import below
 
     dirs = terminal.dirs().create()
     if pid == os.getpid():
         raise BadInput(f"process {pid} is this very command")
-    if "sandbox.server" in Registry(dirs).host.command(pid):
+    if "sandbox.serving.server" in Registry(dirs).host.command(pid):
         raise BadInput(f"process {pid} is a supervisor, and no agent")
     known = Registry(dirs).of_process(pid)
     asking = Registry(dirs).of_process(os.getpid())
@@ -136,8 +136,8 @@ def add(name: str, role: str | None, parent: str | None) -> int:
       lockgate agent add reviewer --role critic --parent lead
       lockgate agent run --name reviewer -- my-agent review
     """
-    from sandbox.agents import user_roles
-    from sandbox.agents_declared import Declarations, declaration
+    from sandbox.agents.declared import Declarations, declaration
+    from sandbox.agents.registry import user_roles
 
     dirs = terminal.dirs().create()
     _no_agent(name)
@@ -159,7 +159,7 @@ def list_(**flags: bool) -> int:
       lockgate agent list
       lockgate agent list --json
     """
-    from sandbox.agents import Registry
+    from sandbox.agents.registry import Registry
     from sandbox.show import table
 
     registry = Registry(terminal.dirs())
@@ -190,7 +190,7 @@ def show_(name: str, **flags: bool) -> int:
     Example:
       lockgate agent show my-agent-3f2a
     """
-    from sandbox.agents import Registry
+    from sandbox.agents.registry import Registry
     from sandbox.show import table
 
     registry = Registry(terminal.dirs())
@@ -226,7 +226,7 @@ def remove(name: str) -> int:
     Example:
       lockgate agent remove helper
     """
-    from sandbox.agents import Registry
+    from sandbox.agents.registry import Registry
 
     registry = Registry(terminal.dirs())
     declared = registry.declared.find(name)
@@ -270,7 +270,7 @@ def _no_agent(name: str) -> None:
     """Raise BadInput where this command belongs to an agent: what agents may, a person says."""
     import os
 
-    from sandbox.agents import Registry
+    from sandbox.agents.registry import Registry
 
     asking = Registry(terminal.dirs()).of_process(os.getpid())
     if asking is not None:
@@ -305,7 +305,7 @@ def _found(registry: Registry, name: str) -> Agent:
 
 def _row(registry: Registry, one: Agent) -> dict[str, Any]:
     """Return what is shown of an agent; its token is nobody's business."""
-    from sandbox.agents_view import state
+    from sandbox.agents.view import state
 
     members = registry.members(one)
     return {

@@ -67,7 +67,7 @@ def approvals(**flags: bool) -> int:
       lockgate approvals
       lockgate approvals --json
     """
-    from sandbox.desk import said_of
+    from sandbox.people.desk import said_of
     from sandbox.show import table
 
     now = time.time()
@@ -127,8 +127,8 @@ def approve(call: str, scope: str, uses: int, seconds: float, task: str | None, 
       lockgate approve c1a2b3c4d5 --uses 5 --for 30m --scope program
     """
     from policy.grants import Scope
-    from sandbox.card import card
-    from sandbox.grants import Terms
+    from sandbox.people.card import card
+    from sandbox.people.grants import Terms
 
     _person("approving")
     asked = _grants().asked(call)
@@ -207,8 +207,8 @@ def grant(
       lockgate grant --reason 'cleaning up' Bash:1a2b3c4d
     """
     from policy.grants import Scope
-    from sandbox.grants import Terms
-    from sandbox.pregrant import by_id, of_command
+    from sandbox.people.grants import Terms
+    from sandbox.people.pregrant import by_id, of_command
 
     _person("granting")
     here = os.path.abspath(cwd) if cwd else _here()  # noqa: PTH100
@@ -317,7 +317,7 @@ def _granted(request: Any, terms: Any, reason: str) -> None:
 
 
 def _grants() -> Any:
-    from sandbox.grants import Grants
+    from sandbox.people.grants import Grants
 
     return Grants(terminal.dirs().create())
 

@@ -18,8 +18,8 @@ from sandbox.commands.options import JSON
 from sandbox.text import safe_line
 
 if TYPE_CHECKING:
-    from sandbox.audit_query import Query
-    from sandbox.audit_reading import Audit
+    from sandbox.audit.query import Query
+    from sandbox.audit.reading import Audit
 
 _POLL_SECONDS = 0.5
 _DAYS = 14
@@ -32,7 +32,7 @@ def filters(function: F) -> F:
 
     @functools.wraps(function)
     def with_query(**given: Any) -> Any:
-        from sandbox.audit_query import Query, instant, verdicts
+        from sandbox.audit.query import Query, instant, verdicts
 
         now = time.time()
         names = ("decision", "tool", "agent", "rule", "since", "until", "limit")
@@ -111,7 +111,7 @@ def show(query: Query, *, follow: bool, **flags: bool) -> int:
 
 def _follow(query: Query, say: Callable[[Mapping[str, Any]], str]) -> None:
     """Print decisions as they come, until interrupted; what comes of them is not known yet."""
-    from sandbox.audit_segments import Place, Segments
+    from sandbox.audit.segments import Place, Segments
 
     segments = Segments(terminal.dirs().state / "audit.jsonl")
     place = segments.end()
@@ -194,7 +194,7 @@ def export(query: Query, form: str) -> int:
     import csv
     import sys
 
-    from sandbox.audit_lines import COLUMNS, autonomy_line, csv_row
+    from sandbox.audit.lines import COLUMNS, autonomy_line, csv_row
 
     record = _audit()
     if form == "autonomy":
@@ -265,7 +265,7 @@ def repair(**flags: bool) -> int:
       lockgate audit repair
       lockgate audit repair --set-aside --yes
     """
-    from sandbox.audit_repair import repair as mend
+    from sandbox.audit.repair import repair as mend
     from sandbox.store import Store
 
     store = Store(terminal.dirs())
@@ -306,7 +306,7 @@ def reindex() -> int:
 
 
 def _audit() -> Audit:
-    from sandbox.audit_reading import Audit
+    from sandbox.audit.reading import Audit
 
     def said(lines: int) -> None:
         if lines % 100_000 == 0:

@@ -33,7 +33,7 @@ def log(limit: int, agent: str | None, tool: str | None, verdict: str | None, **
       lockgate log --verdict deny --limit 5
       lockgate log --agent coder --json
     """
-    from sandbox.audit_query import Query
+    from sandbox.audit.query import Query
     from sandbox.show import VERDICT_STYLE, brief, ended, subject, table
 
     some = agent is not None or tool is not None or verdict is not None or flags["held"]

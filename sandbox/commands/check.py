@@ -14,13 +14,14 @@ import click
 
 from policy.agent_tools import AGENTS
 from policy.model import ActionPlan, Decision, Verdict
-from sandbox import asking, person
-from sandbox.agents_declared import Declarations, narrowed
+from sandbox import asking
+from sandbox.agents.declared import Declarations, narrowed
 from sandbox.check import check_batch
 from sandbox.commands import terminal
 from sandbox.errors import BadInput
 from sandbox.explain import explanation, show_text
 from sandbox.gate import Answer
+from sandbox.people import person
 from sandbox.text import safe_line
 from sandbox.workspaces import Registry
 

@@ -16,7 +16,7 @@ from sandbox.text import safe_line
 from sandbox.workspaces import Registry
 
 if TYPE_CHECKING:
-    from sandbox.guard import GuardSettings, Tampering
+    from sandbox.guarding.guard import GuardSettings, Tampering
 
 
 @click.command(short_help="Tell changes of protected files that no landing made.")
@@ -39,7 +39,7 @@ def guard(paths: tuple[str, ...], **flags: bool) -> int:
       lockgate guard --restore -w ~/project
       lockgate guard --once --json
     """
-    from sandbox.guard import Guard
+    from sandbox.guarding.guard import Guard
     from sandbox.policies import Policies
 
     dirs = terminal.dirs()
@@ -107,7 +107,7 @@ def line(one: Tampering) -> str:
 
 
 def _settings(settings: Settings, *, restore: bool) -> GuardSettings:
-    from sandbox.guard import GuardSettings
+    from sandbox.guarding.guard import GuardSettings
 
     found = getattr(settings, "guard", None)
     mine = found if isinstance(found, GuardSettings) else GuardSettings()

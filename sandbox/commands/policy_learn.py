@@ -44,12 +44,12 @@ def simulate(
       lockgate policy simulate team.yaml --layer administrator
     """
     from policy.layers import Layer
-    from sandbox.audit_query import Query, instant
-    from sandbox.audit_reading import Audit
+    from sandbox.audit.query import Query, instant
+    from sandbox.audit.reading import Audit
+    from sandbox.audit.simulate import Instead, Judge
+    from sandbox.audit.simulate import simulate as replay
     from sandbox.opinion import SecondOpinion
     from sandbox.policies import Policies
-    from sandbox.simulate import Instead, Judge
-    from sandbox.simulate import simulate as replay
 
     path = Path(file).absolute()
     if not path.is_file():
@@ -110,11 +110,11 @@ def suggest(since: str | None, least: int, **flags: bool) -> int:
       lockgate policy suggest --since 7d --least 5 > draft.yaml
     """
     from policy.load import PolicyError
-    from sandbox.audit_query import Query, instant
-    from sandbox.audit_reading import Audit
+    from sandbox.audit.query import Query, instant
+    from sandbox.audit.reading import Audit
+    from sandbox.audit.suggest import suggest as propose
+    from sandbox.audit.suggest import text_of
     from sandbox.policies import Policies
-    from sandbox.suggest import suggest as propose
-    from sandbox.suggest import text_of
 
     dirs = terminal.dirs().create()
     query = Query(since=instant(since or "30d", time.time()))

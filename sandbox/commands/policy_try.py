@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sandbox import person
 from sandbox.commands import terminal
 from sandbox.commands.policy_shared import (
     DEFAULTS,
@@ -21,6 +20,7 @@ from sandbox.commands.policy_shared import (
     place_of,
     policies,
 )
+from sandbox.people import person
 from sandbox.text import safe_line
 
 if TYPE_CHECKING:

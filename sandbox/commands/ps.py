@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from sandbox.client import BlockingClient
 from sandbox.commands import terminal
-from sandbox.start import connect
+from sandbox.serving.client import BlockingClient
+from sandbox.serving.start import connect
 from sandbox.text import safe_line
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -26,9 +26,9 @@ def ps(**flags: bool) -> int:
       lockgate ps
       lockgate ps --json
     """
-    from sandbox.agents_view import lines, tree
-    from sandbox.latch import Latch
+    from sandbox.agents.view import lines, tree
     from sandbox.show import table
+    from sandbox.stopping.latch import Latch
 
     dirs = terminal.dirs()
     found: Mapping[str, Any] = {"running": [], "cells": []}

@@ -28,7 +28,7 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
     """
     if counts:
         return _counts(as_json=flags["as_json"])
-    from sandbox.reports import Reports
+    from sandbox.people.reports import Reports
     from sandbox.show import table
 
     store = Reports(terminal.dirs().create())
@@ -60,8 +60,8 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
 
 def _counts(*, as_json: bool) -> int:
     """Print how many calls were GREEN, YELLOW, RED and denied, per day (autonomy-levels.md)."""
-    from sandbox.audit_query import Query
-    from sandbox.audit_reading import Audit
+    from sandbox.audit.query import Query
+    from sandbox.audit.reading import Audit
     from sandbox.show import table
 
     words = {"green": "allow", "yellow": "report", "red": "ask", "denied": "deny"}

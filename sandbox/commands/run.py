@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sandbox.client import BlockingClient
 from sandbox.commands import terminal
 from sandbox.commands.interrupts import Interrupts, keep_going
 from sandbox.errors import SandboxError, Stopped
+from sandbox.serving.client import BlockingClient
 from sandbox.text import SafeStream, safe_line
 
 if TYPE_CHECKING:
-    from sandbox.grants import Request
+    from sandbox.people.grants import Request
     from sandbox.readiness import Readable
 
 
@@ -171,7 +171,7 @@ def _make(fields: dict[str, Any], asking: Any, flags: Mapping[str, bool]) -> int
 def _stop_everything() -> int:
     """Stop everything, since a person pressed Ctrl-C twice."""
     from sandbox.commands.stop import show
-    from sandbox.stop import stop_all
+    from sandbox.stopping.stop import stop_all
 
     keep_going()
     show(stop_all(terminal.dirs(), "Ctrl-C twice in `lockgate run`"), to_stderr=True)
@@ -222,7 +222,7 @@ def _asking(*, yes: bool) -> Any:
         return None
 
     def answer(message: Mapping[str, Any], line: Readable) -> dict[str, Any] | None:
-        from sandbox.card import card
+        from sandbox.people.card import card
 
         asked = _asked(message.get("call"))
         shown = card(
@@ -249,7 +249,7 @@ def _asking(*, yes: bool) -> Any:
 def _asked(call: object) -> Request | None:
     """Return the question about a call that waits; None where it is answered already."""
     from sandbox.errors import BadInput
-    from sandbox.grants import Grants
+    from sandbox.people.grants import Grants
 
     try:
         return Grants(terminal.dirs()).asked(str(call)).request

@@ -8,9 +8,9 @@ from typing import Any
 
 import click
 
-from sandbox.client import BlockingClient
 from sandbox.commands import terminal
 from sandbox.errors import BadInput
+from sandbox.serving.client import BlockingClient
 from sandbox.text import safe_block, safe_line
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

@@ -106,13 +106,13 @@ def _says_stop(text: str) -> bool:
     """Whether a text is the word that stops its agent."""
     if not any(word in text.casefold() for word in ("stop", "abort")):
         return False
-    from sandbox.stop import is_stop_word  # takes its time
+    from sandbox.stopping.stop import is_stop_word  # takes its time
 
     return is_stop_word(text)
 
 
 def _stop() -> int:
-    from sandbox.client import BlockingClient
+    from sandbox.serving.client import BlockingClient
 
     with BlockingClient(terminal.dirs()) as client:
         report = client.stop("the agent said stop", _agent(), own=True)

@@ -13,8 +13,8 @@ from sandbox.errors import SandboxError
 from sandbox.text import safe_line
 
 if TYPE_CHECKING:
-    from sandbox.latch import Latch
     from sandbox.results import StopReport
+    from sandbox.stopping.latch import Latch
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 AGENT = click.option("--agent", metavar="A", help="Only this agent, and all below it.")
@@ -38,19 +38,19 @@ def stop(agent: str | None, reason: str, **flags: bool) -> int:
       lockgate stop --agent coder
     """
     from sandbox.commands.interrupts import keep_going
-    from sandbox.latch import Latch
+    from sandbox.stopping.latch import Latch
 
     keep_going()
     dirs = terminal.dirs().create()
     if agent is None:
         with contextlib.suppress(SandboxError):  # before anything that may take time; it is told
             Latch(dirs).set(reason)
-    from sandbox.stop import Stop
+    from sandbox.stopping.stop import Stop
 
     one = Stop(dirs, reason, agent=agent, last=True)
     report = one.run()
     if one.asking:
-        from sandbox.stop_last import end_when_gone
+        from sandbox.stopping.last import end_when_gone
 
         end_when_gone(dirs, report.agent)
     if flags["as_json"]:
@@ -97,7 +97,7 @@ def resume(agent: str | None) -> int:
 
 def clear(name: str | None) -> int:
     """Clear the latch of one agent, or of everything, if a person asks."""
-    from sandbox.latch import Latch
+    from sandbox.stopping.latch import Latch
 
     latch = Latch(terminal.dirs())
     agent = _path(name) if name else None
@@ -120,7 +120,7 @@ def clear(name: str | None) -> int:
 
 def _say_others(latch: Latch, agent: str | None) -> None:
     """Say what is stopped still, where that may come as a surprise."""
-    from sandbox.latch import above
+    from sandbox.stopping.latch import above
 
     if agent is not None:
         for info in filter(None, (latch.read(), *map(latch.read, above(agent)))):
@@ -134,8 +134,8 @@ def _say_others(latch: Latch, agent: str | None) -> None:
 
 def _path(name: str) -> str:
     """Return the whole name of an agent, which may be gone, or be known by its latch alone."""
-    from sandbox.agents import Registry
-    from sandbox.latch import BETWEEN, Latch
+    from sandbox.agents.registry import Registry
+    from sandbox.stopping.latch import BETWEEN, Latch
 
     dirs = terminal.dirs()
     found = Registry(dirs).find(name)

@@ -52,8 +52,8 @@ def build(source: str | None, tag: str | None) -> int:
       lockgate image build --from node:22-bookworm --tag lockgate/node
     """
     from sandbox.bootstrap import ensure_engine
-    from sandbox.images import build_cell_image, ensure_images
     from sandbox.progress import on_stderr
+    from sandbox.setup.images import build_cell_image, ensure_images
 
     with on_stderr() as progress:
         client = ensure_engine(progress)
@@ -86,7 +86,7 @@ def list_(**flags: bool) -> int:
     from dataclasses import asdict
 
     from sandbox.endpoints import connect
-    from sandbox.images import list_images
+    from sandbox.setup.images import list_images
     from sandbox.show import table
 
     found = list_images(connect())

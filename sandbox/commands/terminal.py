@@ -97,14 +97,14 @@ def is_an_agents() -> bool:
 
     The mark of an agent of another state folder counts too: an agent can name the folder.
     """
-    from sandbox.sweeping_table import Host
+    from sandbox.stopping.table import Host
 
     host, pid = Host(), os.getpid()
     if any(host.marker(one.pid) for one in host.line(pid) if one.pid > 1):
         return True
     if not (dirs().state / "agents").is_dir():
         return False
-    from sandbox.agents import Registry
+    from sandbox.agents.registry import Registry
 
     return Registry(dirs()).of_process(pid) is not None
 

@@ -103,7 +103,7 @@ def record(agent: str, action: str, success: bool, confidence: float) -> int:
     Example:
       lockgate trust record reviewer edit_file --success --confidence 0.8
     """
-    from sandbox.reputation import Event, Source
+    from sandbox.people.reputation import Event, Source
 
     _person("judging an agent")
     policy = _trust_file()
@@ -125,7 +125,7 @@ def record(agent: str, action: str, success: bool, confidence: float) -> int:
 def _status(agents: list[str]) -> dict[str, Any]:
     """Return each agent's autonomy status, as it is told itself (orchestration.md)."""
     from sandbox.governance import Governance, Who
-    from sandbox.person import login
+    from sandbox.people.person import login
 
     told = Governance(terminal.dirs())
     return {name: told.autonomy_status(Who(agent=name, user=login())) for name in agents}
@@ -166,7 +166,7 @@ def _note(agent: str, state: Any, because: str) -> None:
 
 
 def _kept() -> Any:
-    from sandbox.reputation import Reputations
+    from sandbox.people.reputation import Reputations
 
     return Reputations(terminal.dirs().create())
 

@@ -13,7 +13,7 @@ from sandbox.errors import SandboxError
 from sandbox.text import safe_line
 
 if TYPE_CHECKING:
-    from sandbox.verify import Checked, Report
+    from sandbox.guarding.verify import Checked, Report
 
 HASH_CHARS = 12
 
@@ -54,8 +54,8 @@ def verify(
       lockgate verify --base origin/main --json
       lockgate verify --log audit.jsonl --workspace /home/me/project
     """
+    from sandbox.guarding.verify import Log, verify
     from sandbox.policies import Policies
-    from sandbox.verify import Log, verify
 
     source = Log(
         terminal.dirs().state / "audit.jsonl" if log is None else Path(log),

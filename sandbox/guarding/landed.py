@@ -13,8 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sandbox.audit_segments import BEGIN, Segments
-from sandbox.audit_segments import Place as Written
+from sandbox.audit.segments import BEGIN, Segments
+from sandbox.audit.segments import Place as Written
 
 LONGEST_LANDING = 600.0
 """Seconds that a landing or an undo may take until it is recorded."""

@@ -21,7 +21,7 @@ from policy.protected import PathPolicy
 from sandbox.config import load_settings
 from sandbox.dirs import Dirs
 from sandbox.errors import SandboxError
-from sandbox.guard import Guard
+from sandbox.guarding.guard import Guard
 from sandbox.policies import Policies
 from sandbox.workspaces import Registry
 

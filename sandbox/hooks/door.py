@@ -20,15 +20,15 @@ from policy.model import ActionPlan
 from sandbox.admission import Admission, Tickets
 from sandbox.config import Dirs, HookSettings
 from sandbox.connecting.records import Connections
-from sandbox.desk import patient
 from sandbox.errors import SandboxError, Stopped
 from sandbox.hooks.dialects import Dialect, named, parse
 from sandbox.hooks.events import SELF_TEST, BadEvent, Event, Kind, Printed, Say, blocked
 from sandbox.hooks.sessions import Sessions
 from sandbox.masking import mask
-from sandbox.person import login
+from sandbox.people.desk import patient
+from sandbox.people.person import login
 from sandbox.results import StopReport
-from sandbox.stop import is_stop_word
+from sandbox.stopping.stop import is_stop_word
 from sandbox.workspaces import Registry
 
 _COMMANDS = frozenset(("Bash",))

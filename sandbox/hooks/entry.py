@@ -131,7 +131,7 @@ def _connected(*, fresh: bool) -> socket.socket:
         else:
             return _checked(line)
     from sandbox.dirs import Dirs
-    from sandbox.start import reach
+    from sandbox.serving.start import reach
 
     return reach(Dirs.default()).socket  # it checks whose it is
 

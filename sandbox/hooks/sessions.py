@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import re
 
-from sandbox import agents
+from sandbox.agents import registry
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.hooks.events import SELF_TEST, Event, Kind
@@ -29,7 +29,7 @@ class Sessions:
 
     def __init__(self, dirs: Dirs) -> None:
         self._dirs = dirs
-        self._agents = agents.Registry(dirs)
+        self._agents = registry.Registry(dirs)
         self._registering = asyncio.Lock()
 
     async def agent(self, source: str, event: Event, peer: int, claimed: str) -> str:
@@ -64,7 +64,7 @@ class Sessions:
     def _add(self, source: str, process: int) -> str:
         name, parent = self._free(source)
         try:
-            one = agents.register(self._dirs, process, name=name, parent=parent, source=source)
+            one = registry.register(self._dirs, process, name=name, parent=parent, source=source)
         except BadInput:  # it is gone, or no process that can be under watch
             return MAIN
         return one.path

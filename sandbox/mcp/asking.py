@@ -15,11 +15,11 @@ from mcp_types import CallToolResult, ElicitRequest, ElicitRequestFormParams, In
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
-from sandbox.card import card
 from sandbox.errors import BadInput
-from sandbox.grants import Grants
 from sandbox.mcp.answers import as_result
 from sandbox.mcp.door import Door
+from sandbox.people.card import card
+from sandbox.people.grants import Grants
 from sandbox.results import CallResult, Ending
 
 _KEY = "approval"

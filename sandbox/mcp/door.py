@@ -11,12 +11,12 @@ from typing import Any
 from mcp.server.mcpserver import Context
 
 from policy.model import ActionPlan
-from sandbox.async_client import Client
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, SandboxError, Stopped
 from sandbox.governance import Governance, Who
 from sandbox.results import CallResult
-from sandbox.stop import is_stop_word
+from sandbox.serving.async_client import Client
+from sandbox.stopping.stop import is_stop_word
 
 ASK_SECONDS = 50.0
 """How long a tool call waits for a person: below the 60 s after which clients give up by default.

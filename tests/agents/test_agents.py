@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.agents import Registry
-from sandbox.client import BlockingClient
-from sandbox.grants import Grants
+from sandbox.agents.registry import Registry
+from sandbox.people.grants import Grants
+from sandbox.serving.client import BlockingClient
 from tests.agents.drivers import AGENTS, Agent, Ran, ended, start
 from tests.agents.model import Model, Step
 from tests.agents.recording import recorded

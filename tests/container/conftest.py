@@ -10,8 +10,8 @@ from typing import Any
 import docker
 import pytest
 
-from sandbox.images import Images
 from sandbox.plan import LABEL_TEST
+from sandbox.setup.images import Images
 from tests.container import lab as labs
 from tests.container.lab import ME, Lab, repository
 

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sandbox.bench_litter import litter
+from sandbox.bench.litter import litter
 from sandbox.config import Dirs
 from sandbox.pool import state_label
 from tests.container.lab import Lab, repository, snapshot, wait_for

@@ -11,11 +11,11 @@ import pytest
 
 from policy.model import ActionPlan, Params, Workspace
 from sandbox.config import Dirs
-from sandbox.desk import waiting
-from sandbox.grants import Grants, Terms
-from sandbox.images import Images
+from sandbox.people.desk import waiting
+from sandbox.people.grants import Grants, Terms
 from sandbox.plan import LABEL_TEST
 from sandbox.results import CallResult, Ending
+from sandbox.setup.images import Images
 from sandbox.supervisor import Supervisor
 
 pytestmark = pytest.mark.docker

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from policy.model import ActionPlan, Verdict, Workspace
-from sandbox.approvals import nobody, yes
 from sandbox.config import Dirs, Settings
+from sandbox.people.approvals import nobody, yes
 from sandbox.plan import LABEL_TEST
 from sandbox.results import CallResult, Ending
 from sandbox.supervisor import Supervisor

@@ -22,8 +22,8 @@ import pytest
 
 from sandbox.cell.faults import DIE, HANG
 from sandbox.errors import BadInput, SandboxError
-from sandbox.images import Images
 from sandbox.plan import LABEL_CELL
+from sandbox.setup.images import Images
 from sandbox.specs import Specs
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab

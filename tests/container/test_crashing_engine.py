@@ -27,7 +27,7 @@ import pytest
 from sandbox.endpoints import connect
 from sandbox.engine import Engine
 from sandbox.errors import SandboxError, Unavailable
-from sandbox.images import Images
+from sandbox.setup.images import Images
 from tests.conftest import cannot_run
 from tests.container import lab as labs
 from tests.container.crashing import MOST_STEPS, look, nothing_left, transfer

@@ -15,7 +15,6 @@ import docker
 import pytest
 
 from policy.model import Limits
-from sandbox import gvisor
 from sandbox.cells import CellLost
 from sandbox.config import CellSettings, Dirs, IdleSettings, Lifetime, Settings
 from sandbox.errors import NotEnforced, Stopped
@@ -23,6 +22,7 @@ from sandbox.plan import AGENT_ID, LABEL_STATE
 from sandbox.pool import state_label
 from sandbox.results import Ending
 from sandbox.runtimes import missing
+from sandbox.setup import gvisor
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab
 from tests.container.lab import (
@@ -429,7 +429,7 @@ DIES = """
 import asyncio, sys
 from pathlib import Path
 from policy.model import ActionPlan, Workspace
-from sandbox.approvals import yes
+from sandbox.people.approvals import yes
 from sandbox.config import Dirs, Settings
 from sandbox.plan import LABEL_TEST
 from sandbox.supervisor import Supervisor

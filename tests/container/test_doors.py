@@ -21,10 +21,10 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from policy.model import ActionPlan
-from sandbox.client import BlockingClient
-from sandbox.grants import Grants
 from sandbox.hooks.events import SELF_TEST
-from sandbox.person import login
+from sandbox.people.grants import Grants
+from sandbox.people.person import login
+from sandbox.serving.client import BlockingClient
 from sandbox.store import Store
 from sandbox.supervisor import Supervisor
 from tests.container.served import LOCKGATE, served

@@ -18,10 +18,10 @@ import psutil
 import pytest
 
 from sandbox.errors import BadInput, SandboxError, Unavailable
-from sandbox.images import Images
 from sandbox.plan import LABEL_STATE, LABEL_TEST
 from sandbox.pool import state_label
 from sandbox.results import CallResult, Ending
+from sandbox.setup.images import Images
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab
 from tests.container.lab import (

@@ -17,10 +17,8 @@ import docker.errors
 import pytest
 
 import sandbox.engine
-from sandbox import gvisor
 from sandbox.engine import Engine
 from sandbox.errors import ImageProblem, NotEnforced, Unavailable
-from sandbox.images import Images
 from sandbox.plan import (
     LABEL_STATE,
     LABEL_TEST,
@@ -32,6 +30,8 @@ from sandbox.plan import (
     keeper_plan,
 )
 from sandbox.runtimes import missing
+from sandbox.setup import gvisor
+from sandbox.setup.images import Images
 from tests.conftest import cannot_run
 
 Body = dict[str, Any]

@@ -19,12 +19,12 @@ import pytest
 from mcp.client import Client
 from mcp_types import ElicitResult
 
-from sandbox.client import BlockingClient
 from sandbox.errors import Stopped
 from sandbox.governance import Who
-from sandbox.grants import Grants, Terms
 from sandbox.mcp.door import Door
 from sandbox.mcp.server import build
+from sandbox.people.grants import Grants, Terms
+from sandbox.serving.client import BlockingClient
 from sandbox.store import Store
 from tests.container.served import LOCKGATE, served
 from tests.sandbox.shells import Shell

@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from policy.model import ActionPlan, Decision, Params, Workspace
-from sandbox.approvals import Answer, Approver, nobody
 from sandbox.config import Dirs, Preview, Settings
 from sandbox.errors import Stopped
-from sandbox.grants import Grants, Terms
-from sandbox.images import Images
+from sandbox.people.approvals import Answer, Approver, nobody
+from sandbox.people.grants import Grants, Terms
 from sandbox.plan import LABEL_TEST
 from sandbox.results import CallResult, Ending
+from sandbox.setup.images import Images
 from sandbox.supervisor import Supervisor
 
 pytestmark = pytest.mark.docker

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from policy.model import ActionPlan, Context, Decision, Landing, Verdict
-from sandbox.approvals import Answer
 from sandbox.errors import BadInput, SandboxError, Stopped
-from sandbox.guard import Guard, Tampering
+from sandbox.guarding.guard import Guard, Tampering
+from sandbox.people.approvals import Answer
 from sandbox.results import CallResult, Ending
 from tests.container import lab as labs
 from tests.container.lab import Lab, ended, eventually, snapshot
@@ -377,7 +377,7 @@ def verified(lab: Lab, base: str) -> dict[str, Any]:
     from dataclasses import replace
 
     from policy.protected import PathPolicy
-    from sandbox.verify import Log, verify
+    from sandbox.guarding.verify import Log, verify
 
     log = Log(lab.dirs.state / "audit.jsonl", own=True)
     report = verify(Path(lab.ws), log=replace(log), base=base, paths=PathPolicy.default())

@@ -26,17 +26,17 @@ from sandbox.bootstrap import stop as stop_engine
 from sandbox.dirs import Dirs
 from sandbox.engine import Engine
 from sandbox.errors import SandboxError, Stopped
-from sandbox.images import Images
-from sandbox.latch import Latch
 from sandbox.plan import LABEL_AGENT, LABEL_CELL, LABEL_ROLE, LABEL_STATE
 from sandbox.pool import state_label
 from sandbox.progress import Silent
 from sandbox.results import CallResult, StopReport
-from sandbox.stop import stop_all
+from sandbox.setup.images import Images
+from sandbox.stopping.latch import Latch
+from sandbox.stopping.notes import ContainerNotes, Note
+from sandbox.stopping.stop import stop_all
+from sandbox.stopping.table import Host
 from sandbox.store import Store
 from sandbox.supervisor import Supervisor
-from sandbox.sweeping_notes import ContainerNotes, Note
-from sandbox.sweeping_table import Host
 from sandbox.workspaces import Registry as Workspaces
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab
@@ -374,7 +374,8 @@ def test_a_call_after_a_stop_by_a_dead_setter_is_swept_by_the_supervisor(lab: La
     identities = set(ContainerNotes(lab.dirs).all())
     script = (
         "import sys; from pathlib import Path; from sandbox.dirs import Dirs; "
-        "from sandbox.latch import Latch; Latch(Dirs.under(Path(sys.argv[1]))).set('it died')"
+        "from sandbox.stopping.latch import Latch; "
+        "Latch(Dirs.under(Path(sys.argv[1]))).set('it died')"
     )
     subprocess.run([sys.executable, "-c", script, str(lab.dirs.state.parent)], check=True)
     lab.run(eventually(lambda: not inside(lab.dirs, identities), "the supervisor sweeps"))

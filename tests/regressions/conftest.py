@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.stop import stop_all
+from sandbox.stopping.stop import stop_all
 from tests.container.conftest import lab, make_lab, owner, weak
 from tests.sandbox.shells import Shell
 

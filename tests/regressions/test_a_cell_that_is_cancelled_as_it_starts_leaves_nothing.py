@@ -8,11 +8,11 @@ import asyncio
 import docker
 import pytest
 
-from sandbox import gvisor
 from sandbox.config import Lifetime, Settings
 from sandbox.plan import LABEL_STATE
 from sandbox.pool import state_label
 from sandbox.runtimes import missing
+from sandbox.setup import gvisor
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab
 

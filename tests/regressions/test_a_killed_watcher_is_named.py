@@ -10,9 +10,9 @@ import sys
 
 import pytest
 
-from sandbox.agents import Agent, Registry
-from sandbox.stop import stop_all
-from sandbox.sweeping_table import Host
+from sandbox.agents.registry import Agent, Registry
+from sandbox.stopping.stop import stop_all
+from sandbox.stopping.table import Host
 from tests.sandbox.shells import Shell
 
 SAID = "agent w: who watched it (`lockgate agent run`) was killed"

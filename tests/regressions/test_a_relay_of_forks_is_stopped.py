@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.agents import Registry
-from sandbox.stop import stop_all
-from sandbox.sweeping_passes import MOST, Passes
-from sandbox.sweeping_table import Host, Proc, Table
+from sandbox.agents.registry import Registry
+from sandbox.stopping.passes import MOST, Passes
+from sandbox.stopping.stop import stop_all
+from sandbox.stopping.table import Host, Proc, Table
 from tests.sandbox.shells import Shell
 
 RELAY = """

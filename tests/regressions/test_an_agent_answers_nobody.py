@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.agents import Registry, register
-from sandbox.agents_group import ControlGroup
+from sandbox.agents.group import ControlGroup
+from sandbox.agents.registry import Registry, register
 from sandbox.dirs import Dirs
 from sandbox.store import Store
 from tests.fakes import FakeSupervisor, served
@@ -22,7 +22,7 @@ from tests.sandbox.shells import ROOT, Shell
 CLIENT = """
 import json, os, socket, sys, time
 from pathlib import Path
-from sandbox.wire import Decoder, encode
+from sandbox.serving.wire import Decoder, encode
 
 place, request, way = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
 sys.stdin.readline()

@@ -18,15 +18,15 @@ import pytest
 from policy.engine import Policy, decide
 from policy.grants import wanted
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox.approvals import nobody
-from sandbox.card import card
 from sandbox.config import Dirs
-from sandbox.desk import Desk, Permission
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate
-from sandbox.grants import Grants, Terms
 from sandbox.masking import MASK
 from sandbox.opinion import SecondOpinion
+from sandbox.people.approvals import nobody
+from sandbox.people.card import card
+from sandbox.people.desk import Desk, Permission
+from sandbox.people.grants import Grants, Terms
 from sandbox.policies import BuiltIn
 from sandbox.records import Recorder
 

@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
-from sandbox.agents import Agent, Registry
+from sandbox.agents.registry import Agent, Registry
 from sandbox.errors import Stopped
-from sandbox.latch import Latch
-from sandbox.stop import stop_all
-from sandbox.sweeping_table import Host, boot
+from sandbox.stopping.latch import Latch
+from sandbox.stopping.stop import stop_all
+from sandbox.stopping.table import Host, boot
 from tests.sandbox.shells import Shell
 
 WAIT_SECONDS = 60.0

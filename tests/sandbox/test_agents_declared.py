@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from policy.roles import Roles
-from sandbox.agents import register
-from sandbox.agents_declared import Declarations, declaration, narrowed, within
-from sandbox.agents_peer import Peer
+from sandbox.agents.declared import Declarations, declaration, narrowed, within
+from sandbox.agents.peer import Peer
+from sandbox.agents.registry import register
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Unavailable
 

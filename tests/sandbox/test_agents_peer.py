@@ -17,8 +17,8 @@ from policy.model import ActionPlan
 from policy.reputation import Domain, TrustLevel
 from policy.roles import Roles
 from policy.trust import TrustFile
-from sandbox.agents import Agent, Registry, register
-from sandbox.agents_peer import Peer, attributed, peer_pid
+from sandbox.agents.peer import Peer, attributed, peer_pid
+from sandbox.agents.registry import Agent, Registry, register
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 

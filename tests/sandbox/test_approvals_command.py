@@ -13,9 +13,9 @@ import pytest
 from policy.engine import Policy, decide
 from policy.grants import covers, digest, wanted
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox.approvals import nobody
-from sandbox.desk import waiting
-from sandbox.grants import Grants, Request
+from sandbox.people.approvals import nobody
+from sandbox.people.desk import waiting
+from sandbox.people.grants import Grants, Request
 from sandbox.results import CallResult
 from sandbox.workspaces import Registry
 from tests.fakes import FakeSupervisor, served

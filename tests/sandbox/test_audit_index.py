@@ -13,10 +13,10 @@ import pytest
 
 from policy.reports import AuditLine
 from sandbox import store as stores
-from sandbox.audit_lines import COLUMNS, autonomy_line, csv_row
-from sandbox.audit_log import Bounds
-from sandbox.audit_query import Query, instant, verdicts
-from sandbox.audit_reading import Audit
+from sandbox.audit.lines import COLUMNS, autonomy_line, csv_row
+from sandbox.audit.log import Bounds
+from sandbox.audit.query import Query, instant, verdicts
+from sandbox.audit.reading import Audit
 from sandbox.config import Dirs
 from sandbox.errors import BadInput
 from sandbox.governance import Governance

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.audit_log import AuditLog, Bounds
-from sandbox.audit_segments import BEGIN, Place, Segments
+from sandbox.audit.log import AuditLog, Bounds
+from sandbox.audit.segments import BEGIN, Place, Segments
 from sandbox.errors import Unavailable
 
 
@@ -221,7 +221,7 @@ def test_a_crash_while_a_file_is_closed_breaks_nothing(
     if crash == CRASHES[0]:
         monkeypatch.setattr(AuditLog, "_move", dies)
     else:
-        monkeypatch.setattr("sandbox.audit_log.os.fsync", dies)
+        monkeypatch.setattr("sandbox.audit.log.os.fsync", dies)
     with pytest.raises(KeyboardInterrupt):
         lab.write("d", "e", "f")
     monkeypatch.undo()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.audit_writer import Writer
+from sandbox.audit.writer import Writer
 
 
 class Disk:

@@ -21,11 +21,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sandbox import apt, bootstrap, cgroups
+from sandbox import bootstrap
 from sandbox.bootstrap import Place, clear_stale, start, stop
 from sandbox.endpoints import Answer, api_problem, chosen, endpoints, how_to_get, knock
 from sandbox.errors import Unavailable
 from sandbox.progress import Silent
+from sandbox.setup import apt, cgroups
 from tests.conftest import cannot_run
 
 FAKE = Path(__file__).with_name("fake_engine.py")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import chain
+from sandbox.audit import chain
 
 
 def log(count: int) -> tuple[list[bytes], chain.Head]:

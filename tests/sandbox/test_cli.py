@@ -15,7 +15,7 @@ import pytest
 
 from sandbox import cli
 from sandbox.results import HeldCall
-from sandbox.stop import Latch
+from sandbox.stopping.stop import Latch
 from sandbox.store import Store
 from tests.fakes import Served
 from tests.sandbox.shells import WAIT_SECONDS, Shell

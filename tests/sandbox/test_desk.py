@@ -14,13 +14,13 @@ import pytest
 from policy import layers
 from policy.load import PolicyError
 from policy.model import ActionPlan, Context, Decision, Params, Workspace
-from sandbox.approvals import Answer, Approver, nobody
 from sandbox.config import Dirs
-from sandbox.desk import MOST_OPEN, Desk, Permission, patient, waiting
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate
-from sandbox.grants import Grants, Request, Terms
 from sandbox.opinion import SecondOpinion
+from sandbox.people.approvals import Answer, Approver, nobody
+from sandbox.people.desk import MOST_OPEN, Desk, Permission, patient, waiting
+from sandbox.people.grants import Grants, Request, Terms
 from sandbox.policies import BuiltIn
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")

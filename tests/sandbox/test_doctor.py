@@ -14,12 +14,12 @@ import docker
 import pytest
 
 from sandbox import doctor
-from sandbox.agents import user_roles
+from sandbox.agents.registry import user_roles
 from sandbox.dirs import Dirs
 from sandbox.doctor import Check, Status, diagnose, exit_status
 from sandbox.errors import BadInput
-from sandbox.images import Images
 from sandbox.plan import LABEL_OWNER
+from sandbox.setup.images import Images
 from sandbox.workspaces import Registry
 
 GOOD: Mapping[str, Any] = {

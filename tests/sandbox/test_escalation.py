@@ -11,7 +11,7 @@ import pytest
 from policy.engine import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
 from sandbox.config import Dirs, Settings
-from sandbox.escalation import escalation
+from sandbox.people.escalation import escalation
 from sandbox.results import CallResult, Ending
 from sandbox.supervisor import Supervisor
 

@@ -15,8 +15,8 @@ from policy.grants import Scope, wanted
 from policy.model import ActionPlan, Context, Params, Workspace
 from sandbox.config import Dirs
 from sandbox.errors import BadInput, Unavailable
-from sandbox.grants import Grants, Request, Terms
-from sandbox.stop import APPROVALS
+from sandbox.people.grants import Grants, Request, Terms
+from sandbox.stopping.stop import APPROVALS
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")
 NOW = time.time()

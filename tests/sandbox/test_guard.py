@@ -17,7 +17,7 @@ import pytest
 from policy.protected import GovernanceRule, PathPolicy
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
-from sandbox.guard import Guard, GuardSettings, Tampering
+from sandbox.guarding.guard import Guard, GuardSettings, Tampering
 from sandbox.store import Store
 
 HOOK = ".git/hooks/pre-commit"

@@ -12,8 +12,8 @@ import pytest
 
 from policy.protected import GovernanceRule, PathPolicy
 from sandbox.errors import Unavailable
-from sandbox.guard import Guard, GuardSettings
 from sandbox.guarding import place, ward
+from sandbox.guarding.guard import Guard, GuardSettings
 from sandbox.store import Store
 from tests.sandbox.test_guard import HOOK, Guarded, running, wait_for
 

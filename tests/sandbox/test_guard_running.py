@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from watchdog.observers import inotify_c
 
-from sandbox.guard import Guard
 from sandbox.guarding import watch
+from sandbox.guarding.guard import Guard
 from sandbox.workspaces import Registry
 from tests.sandbox.test_guard import HOOK, NOTICED, Guarded, change, running, wait_for
 

@@ -14,10 +14,10 @@ from typing import Any
 import psutil
 import pytest
 
-from sandbox import guardian
 from sandbox.dirs import Dirs
-from sandbox.guard import Guard, GuardSettings
-from sandbox.guardian import Guardian
+from sandbox.guarding import guardian
+from sandbox.guarding.guard import Guard, GuardSettings
+from sandbox.guarding.guardian import Guardian
 from sandbox.store import Store
 from sandbox.workspaces import Registry
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.agents import Registry
+from sandbox.agents.registry import Registry
 from sandbox.dirs import Dirs
 from sandbox.errors import Stopped
 from sandbox.hooks.events import SELF_TEST, Event, Kind
 from sandbox.hooks.sessions import Sessions
-from sandbox.latch import Latch
+from sandbox.stopping.latch import Latch
 
 AGENT = """\
 import subprocess, sys

@@ -13,9 +13,11 @@ import docker
 import docker.errors
 import pytest
 
-from sandbox.base import pull, split_tag
 from sandbox.errors import BadInput, ImageProblem
-from sandbox.images import (
+from sandbox.plan import LABEL_TEST
+from sandbox.progress import Silent
+from sandbox.setup.base import pull, split_tag
+from sandbox.setup.images import (
     CELL,
     KEEPER,
     LABEL_CODE,
@@ -28,10 +30,8 @@ from sandbox.images import (
     names,
     remove_images,
 )
-from sandbox.plan import LABEL_TEST
-from sandbox.probe import probe
-from sandbox.progress import Silent
-from sandbox.recipe import code_digest, recipes
+from sandbox.setup.probe import probe
+from sandbox.setup.recipe import code_digest, recipes
 
 Run = Callable[..., str]
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from sandbox.agents import Registry
+from sandbox.agents.registry import Registry
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Stopped
 from sandbox.hooks.sessions import Sessions
 from sandbox.mcp.peers import Peers, process_of
-from sandbox.stop import stop_all
+from sandbox.stopping.stop import stop_all
 
 CONNECT = "import socket, sys; s = socket.create_connection(('127.0.0.1', int(sys.argv[1]))); {}"
 

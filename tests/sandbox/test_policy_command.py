@@ -11,8 +11,8 @@ import pytest
 
 from policy.engine import Policy
 from policy.load import PolicyError
-from sandbox import person
 from sandbox.cases import examples, read_cases, run
+from sandbox.people import person
 from tests.sandbox.shells import ROOT, Shell
 
 BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "policy.md").read_text("utf-8"), re.S)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.audit_log import AuditLog, Bounds
+from sandbox.audit.log import AuditLog, Bounds
 from sandbox.readiness import readable
 from tests.conftest import opened_below
 

@@ -22,12 +22,12 @@ from policy.model import (
     Verdict,
 )
 from policy.protected import PathPolicy
-from sandbox.approvals import Answer
-from sandbox.card import card
 from sandbox.cells import Cell, Exit
 from sandbox.effects import Effects, Shown
-from sandbox.grants import Terms
-from sandbox.rehearsal import EFFECTS, LAST_LINES, Rehearsal, as_shown, effects_digest
+from sandbox.people.approvals import Answer
+from sandbox.people.card import card
+from sandbox.people.grants import Terms
+from sandbox.people.rehearsal import EFFECTS, LAST_LINES, Rehearsal, as_shown, effects_digest
 from sandbox.transactions import Transaction
 from tests.sandbox.fake_cell import FakeCell
 from tests.sandbox.test_desk import CONTEXT, Office, run, yes

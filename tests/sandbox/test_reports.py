@@ -19,11 +19,11 @@ from pydantic import ValidationError
 from policy.levels import Levels
 from policy.levels_model import LevelsFile, QuietHours, UserLevels
 from policy.model import ActionPlan, Params, Tier, Verdict
-from sandbox.channels import Channel, deliver
 from sandbox.config import Dirs, Settings
-from sandbox.people import People
+from sandbox.people.channels import Channel, deliver
+from sandbox.people.reports import Reports, is_quiet, report_of
+from sandbox.people.telling import People
 from sandbox.records import Recorder
-from sandbox.reports import Reports, is_quiet, report_of
 from sandbox.results import CallResult, ChangeView, Ending
 
 NOON = datetime(2026, 2, 11, 12, 0, tzinfo=UTC)

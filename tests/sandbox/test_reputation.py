@@ -14,7 +14,7 @@ from policy.model import Tier, Verdict
 from policy.reputation import Bounds, Domain, TrustLevel, begin, rank
 from policy.trust import TrustFile
 from sandbox.config import Dirs
-from sandbox.reputation import EARNED_SECONDS, Event, Reputations, Source, after, observed
+from sandbox.people.reputation import EARNED_SECONDS, Event, Reputations, Source, after, observed
 from sandbox.results import CallResult, ChangeView, Ending
 from tests.sandbox.shells import Shell
 

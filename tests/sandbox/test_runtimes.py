@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from sandbox import gvisor
 from sandbox.config import Lifetime, Settings
 from sandbox.doctor import Status, wanted_runtime
 from sandbox.errors import NotEnforced, Unavailable
 from sandbox.pool import _enforceable
 from sandbox.progress import Silent
 from sandbox.runtimes import missing, moves_mounts, unenforced
+from sandbox.setup import gvisor
 
 
 def info(*arguments: str, default: str = "runc", **more: Any) -> dict[str, Any]:
@@ -128,8 +128,8 @@ def client(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Clie
     """Return an engine without gVisor, on a host that has the program."""
     one = Client(tmp_path / "etc" / "daemon.json", info(**more))
     del one.seen["Runtimes"]["runsc"]
-    monkeypatch.setattr("sandbox.gvisor.os.kill", one.kill)
-    monkeypatch.setattr("sandbox.gvisor.shutil.which", lambda *_, **__: "/usr/bin/runsc")
+    monkeypatch.setattr("sandbox.setup.gvisor.os.kill", one.kill)
+    monkeypatch.setattr("sandbox.setup.gvisor.shutil.which", lambda *_, **__: "/usr/bin/runsc")
     return one
 
 
@@ -196,7 +196,7 @@ def test_a_host_without_gvisor_that_may_not_install_it_is_told_how(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one: Any = client(tmp_path, monkeypatch)
-    monkeypatch.setattr("sandbox.gvisor.shutil.which", lambda *_, **__: None)
-    monkeypatch.setattr("sandbox.gvisor.apt.can_install", lambda: False)
+    monkeypatch.setattr("sandbox.setup.gvisor.shutil.which", lambda *_, **__: None)
+    monkeypatch.setattr("sandbox.setup.gvisor.apt.can_install", lambda: False)
     with pytest.raises(Unavailable, match=r"^gVisor is missing: run `sudo apt-get install runsc`$"):
         gvisor.ensure(one, 1, Silent(), one.settings)

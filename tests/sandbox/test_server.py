@@ -16,13 +16,13 @@ from typing import Any
 import pytest
 
 from policy.model import ActionPlan, Params
-from sandbox import server, wire
-from sandbox.client import BlockingClient
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, NotEnforced, SandboxError, Stopped, Unavailable
 from sandbox.results import Ending
-from sandbox.server import hold_lock
-from sandbox.start import connect, reach
+from sandbox.serving import server, wire
+from sandbox.serving.client import BlockingClient
+from sandbox.serving.server import hold_lock
+from sandbox.serving.start import connect, reach
 from sandbox.version import VERSION, digest
 from sandbox.workspaces import Registry
 from tests.fakes import FakeSupervisor, Served, served, wait_for
@@ -181,7 +181,7 @@ def test_another_version_is_replaced_when_idle(running: Served) -> None:
     running.server._digest = "another"
     line = connect(running.dirs)
     assert line is not None
-    from sandbox import start
+    from sandbox.serving import start
 
     start._replace(line)
     assert running.ended.wait(20)

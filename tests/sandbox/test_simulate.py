@@ -11,7 +11,7 @@ import pytest
 
 from policy.engine import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox.simulate import plan_of
+from sandbox.audit.simulate import plan_of
 from sandbox.store import Store
 from tests.sandbox.shells import Shell
 

@@ -23,11 +23,11 @@ from hypothesis import strategies as st
 
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, SandboxError, Stopped, Unavailable
-from sandbox.latch import Latch, mending
-from sandbox.stop import is_stop_word, stop_all
+from sandbox.stopping.cells import CellsSwept, CellSweep
+from sandbox.stopping.latch import Latch, mending
+from sandbox.stopping.notes import ContainerNotes, Note
+from sandbox.stopping.stop import is_stop_word, stop_all
 from sandbox.store import Store
-from sandbox.sweeping_cells import CellsSwept, CellSweep
-from sandbox.sweeping_notes import ContainerNotes, Note
 from tests.conftest import cannot_run
 
 
@@ -289,7 +289,9 @@ def test_an_engine_that_hangs_is_not_waited_for_and_far_cells_are_named(
 ) -> None:
     ContainerNotes(dirs).add(Note("f" * 64, "far", "cell", "main", local=False))
     engine = HungEngine()
-    monkeypatch.setattr("sandbox.stop.CellSweep", functools.partial(CellSweep, engine_seconds=0.1))
+    monkeypatch.setattr(
+        "sandbox.stopping.stop.CellSweep", functools.partial(CellSweep, engine_seconds=0.1)
+    )
     report = stop_all(dirs, "a test", engine=engine)
     engine.end.set()
     assert report.left == (

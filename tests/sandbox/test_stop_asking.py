@@ -17,14 +17,14 @@ from collections.abc import Callable
 import pytest
 
 from policy.reports import YellowReport
-from sandbox.agents import Registry as Agents
-from sandbox.agents_view import tree
-from sandbox.client import BlockingClient
-from sandbox.latch import Latch, LatchInfo
-from sandbox.reports import Reports
-from sandbox.stop_watch import LOOK_SECONDS, PATIENCE_SECONDS, StopWatch
+from sandbox.agents.registry import Registry as Agents
+from sandbox.agents.view import tree
+from sandbox.people.reports import Reports
+from sandbox.serving.client import BlockingClient
+from sandbox.stopping.latch import Latch, LatchInfo
+from sandbox.stopping.table import Host
+from sandbox.stopping.watch import LOOK_SECONDS, PATIENCE_SECONDS, StopWatch
 from sandbox.store import Store
-from sandbox.sweeping_table import Host
 from tests.fakes import Served
 from tests.sandbox.shells import Shell
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.sweeping_table import Known, Proc
-from sandbox.sweeping_targets import Tree, members, targets
+from sandbox.stopping.table import Known, Proc
+from sandbox.stopping.targets import Tree, members, targets
 
 SHELL, AGENT, START = 100, 200, 1000
 MARK = "a:token"

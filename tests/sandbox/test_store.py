@@ -44,7 +44,7 @@ def test_a_durable_record_is_synced_before_append_returns(
 ) -> None:
     synced: list[int] = []
     store = Store(dirs)
-    monkeypatch.setattr("sandbox.audit_log.os.fdatasync", synced.append)
+    monkeypatch.setattr("sandbox.audit.log.os.fdatasync", synced.append)
     store.append(ended("c1"), durable=False)
     assert synced == []
     store.append(decided("c2"), durable=True)
@@ -151,7 +151,7 @@ def test_a_full_disk_is_one_clear_line_and_leaves_no_half_record(
     store = Store(dirs)
     write(store, decided("c1"))
     real = os.write
-    monkeypatch.setattr("sandbox.audit_log.os.write", lambda fd, data: real(fd, data[:10]))
+    monkeypatch.setattr("sandbox.audit.log.os.write", lambda fd, data: real(fd, data[:10]))
     with pytest.raises(Unavailable, match="cannot be written: no space left on device"):
         write(store, decided("c2"))
     monkeypatch.undo()

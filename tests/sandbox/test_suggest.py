@@ -13,8 +13,8 @@ from policy.engine import Policy, decide
 from policy.layers import Effective
 from policy.model import ActionPlan, Context, Params, Workspace
 from policy.protected import PathPolicy
+from sandbox.audit.suggest import Family, Suggestion, suggest, text_of
 from sandbox.store import Store
-from sandbox.suggest import Family, Suggestion, suggest, text_of
 from tests.sandbox.shells import Shell
 
 ROOT = "/home/user/project"

@@ -25,9 +25,9 @@ from policy.model import (
     Verdict,
     Workspace,
 )
-from sandbox.approvals import Answer
 from sandbox.config import Dirs, Settings
 from sandbox.errors import BadInput, SandboxError, Stopped, Unavailable
+from sandbox.people.approvals import Answer
 from sandbox.results import CallResult, Ending
 from sandbox.supervisor import Supervisor
 from tests.sandbox.fake_cell import FakeCell, FakePool

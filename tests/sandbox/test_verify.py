@@ -16,8 +16,8 @@ import pytest
 
 from sandbox.dirs import Dirs
 from sandbox.errors import Unavailable
+from sandbox.guarding.verify import Log, Report, verify
 from sandbox.store import Store
-from sandbox.verify import Log, Report, verify
 from tests.sandbox.shells import Shell
 
 WORKFLOW = ".github/workflows/ci.yml"

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How much an agent may do before it is paused or stopped by itself. Pure: time is an argument.
+
+All limits are off unless the settings set them. What a sub-agent does counts for every agent above
+it too, so that no agent gains by handing its work on.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from fnmatch import fnmatchcase
+from typing import Annotated
+
+from pydantic import Field
+
+from policy.model import Frozen
+from sandbox.stopping.latch import above
+
+MIB = 1024 * 1024
+MINUTE = 60.0
+
+Count = Annotated[int, Field(ge=1)]
+Amount = Annotated[float, Field(gt=0)]
+
+
+class Then(str, Enum):
+    """What happens to an agent that has used a budget up."""
+
+    PAUSE = "pause"
+    """Its calls are refused for a time; what runs goes on, but for running time, which ends it."""
+    STOP = "stop"
+    """It is stopped with all below it, as by `lockgate stop --agent`, until a person resumes it."""
+
+
+class Budget(Frozen):
+    """What one agent may use; what is not set is not limited."""
+
+    calls_per_minute: Count | None = None
+    running_seconds: Amount | None = None
+    """Time of all its calls together."""
+    failures_in_a_row: Count | None = None
+    """Calls one after the other that ended with another status than 0, or could not be made."""
+    denials_in_a_row: Count | None = None
+    """Calls one after the other that gate 1, or a person, refused."""
+    output_mib: Amount | None = None
+    """What its calls wrote to their output, together."""
+    changed_mib: Amount | None = None
+    """What its calls left in changed files, together."""
+    then: Then = Then.PAUSE
+    pause_seconds: Amount = 300.0
+    """How long a pause lasts; its use of budgets begins anew then."""
+
+
+class BudgetSettings(Frozen):
+    """The key `budgets` of the settings: for every agent, and for named ones."""
+
+    everybody: Budget = Budget()
+    agents: dict[str, Budget] = Field(default_factory=dict)
+    """By name; globs. All that fit count beside `everybody`, so that a name can only tighten."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exceeded:
+    """A budget that is used up."""
+
+    agent: str
+    why: str
+    then: Then
+    until: float
+    """When a pause ends, in the caller's time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one call used."""
+
+    failed: bool = False
+    denied: bool = False
+    output_bytes: int = 0
+    changed_bytes: int = 0
+
+
+@dataclass(slots=True)
+class _Spent:
+    """What an agent has used since its budgets began."""
+
+    calls: deque[float] = field(default_factory=deque)
+    seconds: float = 0.0
+    failures: int = 0
+    denials: int = 0
+    output: int = 0
+    changed: int = 0
+
+
+class Budgets:
+    """What each agent has used, against what it may."""
+
+    def __init__(self, settings: BudgetSettings) -> None:
+        self._settings = settings
+        self._off = settings == BudgetSettings()
+        self._spent: dict[str, _Spent] = {}
+
+    def begin(self, agent: str, *, now: float) -> Exceeded | None:
+        """Count a call that is about to be made."""
+        for _, spent in self._each(agent):
+            spent.calls.append(now)
+            while spent.calls[0] <= now - MINUTE:
+                spent.calls.popleft()
+        return self._look(agent, now)
+
+    def end(self, agent: str, use: Use, *, now: float) -> Exceeded | None:
+        """Count what a call used that has ended."""
+        for _, spent in self._each(agent):
+            spent.output += use.output_bytes
+            spent.changed += use.changed_bytes
+            spent.denials = spent.denials + 1 if use.denied else 0
+            if not use.denied:
+                spent.failures = spent.failures + 1 if use.failed else 0
+        return self._look(agent, now)
+
+    def ran(self, agent: str, seconds: float) -> None:
+        """Count how long a call of an agent ran."""
+        for _, spent in self._each(agent):
+            spent.seconds += seconds
+
+    def tick(self, running: Iterable[tuple[str, float]], *, now: float) -> Iterator[Exceeded]:
+        """Yield budgets that calls which run now have used up: (agent, when it began)."""
+        if self._off:
+            return
+        since: dict[str, float] = {}
+        for agent, began in running:
+            for name in above(agent):
+                since[name] = since.get(name, 0.0) + now - began
+        for name, seconds in since.items():
+            found = self._over(name, self._spent.get(name, _Spent()), now, seconds)
+            if found is not None:
+                self.forget(name)
+                yield found
+
+    def forget(self, agent: str) -> None:
+        """Let an agent's budgets begin anew."""
+        self._spent.pop(agent, None)
+
+    def _each(self, agent: str) -> Iterator[tuple[str, _Spent]]:
+        if not self._off:
+            for name in above(agent):
+                yield name, self._spent.setdefault(name, _Spent())
+
+    def _look(self, agent: str, now: float) -> Exceeded | None:
+        for name, spent in self._each(agent):
+            if (found := self._over(name, spent, now, 0.0)) is not None:
+                self.forget(name)
+                return found
+        return None
+
+    def _over(self, agent: str, spent: _Spent, now: float, running: float) -> Exceeded | None:
+        fits = [one for glob, one in self._settings.agents.items() if fnmatchcase(agent, glob)]
+        for budget in (self._settings.everybody, *fits):
+            why = _why(budget, spent, running)
+            if why:
+                return Exceeded(agent, why, budget.then, now + budget.pause_seconds)
+        return None
+
+
+def _shown(number: float) -> str:
+    """Return a number for a person, rounded up: what passes a limit must not look like it."""
+    return f"{math.ceil(number * 100) / 100:.10g}"
+
+
+def _why(budget: Budget, spent: _Spent, running: float) -> str:
+    """Return which limit is passed, in words, or nothing."""
+    seconds = spent.seconds + running
+    limits: tuple[tuple[float | None, float, str], ...] = (
+        (budget.calls_per_minute, len(spent.calls), "calls within a minute"),
+        (budget.running_seconds, seconds, "seconds of running time"),
+        (budget.output_mib, spent.output / MIB, "MiB of output"),
+        (budget.changed_mib, spent.changed / MIB, "MiB of changed files"),
+    )
+    for most, used, what in limits:
+        if most is not None and used > most:
+            return f"it used {_shown(used)} {what}, and {most:g} are its budget"
+    rows = (
+        (budget.failures_in_a_row, spent.failures, "failed"),
+        (budget.denials_in_a_row, spent.denials, "were refused"),
+    )
+    for most, used, what in rows:
+        if most is not None and used >= most:
+            return f"{used} calls in a row {what}, and {most} are its budget"
+    return ""

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whose call it is: the agent that the process at the other end of a connection belongs to.
+
+INVARIANT (P10, "no borrowed name"): what belongs to an agent calls as that agent or as one below
+it, within its role, so that a stop, a pause and a budget of that agent reach the call.
+INVARIANT (P8, "no agent answers"): what is a person's to say is refused to what belongs to an
+agent, and to a connection whose maker has ended, since nobody knows then who holds it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from sandbox.agents.declared import DEFAULT, narrowed, role_of, within
+from sandbox.agents.registry import Agent, Registry
+from sandbox.dirs import Dirs
+from sandbox.errors import BadInput
+from sandbox.stopping.latch import BETWEEN, below
+
+A_PERSONS = {
+    "land": "landing what was held",
+    "object": "objecting to a landing",
+    "undo-last": "undoing whatever came last",
+    "force": "ending a supervisor that is busy",
+}
+"""Requests that no agent may make, and what they are."""
+ITS_OWN = frozenset(("undo", "discard", "end"))
+"""Requests that an agent may make about its own calls and those of agents below it."""
+
+
+def peer_pid(connection: socket.socket) -> int:
+    """Return the process at the other end, as the kernel says it."""
+    size = struct.calcsize("3i")
+    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
+    return int(struct.unpack("3i", data)[0])
+
+
+class Peer:
+    """The process at the other end of one connection. Make it when the connection is made."""
+
+    def __init__(self, dirs: Dirs, connection: socket.socket | None) -> None:
+        self._registry = Registry(dirs)
+        self.pid = peer_pid(connection) if connection is not None else 0
+        """Its number, 0 where there is none."""
+        self._process = self._registry.host.process(self.pid) if self.pid else None
+
+    def agent(self) -> Agent | None:
+        """Return the agent that it belongs to. Raises BadInput where it has ended."""
+        if self._registry.empty or not self.pid:
+            return None
+        now = self._registry.host.process(self.pid)
+        if now is None or now.ended or self._process is None or now.known != self._process.known:
+            raise BadInput(
+                f"process {self.pid}, which made this connection, has ended; make a new one"
+            )
+        return self._registry.of_process(self.pid)
+
+    async def attributed(self, plan: object) -> object:
+        """Return a plan (as it came) with the agent and role that count. Raises BadInput."""
+        if not isinstance(plan, dict):
+            return plan
+        if not self._registry.empty:
+            around = await asyncio.to_thread(self.agent)
+            plan = attributed(plan, around, self._registry)
+        declared = self._registry.declared
+        return plan if declared.empty else narrowed(plan, declared)
+
+    def check(self, request: str, of: Callable[[], str | None]) -> None:
+        """Raise BadInput for a request that an agent may not make.
+
+        `of` returns the agent of the call that the request names, None where that is not known.
+        """
+        own = request in ITS_OWN
+        if not own and request not in A_PERSONS:
+            return
+        around = self.agent()
+        if around is None:
+            return
+        if not own:
+            raise BadInput(
+                f"{A_PERSONS[request]} is a person's decision; this is agent `{around.id}`"
+            )
+        name = of()
+        if name is None or not below(around.path, name):
+            raise BadInput(
+                f"agent `{around.id}` can {request} calls of its own alone, each by its id"
+            )
+
+
+def attributed(plan: Mapping[str, Any], around: Agent | None, registry: Registry) -> dict[str, Any]:
+    """Return a plan with the agent and role that count, for a caller that belongs to `around`."""
+    wanted = str(plan.get("agent") or DEFAULT)
+    named = registry.find(wanted)
+    if around is None:
+        if named is None:
+            return dict(plan)
+        return {**plan, "agent": named.path, "role": within(named.role, role_of(plan))}
+    if named is not None and not below(around.path, named.path):
+        raise BadInput(f"this is agent `{around.id}`, which cannot call as agent `{named.id}`")
+    inner = named or around
+    path = inner.path
+    if named is None and wanted != DEFAULT:
+        path = wanted if below(around.path, wanted) else f"{around.path}{BETWEEN}{wanted}"
+    return {**plan, "agent": path, "role": within(inner.role, role_of(plan))}

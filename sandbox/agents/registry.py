@@ -1,0 +1,493 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The agents under watch: who they are, what they come from, and how to know their processes.
+
+The registry is files in the state folder, one for each agent, so that a stop needs no supervisor.
+An entry is good for one boot, and goes when no process of the agent is left.
+
+Front doors call `register` with the pid of their peer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sandbox import own_files
+from sandbox.agents.declared import Declarations, Declared, within
+from sandbox.agents.group import FOLDER as GROUPS
+from sandbox.agents.group import ControlGroup
+from sandbox.agents.lost import Lost
+from sandbox.agents.seen import Seen
+from sandbox.dirs import Dirs
+from sandbox.errors import BadInput
+from sandbox.stopping.latch import BETWEEN, Latch, above
+from sandbox.stopping.passes import Passes
+from sandbox.stopping.supervisor import supervisor
+from sandbox.stopping.table import Host, Known, boot
+from sandbox.stopping.targets import Target, Tree, members
+from sandbox.text import safe_line
+
+if TYPE_CHECKING:  # a stop needs no policy, and must be quick
+    from policy.roles import Roles
+
+FOLDER = "agents"
+NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+TOKEN_BYTES = 16
+MOST_PASSES = 5
+"""Passes that look for what an agent started while it was put into its group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Agent:
+    """One agent under watch."""
+
+    id: str
+    """Its name among all agents of this state folder."""
+    parent: str | None
+    """The id of the agent that it works for."""
+    path: str
+    """The ids of all that are above it and its own, as calls and policy files name it (`a:b`)."""
+    role: str | None
+    """Its role within its parent's (`parent/child`); it never widens."""
+    pid: int
+    created: int
+    """Start of its process, in clock ticks since the boot."""
+    boot: str
+    token: str
+    """What marks its processes, with its id."""
+    foreign: int
+    """The session that it was started in, where that is not its own; 0: it is."""
+    starter: tuple[int, int] | None
+    """The waiting `lockgate agent run`, as (pid, start); None: none waits (any more)."""
+    group: str | None
+    """Its control group."""
+    program: str
+    source: str
+    """How it came: `run`, `attach`, or the name of a front door."""
+    started: float
+    """When it was registered, in seconds since the epoch."""
+
+    @property
+    def mark(self) -> str:
+        """What stands in the environment of its processes."""
+        return f"{self.id}:{self.token}"
+
+    @property
+    def root(self) -> Known:
+        """Its own process."""
+        return Known(self.pid, self.created)
+
+    def placed(self, parent: Agent | None) -> Agent:
+        """Return the same agent below its parent."""
+        path = f"{parent.path}{BETWEEN}{self.id}" if parent else self.id
+        return replace(self, parent=parent.id if parent else None, path=path)
+
+
+class Registry:
+    """The agents of a state folder. Several processes may use it at once."""
+
+    def __init__(self, dirs: Dirs, host: Host | None = None) -> None:
+        self._folder = dirs.state / FOLDER
+        self._lock = dirs.lock
+        self._lost = Lost(self._folder / "lost")
+        self._latch = Latch(dirs)
+        self.host = host or Host()
+        self.declared = Declarations(dirs)
+        """What a person said of agents before they run."""
+
+    # -- reading
+
+    @property
+    def empty(self) -> bool:
+        """Whether no agent is registered; cheap."""
+        try:
+            return not any(name.endswith(".json") for name in os.listdir(self._folder))  # noqa: PTH208
+        except OSError:
+            return True
+
+    def all(self) -> list[Agent]:
+        """Return the registered agents of this boot, whether or not they still run."""
+        now = boot()
+        try:
+            names = sorted(os.listdir(self._folder))  # noqa: PTH208
+        except OSError:
+            return []
+        found = (_read(self._folder / name) for name in names if name.endswith(".json"))
+        return [one for one in found if one is not None and one.boot == now]
+
+    def find(self, name: str) -> Agent | None:
+        """Return an agent by its id or its path."""
+        return next((one for one in self.all() if name in (one.id, one.path)), None)
+
+    def with_children(self, agent: Agent) -> list[Agent]:
+        """Return an agent and all that are below it."""
+        return [one for one in self.all() if one == agent or _is_below(one, agent)]
+
+    def trees(self, agents: Sequence[Agent]) -> list[Tree]:
+        """Return what is known of the processes of several agents."""
+        apart = supervisor(self._lock, self.host)
+        return [
+            Tree(
+                agent.id,
+                agent.mark,
+                agent.root,
+                self.seen(agent).read(),
+                Known(*agent.starter) if agent.starter else None,
+                agent.foreign,
+                apart,
+            )
+            for agent in agents
+        ]
+
+    def seen(self, agent: Agent) -> Seen:
+        """Return the list of an agent's processes that were seen."""
+        return Seen(self._folder / f"{agent.id}.seen")
+
+    def group(self, agent: Agent) -> ControlGroup | None:
+        """Return an agent's control group."""
+        return ControlGroup(Path(agent.group), agent.id) if agent.group else None
+
+    def unwatched(self, agent: Agent) -> bool:
+        """Whether the `lockgate agent run` that waits for it was killed: it adopts no more."""
+        if agent.starter is None or not self._may_live(agent):
+            return False
+        one = self.host.process(agent.starter[0])
+        return one is None or one.ended or one.known != agent.starter
+
+    def members(self, agent: Agent) -> dict[int, Target]:
+        """Return the processes of an agent that have not ended, by number."""
+        return self.members_of([agent])[agent.id]
+
+    def members_of(self, agents: Sequence[Agent]) -> dict[str, dict[int, Target]]:
+        """Return the processes of several agents by id, all from one pass over the host."""
+        return self._looked(agents)[0]
+
+    def _looked(self, agents: Sequence[Agent]) -> tuple[dict[str, dict[int, Target]], bool]:
+        """Return the processes of several agents by id, and whether none was overlooked."""
+        found: dict[str, dict[int, Target]] = {}
+        if not agents:
+            return found, True
+        since = min(one.created for one in agents)
+        passes, shown = Passes(since), dict[Known, str]()
+        while True:
+            table = self.host.table()
+            grouped = {one.id: group.members() for one in agents if (group := self.group(one))}
+            for pids in grouped.values():
+                self.host.complete(table, pids)
+            markers = self.host.markers(table, since=since, known=shown)
+            every: set[int] = set()
+            for agent, tree in zip(agents, self.trees(agents), strict=True):
+                own = members(table, tree, markers=markers, grouped=grouped.get(agent.id, ()))
+                every |= own.keys()
+                found[agent.id] = {pid: one for pid, one in own.items() if not one.process.ended}
+            again = passes.again(table, shown, every)
+            if all(found.values()) or not again:
+                return found, passes.sure
+
+    def of_process(self, pid: int) -> Agent | None:
+        """Return the agent that a process belongs to, the innermost one, or None.
+
+        By every proof that a stop goes by: what a stop would end never passes for somebody else.
+        """
+        if self.empty:
+            return None
+        agents = self.all()
+        line = [one for one in self.host.line(pid) if one.pid > 1]
+        starts = {one.known for one in line}
+        marks = {self.host.marker(one.pid) for one in line}
+        found = [
+            one
+            for one in agents
+            if one.root in starts
+            or one.mark in marks
+            or not starts.isdisjoint(self.seen(one).read())
+        ]
+        if not found and line:  # it may have left its tree and its environment
+            own = self.members_of(agents)
+            pids = {one.pid for one in line}
+            found = [one for one in agents if not pids.isdisjoint(own[one.id])]
+        # A child's processes are its parent's too, and may carry the parent's mark alone.
+        return max(found, key=lambda one: one.path.count(BETWEEN), default=None)
+
+    # -- writing
+
+    def add(self, agent: Agent) -> None:
+        """Register an agent. Raises BadInput: the name is taken; Unavailable."""
+        path = self._folder / f"{agent.id}.json"
+        with self._locked():
+            there = _read(path)
+            if there is not None and self._lives(there):
+                raise BadInput(
+                    f"agent `{agent.id}` runs already (process {there.pid}); "
+                    "`--name` gives another name"
+                )
+            self._note_lost(there)
+            self._drop(there, path)
+            self._write(path, agent)
+
+    def let_go(self, agent: Agent) -> None:
+        """Note that nobody waits for an agent any more, and that this is as it should be."""
+        path = self._folder / f"{agent.id}.json"
+        with self._locked():
+            there = _read(path)
+            if there is not None and there.token == agent.token and there.starter is not None:
+                self._write(path, replace(there, starter=None))
+
+    def take_lost(self, wanted: Callable[[str], bool]) -> list[str]:
+        """Return the agents that ended unwatched since the last stop, and forget them."""
+        with self._locked():
+            return self._lost.take(wanted)
+
+    def remove(self, agent: Agent) -> None:
+        """Forget an agent; its processes go on."""
+        with self._locked():
+            self._drop(agent, self._folder / f"{agent.id}.json")
+
+    def drop_ended(self) -> list[Agent]:
+        """Forget agents without any process left, of this boot or an earlier one; return them.
+
+        None is forgotten where one of its processes may have been overlooked.
+        """
+        if self.empty:
+            return []
+        with self._locked():
+            some = [(path, _read(path)) for path in sorted(self._folder.glob("*.json"))]
+            agents = [(path, one) for path, one in some if one is not None]
+            living = [one for _, one in agents if self._may_live(one)]
+            left, sure = self._looked(living)
+            kept = {one.id for one in living if left.get(one.id) or not sure}
+            gone = [(path, one) for path, one in agents if one.id not in kept]
+            for path, one in gone:
+                self._note_lost(one)
+                self._drop(one, path)
+        return [one for _, one in gone]
+
+    def note_seen(self) -> None:
+        """Note the processes that agents have now, so that they are known later by what they are.
+
+        Cheap: one pass over the host for all agents, and nothing where there is none.
+        """
+        agents = [] if self.empty else self.all()
+        if not agents:
+            return
+        for agent, own in zip(agents, self.members_of(agents).values(), strict=True):
+            self.seen(agent).add({one.process.known for one in own.values()}, self.host)
+
+    def _note_lost(self, agent: Agent | None) -> None:
+        if agent is None or not self.unwatched(agent):
+            return
+        stops = (self._latch.read(), *map(self._latch.read, above(agent.path)))
+        if all(one is None or one.paused for one in stops):  # else the stop may have ended it
+            self._lost.add(agent.path)
+
+    def _may_live(self, agent: Agent) -> bool:
+        return agent.boot == boot()
+
+    def _lives(self, agent: Agent) -> bool:
+        return self._may_live(agent) and bool(self.members(agent))
+
+    def _drop(self, agent: Agent | None, path: Path) -> None:
+        if agent is not None:
+            if group := self.group(agent):
+                group.remove()
+            self.seen(agent).remove()
+        with contextlib.suppress(OSError):
+            path.unlink(missing_ok=True)
+
+    def _write(self, path: Path, agent: Agent) -> None:
+        own_files.write(path, json.dumps(asdict(agent)))
+
+    def _locked(self) -> contextlib.AbstractContextManager[None]:
+        return own_files.locked(self._folder / "lock", self._folder)
+
+
+def register(
+    dirs: Dirs,
+    peer_pid: int,
+    *,
+    name: str | None = None,
+    role: str | None = None,
+    parent: str | None = None,
+    source: str,
+    roles: Roles | None = None,
+) -> Agent:
+    """Put a process that came in through a front door under watch, and return its agent.
+
+    `peer_pid` is the process at the other end, as the kernel says it. A process that belongs to a
+    registered agent stays that agent's: without a new name its agent is returned, with one it
+    becomes a child of it. Raises Stopped, BadInput (no such process, another user's, a name or a
+    role that cannot be), Unavailable.
+    """
+    registry = Registry(dirs)
+    registry.drop_ended()
+    around = registry.of_process(peer_pid)
+    if around is not None and (name in (None, around.id) or around.pid == peer_pid):
+        if role is not None and role != around.role and around.pid != peer_pid:
+            raise BadInput(f"agent `{around.id}` has its role already; give a name of its own")
+        return around
+    agent = describe(
+        registry, peer_pid, name=name, role=role, parent=parent, source=source, roles=roles
+    )
+    Latch(dirs).check(agent.path)
+    group = ControlGroup.make_beside(agent.token, agent.id)
+    agent = replace(agent, group=str(group.path)) if group is not None else agent
+    registry.add(agent)
+    if group is not None:
+        _gather(registry, agent, group)
+    registry.note_seen()
+    Latch(dirs).check(agent.path)
+    return agent
+
+
+def _gather(registry: Registry, agent: Agent, group: ControlGroup) -> None:
+    """Put what an agent has started already into its group; what it starts from now on is born
+    there, and cannot get away by cutting its other ties."""
+    for _ in range(MOST_PASSES):
+        known = group.members()
+        fresh = [pid for pid in (agent.pid, *registry.members(agent)) if pid not in known]
+        if not sum(group.add(pid) for pid in fresh):
+            return
+
+
+def describe(
+    registry: Registry,
+    pid: int,
+    *,
+    name: str | None,
+    role: str | None,
+    parent: str | None,
+    source: str,
+    roles: Roles | None = None,
+    program: str = "",
+) -> Agent:
+    """Return the entry of a running process, not registered yet. Raises BadInput.
+
+    `program`: its command line, where the process does not show it yet.
+    """
+    host = registry.host
+    process = host.process(pid) if pid > 0 else None
+    if process is None or process.ended:
+        raise BadInput(f"there is no process {pid}")
+    if pid == 1 or process.ppid == 2 or pid == 2:
+        raise BadInput(f"process {pid} is the system's own, and no agent")
+    if host.inside(pid):
+        raise BadInput(f"process {pid} is in a container; its engine ends it")
+    if host.owner(pid) != os.geteuid():
+        raise BadInput(f"process {pid} belongs to another user")
+    declared = registry.declared.find(name) if name else None
+    if parent is None and declared is not None and declared.parent is not None:
+        parent = declared.parent if registry.find(declared.parent) is not None else None
+    above = parent_of(registry, pid, parent)
+    words = program or host.command(pid) or process.name
+    made = Agent(
+        id=checked_name(name) if name else _new_name(Path(words.split(" ")[0]).name),
+        parent=above.id if above else None,
+        path="",
+        role=child_role(above, role, roles),
+        pid=pid,
+        created=process.created,
+        boot=boot(),
+        token=secrets.token_hex(TOKEN_BYTES),
+        foreign=0 if process.session == pid else process.session,
+        starter=None,
+        group=None,
+        program=safe_line(words)[:200],
+        source=source,
+        started=time.time(),
+    ).placed(above)
+    if declared is None:
+        return made
+    made = replace(made, role=within(declared.role, made.role))
+    return made if above else replace(made, parent=declared.parent, path=declared.path)
+
+
+def parent_of(registry: Registry, pid: int, wanted: str | None) -> Agent | None:
+    """Return the parent of an agent that `pid` is, or starts. Raises BadInput.
+
+    Whatever belongs to an agent can only become a child of that agent or of one below it.
+    """
+    around = registry.of_process(pid)
+    if wanted is None:
+        return around
+    named = registry.find(wanted)
+    if named is None:
+        raise BadInput(f"there is no agent `{safe_line(wanted)}`; see `lockgate agent list`")
+    if around is not None and named != around and not _is_below(named, around):
+        raise BadInput(f"agent `{around.id}` cannot start a child of `{named.id}`")
+    return named
+
+
+def child_role(
+    parent: Agent | Declared | None, role: str | None, roles: Roles | None
+) -> str | None:
+    """Return a role within the parent's. Raises BadInput for one that there is not."""
+    from policy.roles import Roles
+
+    known = roles or Roles.default()
+    if role is not None and known.find(role) is None:
+        raise BadInput(f"there is no role `{safe_line(role)}`; roles are {', '.join(known.names)}")
+    return known.child(parent.role if parent else None, role)
+
+
+def user_roles(dirs: Dirs) -> Roles:
+    """Return the roles with the user's own. Raises BadInput where their file is wrong."""
+    from policy.load import PolicyError
+    from sandbox.policies import Policies
+
+    try:
+        return Policies(dirs).of(()).policy.standing.roles
+    except PolicyError as error:
+        raise BadInput(str(error)) from None
+
+
+def checked_name(name: str) -> str:
+    """Return a name that an agent may have. Raises BadInput."""
+    if not NAME.fullmatch(name):
+        raise BadInput(
+            f"`{safe_line(name)}` cannot name an agent: 1 to 64 letters, digits, `.`, `_`, `-`"
+        )
+    return name
+
+
+def _new_name(program: str) -> str:
+    words = re.sub(r"[^A-Za-z0-9_.-]+", "-", program).strip("-.") or "agent"
+    return f"{words[:40]}-{secrets.token_hex(2)}"
+
+
+def _is_below(one: Agent, agent: Agent) -> bool:
+    return one.path.startswith(agent.path + BETWEEN)
+
+
+def _read(path: Path) -> Agent | None:
+    try:
+        data = json.loads(own_files.read(path))
+        starter = data.pop("starter")
+        agent = Agent(**data, starter=(int(starter[0]), int(starter[1])) if starter else None)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
+        return None
+    return agent if agent.id == path.stem and _sound(agent) else None
+
+
+def _sound(agent: Agent) -> bool:
+    """Whether an entry that was read is one that a registry writes; else nothing goes by it."""
+    words = (agent.id, agent.path, agent.boot, agent.token, agent.program, agent.source)
+    maybe = (agent.parent, agent.role, agent.group)
+    numbers = (agent.pid, agent.created, agent.foreign)
+    if not (
+        all(isinstance(one, str) for one in words)
+        and all(one is None or isinstance(one, str) for one in maybe)
+        and all(type(one) is int for one in numbers)
+        and isinstance(agent.started, int | float)
+    ):
+        return False
+    group = Path(agent.group) if agent.group else None
+    # A group that is not the agent's very own would freeze and end what is not the agent's.
+    return group is None or (group.name == agent.token and group.parent.name == GROUPS)

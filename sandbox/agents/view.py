@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs now, as a tree: agents, their children, their processes, cells and calls.
+
+Reads only. Processor use is the average since a process started, as `ps` gives it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+import psutil
+
+from sandbox.agents.registry import Agent, Registry
+from sandbox.dirs import Dirs
+from sandbox.stopping.latch import BETWEEN, Latch, above
+from sandbox.stopping.notes import ContainerNotes
+from sandbox.stopping.table import Host
+
+Node = dict[str, Any]
+"""kind, name, pid, state, cpu (percent), memory (bytes), age (seconds), command, children."""
+MOST_SHOWN = 200
+"""Processes of one agent that are listed one by one."""
+
+
+def state(dirs: Dirs, agent: Agent, members: Collection[int]) -> str:
+    """Return how an agent is, in a word: running, paused, stopped, left (its own process ended)."""
+    held = _held(Latch(dirs), agent.path)
+    if held:
+        return held
+    if agent.pid in members:
+        return "running"
+    return "left" if members else "ended"
+
+
+def _held(latch: Latch, path: str) -> str:
+    """Return `stopped` or `paused` for an agent (its whole name) that a latch holds, or nothing."""
+    infos = [one for one in (latch.read(), *map(latch.read, above(path))) if one is not None]
+    if not infos:
+        return ""
+    return "paused" if all(one.paused for one in infos) else "stopped"
+
+
+def tree(
+    dirs: Dirs, running: Sequence[Mapping[str, Any]], cells: Sequence[Mapping[str, Any]]
+) -> list[Node]:
+    """Return the tree's roots. `running` and `cells` are what the supervisor says, if it runs."""
+    registry, latch = Registry(dirs), Latch(dirs)
+    registry.drop_ended()
+    agents = registry.all()
+    nodes = {one.path: _agent(dirs, registry, one) for one in agents}
+    for path in dict.fromkeys(_whose(one) for one in (*cells, *running)):
+        nodes.setdefault(path, _node("agent", path, state=_held(latch, path) or "running"))
+    inside = _by_cell(registry.host, dirs) if cells else {}
+    for one in cells:
+        node = nodes[_whose(one)]
+        node["children"].append(_cell(one, running, inside.get(str(one["name"]), ())))
+    for one in running:
+        node = nodes[_whose(one)]
+        if not any(_has(child, _id(one)) for child in node["children"]):
+            node["children"].append(_call(one))
+    roots: list[Node] = []
+    for path, node in nodes.items():
+        above = path.rpartition(BETWEEN)[0]
+        (nodes[above]["children"] if above in nodes else roots).append(node)
+    return roots
+
+
+def lines(nodes: Iterable[Node], indent: int = 0) -> list[tuple[str, ...]]:
+    """Return the rows of a table: what, pid, state, cpu, memory, age, command."""
+    rows: list[tuple[str, ...]] = []
+    for one in nodes:
+        rows.append(
+            (
+                "  " * indent + f"{one['kind']} {one['name']}".strip(),
+                str(one["pid"] or ""),
+                str(one["state"]),
+                "" if one["cpu"] is None else f"{one['cpu']:.0f}%",
+                "" if one["memory"] is None else _bytes(one["memory"]),
+                "" if one["age"] is None else _age(one["age"]),
+                str(one["command"])[:80],
+            )
+        )
+        rows += lines(one["children"], indent + 1)
+    return rows
+
+
+def _agent(dirs: Dirs, registry: Registry, agent: Agent) -> Node:
+    members = registry.members(agent)
+    node = _node("agent", agent.id, pid=agent.pid, state=state(dirs, agent, members))
+    node |= {"role": agent.role, "command": agent.program, "age": time.time() - agent.started}
+    processes = _processes(registry.host, sorted(members)[:MOST_SHOWN])
+    _add_up(node, processes)
+    by_pid = {one["pid"]: one for one in processes}
+    for one in processes:
+        parent = members[one["pid"]].process.ppid
+        by_pid.get(parent, node)["children"].append(one)
+    return node
+
+
+def _cell(
+    cell: Mapping[str, Any], running: Sequence[Mapping[str, Any]], pids: Collection[int]
+) -> Node:
+    node = _node("cell", str(cell["name"]), state="busy" if cell.get("busy") else "idle")
+    if "started" in cell:
+        node["age"] = time.time() - float(cell["started"])
+    _add_up(node, _processes(Host(), sorted(pids)))
+    for one in running:
+        places = cell.get("workspaces") or ()
+        same = _whose(one) == _whose(cell) and one.get("workspace") in places
+        if same and not one.get("background"):
+            node["children"].append(_call(one))
+    return node
+
+
+def _call(call: Mapping[str, Any]) -> Node:
+    state = "background" if call.get("background") else "runs"
+    if call.get("lands_in") is not None:
+        state = f"lands in {call['lands_in']:.0f} s"
+    node = _node("call", _id(call), state=state)
+    node["command"] = str(call.get("command", ""))
+    if "started" in call:
+        node["age"] = time.time() - float(call["started"])
+    return node
+
+
+def _node(kind: str, name: str, *, state: str, pid: int | None = None) -> Node:
+    return {
+        "kind": kind,
+        "name": name,
+        "pid": pid,
+        "state": state,
+        "cpu": None,
+        "memory": None,
+        "age": None,
+        "command": "",
+        "children": [],
+    }
+
+
+def _processes(host: Host, pids: Iterable[int]) -> list[Node]:
+    found = []
+    for pid in pids:
+        try:
+            one = psutil.Process(pid)
+            with one.oneshot():
+                times, age = one.cpu_times(), max(time.time() - one.create_time(), 0.01)
+                node = _node("process", one.name(), pid=pid, state=one.status())
+                node["cpu"] = 100 * (times.user + times.system) / age
+                node["memory"] = one.memory_info().rss
+                node["age"] = age
+                node["command"] = host.command(pid)
+        except psutil.Error:
+            continue
+        found.append(node)
+    return found
+
+
+def _add_up(node: Node, processes: Sequence[Node]) -> None:
+    if processes:
+        node["cpu"] = sum(one["cpu"] for one in processes)
+        node["memory"] = sum(one["memory"] for one in processes)
+
+
+def _by_cell(host: Host, dirs: Dirs) -> dict[str, list[int]]:
+    """Return the processes of each cell on this host, its keeper's left out."""
+    noted = ContainerNotes(dirs).all()
+    found: dict[str, list[int]] = {}
+    for pid, identity in host.containers(host.table()).items():
+        note = noted.get(identity)
+        if note is not None and note.role == "cell":
+            found.setdefault(note.name, []).append(pid)
+    return found
+
+
+def _whose(one: Mapping[str, Any]) -> str:
+    return str(one.get("agent") or "main")
+
+
+def _id(call: Mapping[str, Any]) -> str:
+    return str(call.get("id") or call.get("call") or "")
+
+
+def _has(node: Node, call: str) -> bool:
+    return node["name"] == call or any(_has(child, call) for child in node["children"])
+
+
+def _bytes(count: float) -> str:
+    for unit in ("B", "K", "M", "G"):
+        if count < 1024 or unit == "G":
+            return f"{count:.0f}{unit}"
+        count /= 1024
+    raise AssertionError
+
+
+def _age(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f}s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f}m"
+    return f"{seconds / 3600:.0f}h" if seconds < 172_800 else f"{seconds / 86_400:.0f}d"

@@ -1,0 +1,368 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An index of the audit log in SQLite: where each record stands, and what decisions are asked by.
+
+It holds places and counts, no text of a call: the log alone is the record, and the index is made
+anew from it whenever it is missing, damaged, or does not fit. `refresh` adds what is new. Every
+value is bound; queries are put together from words of this file alone (hence the exceptions).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import sqlite3
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any, BinaryIO
+
+from sandbox.audit.query import Query, seconds_of
+from sandbox.audit.segments import BEGIN, Place, Segments
+from sandbox.database import Database
+from sandbox.dirs import Dirs
+from sandbox.errors import Unavailable
+
+FILE = "audit-index.sqlite"
+BATCH = 20_000
+"""Lines that are taken in one transaction; others may write between two."""
+DAY = 86_400
+_STEPS = (
+    """
+    CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+    CREATE TABLE records (
+        n INTEGER PRIMARY KEY, call TEXT, undone TEXT, held INTEGER,
+        segment INTEGER NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL
+    );
+    CREATE INDEX records_by_call ON records (call) WHERE call IS NOT NULL;
+    CREATE INDEX records_undone ON records (undone) WHERE undone IS NOT NULL;
+    CREATE INDEX records_held ON records (held) WHERE held IS NOT NULL;
+    CREATE TABLE entries (
+        n INTEGER PRIMARY KEY, decided INTEGER NOT NULL, at REAL NOT NULL,
+        verdict INTEGER, tool INTEGER, agent INTEGER, rules TEXT NOT NULL
+    );
+    CREATE TABLE counts (
+        day INTEGER NOT NULL, rules TEXT NOT NULL, agent INTEGER NOT NULL, tool INTEGER NOT NULL,
+        verdict INTEGER NOT NULL, count INTEGER NOT NULL,
+        PRIMARY KEY (day, rules, agent, tool, verdict)
+    ) WITHOUT ROWID;
+    CREATE TABLE state (
+        one INTEGER PRIMARY KEY CHECK (one = 1), n INTEGER NOT NULL, hash TEXT NOT NULL,
+        segment INTEGER NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL
+    );
+    """,
+)
+Said = Callable[[int], None]
+
+
+class Index:
+    """The index of one state folder's log."""
+
+    def __init__(self, dirs: Dirs, segments: Segments) -> None:
+        """Reach for nothing yet."""
+        self._segments = segments
+        self._db = Database(dirs.state / FILE, _STEPS, loss="it is made anew from the log")
+        self._names: dict[str, int] = {}
+        self._open: sqlite3.Connection | None = None
+
+    @contextlib.contextmanager
+    def asking(self) -> Iterator[sqlite3.Connection]:
+        """Keep the index open for many questions."""
+        if self._open is not None:
+            yield self._open
+            return
+        with self._db.reading() as db:
+            self._open = db
+            try:
+                yield db
+            finally:
+                self._open = None
+
+    def refresh(self, said: Said | None = None) -> None:
+        """Take what is new in the log; make the index anew where it does not fit.
+
+        `said` is told now and then how many lines were taken. Raises Unavailable.
+        """
+        try:
+            self._refresh(said)
+        except Unavailable as error:
+            if "locked" in str(error):
+                raise
+            self.remove()
+            self._refresh(said)
+
+    def remove(self) -> None:
+        """Remove the index; the next `refresh` makes it anew."""
+        for ending in ("", "-journal", "-wal", "-shm"):
+            self._db.path.with_name(FILE + ending).unlink(missing_ok=True)
+
+    def _refresh(self, said: Said | None) -> None:
+        taken = 0
+        with self._db.reading() as db:
+            fits = self._fits(*self._position(db))
+        if not fits:
+            self.remove()
+        while True:
+            with self._db.writing() as db:
+                (after, _), self._names = self._position(db), _names(db)
+                following = Place(after.segment, after.offset + after.length) if after else BEGIN
+                lines = list(islice(self._segments.from_place(following), BATCH))
+                if lines:
+                    self._take(db, lines)
+            taken += len(lines)
+            if said is not None and taken > BATCH:
+                said(taken)
+            if len(lines) < BATCH:
+                return
+
+    def _position(self, db: sqlite3.Connection) -> tuple[_Spot | None, str]:
+        """Return where the last line that was taken stands, and its hash."""
+        row = db.execute("SELECT n, segment, offset, length, hash FROM state").fetchone()
+        return (None, "") if row is None else (_Spot(*row[:4]), row[4])
+
+    def _fits(self, last: _Spot | None, hashed: str) -> bool:
+        """Whether the line that was taken last still stands where it stood."""
+        if last is None:
+            return True
+        raw = self._segments.read(Place(last.segment, last.offset), last.length)
+        return hashlib.sha256(raw).hexdigest() == hashed
+
+    def _take(self, db: sqlite3.Connection, lines: list[tuple[Place, bytes]]) -> None:
+        records, entries = [], []
+        counts: Counter[tuple[int, str, int, int, int]] = Counter()
+        for place, raw in lines:
+            try:
+                record = json.loads(raw)
+                number = int(record["n"])
+            except (ValueError, KeyError, TypeError):
+                continue  # `verify` names it
+            event, call = record.get("event"), record.get("call")
+            records.append(
+                (number, call if isinstance(call, str) else None, record.get("undone")
+                 if event == "undone" else None, 1 if record.get("judgement") == "hold" else None,
+                 place.segment, place.offset, len(raw))
+            )  # fmt: skip
+            if event != "decided" and not _by_itself(record):
+                continue
+            at = seconds_of(str(record.get("ts", "")))
+            verdict, tool, agent = (
+                self._name(db, str(record.get(key) or "")) for key in ("verdict", "tool", "agent")
+            )
+            rules = _packed({self._name(db, str(one)) for one in record.get("rules") or ()})
+            entries.append((number, int(event == "decided"), at, verdict, tool, agent, rules))
+            if event == "decided":
+                counts[int(at // DAY), rules, agent, tool, verdict] += 1
+        db.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", records)
+        db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", entries)
+        db.executemany(
+            "INSERT INTO counts VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
+            " SET count = count + excluded.count",
+            [(*key, count) for key, count in counts.items()],
+        )
+        place, raw = lines[-1]
+        spot = (records[-1][0] if records else 0, hashlib.sha256(raw).hexdigest())
+        db.execute(
+            "INSERT OR REPLACE INTO state VALUES (1, ?, ?, ?, ?, ?)",
+            (*spot, place.segment, place.offset, len(raw)),
+        )
+
+    def _name(self, db: sqlite3.Connection, name: str) -> int:
+        found = self._names.get(name)
+        if found is None:
+            cursor = db.execute("INSERT INTO names (name) VALUES (?)", (name,))
+            assert cursor.lastrowid is not None
+            found = self._names[name] = cursor.lastrowid
+        return found
+
+    # -- asking
+
+    def decided(self, query: Query, *, own: bool = False) -> list[int]:
+        """Return the numbers of the decisions that are looked for, the newest first.
+
+        With `own` also undos, and landings of parts, which are entries of the log too.
+        """
+        with self.asking() as db:
+            where, values = _conditions(query, own=own)
+            limit = "" if query.limit is None else f" LIMIT {int(query.limit)}"
+            asked = f"SELECT n FROM entries e{where} ORDER BY n DESC{limit}"  # noqa: S608
+            return [row[0] for row in db.execute(asked, values)]
+
+    def counts(self, query: Query) -> list[Counted]:
+        """Return how many decisions that are looked for there were, in groups."""
+        with self.asking() as db:
+            rows = self._kept_counts(db, query)
+            for since, until in _edges(query):
+                where, values = _conditions(replace(query, since=since, until=until), own=False)
+                select = (
+                    f"SELECT CAST(at / {DAY} AS INTEGER), rules, agent, tool, verdict, count(*)"
+                )
+                grouped = f"{select} FROM entries e{where} GROUP BY 1, 2, 3, 4, 5"
+                rows += db.execute(grouped, values).fetchall()
+            names = {number: name for name, number in _names(db).items()}
+        return [
+            Counted(
+                day,
+                tuple(names[int(one)] for one in rules.split(",") if one),
+                names[agent],
+                names[tool],
+                names[verdict],
+                count,
+            )
+            for day, rules, agent, tool, verdict, count in rows
+        ]
+
+    def _kept_counts(self, db: sqlite3.Connection, query: Query) -> list[Any]:
+        """Return the counts of whole days."""
+        where, values = _conditions(replace(query, since=None, until=None), own=True)
+        first, last = _whole_days(query)
+        for sign, day in ((">=", first), ("<", last)):
+            if day is not None:
+                where += f" {'AND' if where else 'WHERE'} e.day {sign} ?"
+                values.append(day)
+        asked = f"SELECT day, rules, agent, tool, verdict, count FROM counts e {where}"  # noqa: S608
+        return db.execute(asked, values).fetchall()
+
+    def places_of(self, beginning: str) -> list[tuple[int, Place, int]]:
+        """Return (number, place, bytes) of the records of calls whose id so begins, newest first,
+        and of the undos of them, and of those in turn."""
+        found: dict[int, tuple[Place, int]] = {}
+        with self.asking() as db:
+            rows = db.execute(
+                f"{_PLACE}, call FROM records WHERE call >= ? AND call < ?",
+                (beginning, beginning + "\U0010ffff"),
+            ).fetchall()
+            names = {row[4] for row in rows}
+            asked = list(names)
+            while asked:
+                undos = db.execute(f"{_PLACE}, call FROM records WHERE undone = ?", (asked.pop(),))
+                for row in undos.fetchall():
+                    rows.append(row)
+                    if row[4] not in names:
+                        names.add(row[4])
+                        asked.append(row[4])
+        for number, segment, offset, length, _ in rows:
+            found[number] = Place(segment, offset), length
+        return [(number, *found[number]) for number in sorted(found, reverse=True)]
+
+    def place(self, number: int) -> tuple[Place, int] | None:
+        """Return where a record stands, and its bytes."""
+        with self.asking() as db:
+            row = db.execute(f"{_PLACE} FROM records WHERE n = ?", (number,)).fetchone()
+        return None if row is None else (Place(row[1], row[2]), row[3])
+
+    def ever_held(self) -> list[str]:
+        """Return the calls of which a record says that they are held, the newest first."""
+        with self.asking() as db:
+            rows = db.execute("SELECT call FROM records WHERE held = 1 ORDER BY n DESC").fetchall()
+        return list(dict.fromkeys(row[0] for row in rows if row[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """How many decisions of one day (counted from 1970, in UTC) were alike."""
+
+    day: int
+    rules: tuple[str, ...]
+    agent: str
+    tool: str
+    verdict: str
+    count: int
+
+
+class _Spot:
+    """A line that was taken."""
+
+    __slots__ = ("length", "n", "offset", "segment")
+
+    def __init__(self, n: int, segment: int, offset: int, length: int) -> None:
+        self.n, self.segment, self.offset, self.length = n, segment, offset, length
+
+
+_PLACE = "SELECT n, segment, offset, length"
+
+
+def _packed(rules: Iterable[int]) -> str:
+    """Return rules as text in which each stands between commas."""
+    return "".join(f",{one}" for one in sorted(rules)) + ","
+
+
+def _whole_days(query: Query) -> tuple[int | None, int | None]:
+    """Return the first whole day of a time and the one after the last; None: no bound."""
+    first = None if query.since is None else math.ceil(query.since / DAY)
+    last = None if query.until is None else math.floor(query.until / DAY)
+    return first, last
+
+
+def _edges(query: Query) -> list[tuple[float | None, float | None]]:
+    """Return the parts of a time that are no whole days."""
+    first, last = _whole_days(query)
+    if first is not None and last is not None and last < first:
+        return [(query.since, query.until)]
+    parts: list[tuple[float | None, float | None]] = []
+    if first is not None:
+        parts.append((query.since, float(first * DAY)))
+    if last is not None:
+        parts.append((float(last * DAY), query.until))
+    return parts
+
+
+def _by_itself(record: dict[str, Any]) -> bool:
+    """Whether a record tells of an undo, or of a landing of a part."""
+    return record.get("event") == "undone" or (record.get("event") == "landed" and "of" in record)
+
+
+def _names(db: sqlite3.Connection) -> dict[str, int]:
+    return dict(db.execute("SELECT name, id FROM names").fetchall())
+
+
+def _conditions(query: Query, *, own: bool) -> tuple[str, list[Any]]:
+    """Return the WHERE of a query over entries `e`, and its values."""
+    parts: list[str] = [] if own else ["e.decided = 1"]
+    values: list[Any] = []
+    named = "(SELECT id FROM names WHERE name = ?)"
+    for column, value in (("tool", query.tool), ("agent", query.agent)):
+        if value is not None:
+            parts.append(f"e.{column} = {named}")
+            values.append(value)
+    if query.verdicts is not None:
+        marks = ", ".join("?" * len(query.verdicts))
+        parts.append(f"e.verdict IN (SELECT id FROM names WHERE name IN ({marks}))")  # noqa: S608
+        values += sorted(query.verdicts)
+    if query.rule is not None:
+        parts.append(f"instr(e.rules, ',' || {named} || ',')")
+        values.append(query.rule)
+    for sign, instant in ((">=", query.since), ("<", query.until)):
+        if instant is not None:
+            parts.append(f"e.at {sign} ?")
+            values.append(instant)
+    return (f" WHERE {' AND '.join(parts)}" if parts else ""), values
+
+
+class Reader:
+    """Reads records at their places; keeps the files open."""
+
+    def __init__(self, segments: Segments) -> None:
+        """Reach for nothing yet."""
+        self._segments = segments
+        self._files: dict[int, BinaryIO] = {}
+
+    def record(self, place: Place, length: int) -> dict[str, Any] | None:
+        """Return the record at a place; None where it cannot be read."""
+        file = self._files.get(place.segment) or self._segments.open(place.segment)
+        if file is None:
+            return None
+        self._files[place.segment] = file
+        try:
+            record = json.loads(os.pread(file.fileno(), length, place.offset))
+        except ValueError:
+            return None
+        return record if isinstance(record, dict) else None
+
+    def close(self) -> None:
+        """Close the files."""
+        for file in self._files.values():
+            file.close()
+        self._files.clear()

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where reputation is kept, and which outcomes of calls move it by themselves.
+
+The arithmetic is `policy.reputation`. INVARIANT: an agent's word about itself can lower its level
+and never raise it; only what was seen here, or a person says, can do that, within the policy's
+bounds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from itertools import islice
+
+from policy.model import Outcome
+from policy.reputation import Domain, Reputation, TrustLevel, begin, decayed, lower, pin, rank
+from policy.reputation import record_outcome as moved
+from policy.trust import TrustFile
+from sandbox.database import Database
+from sandbox.dirs import Dirs
+from sandbox.results import CallResult, ChangeView, Ending
+from sandbox.stopping.latch import above
+
+FILE = "reputation.sqlite"
+_DAY = 86_400.0
+_OBSERVED_WEIGHT = 0.25
+"""A test run or a conflict says a little; a person's undo says all of it."""
+_CLAIMED_WEIGHT = 0.25
+"""How much an agent's own report of success counts, beside its confidence."""
+EARNED_SECONDS = 600.0
+"""A success that was seen here counts once in this time: an agent may run tests as it likes."""
+_STEPS = (
+    """
+    CREATE TABLE states (
+        agent TEXT NOT NULL, domain TEXT NOT NULL, at REAL NOT NULL, body TEXT NOT NULL,
+        PRIMARY KEY (agent, domain)
+    );
+    """,
+    """
+    CREATE TABLE earned (
+        agent TEXT NOT NULL, domain TEXT NOT NULL, at REAL NOT NULL,
+        PRIMARY KEY (agent, domain)
+    );
+    """,
+)
+
+
+class Source(str, Enum):
+    """Whose word an outcome is."""
+
+    OBSERVED = "observed"
+    """Seen by Lockgate itself."""
+    PERSON = "person"
+    AGENT = "agent"
+    """An agent about itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One outcome of an agent's action."""
+
+    domain: Domain
+    success: bool
+    confidence: float = 1.0
+    reverted: bool = False
+    violation: bool = False
+    source: Source = Source.OBSERVED
+    what: str = ""
+
+
+class Reputations:
+    """The reputation of every agent of one state folder."""
+
+    def __init__(self, dirs: Dirs, clock: Callable[[], float] = time.time) -> None:
+        """Reach for nothing yet."""
+        self._db = Database(
+            dirs.state / FILE, _STEPS, loss="every agent begins where the policy lets it start"
+        )
+        self._clock = clock
+        self._seen: tuple[int, int, int] | None = None
+        self._states: dict[tuple[str, Domain], tuple[float, Reputation]] = {}
+
+    def states(self, agent: str, trust: TrustFile) -> dict[Domain, Reputation]:
+        """Return what an agent has earned, per domain, as it is now."""
+        return {domain: self._now(agent, domain, trust) for domain in Domain}
+
+    def earned(self, agent: str, trust: TrustFile) -> tuple[tuple[str, str], ...]:
+        """Return domain and level where an agent has earned or lost something (Context.trust).
+
+        INVARIANT (P7, Trust): no level lies above that of an agent whose child this one is.
+        """
+        self._refresh()
+        known = {domain for one, domain in self._states if one == agent}
+        levels = {domain: self._now(agent, domain, trust).current for domain in known}
+        for domain in Domain:
+            if most := self._above(agent, domain, trust):
+                own = {domain.value: levels[domain].value} if domain in levels else None
+                levels[domain] = lower((*most, trust.level(agent, domain, own)))
+        return tuple((domain.value, levels[domain].value) for domain in Domain if domain in levels)
+
+    def _above(self, agent: str, domain: Domain, trust: TrustFile) -> list[TrustLevel]:
+        """Return the levels of the agents above one of which anything is known."""
+        found = []
+        for name in islice(above(agent), 1, None):
+            if (name, domain) in self._states:
+                current = self._now(name, domain, trust, fresh=False).current
+                found.append(trust.level(name, domain, {domain.value: current.value}))
+            elif trust.pinned(name):
+                found.append(trust.level(name, domain))
+        return found
+
+    def record(self, agent: str, event: Event, trust: TrustFile) -> Reputation:
+        """Note an outcome and return the new state. On disk when this returns."""
+        with self._db.writing() as db:
+            self._load(db)
+            state = self._now(agent, event.domain, trust, fresh=False)
+            if not self._too_soon(db, agent, event):
+                state = after(state, event, trust)
+                self._put(db, agent, state)
+        return state
+
+    def _too_soon(self, db: sqlite3.Connection, agent: str, event: Event) -> bool:
+        """Whether a success was seen a moment ago already; else note that one is seen now."""
+        if not event.success or event.source is not Source.OBSERVED:
+            return False
+        key, now = (agent, event.domain.value), self._clock()
+        row = db.execute("SELECT at FROM earned WHERE agent = ? AND domain = ?", key).fetchone()
+        if row is not None and now < row[0] + EARNED_SECONDS:
+            return True
+        db.execute("INSERT OR REPLACE INTO earned VALUES (?, ?, ?)", (*key, now))
+        return False
+
+    def pin(
+        self, agent: str, domain: Domain, level: TrustLevel | None, trust: TrustFile
+    ) -> Reputation:
+        """Set or lift the level that a person sets."""
+        with self._db.writing() as db:
+            self._load(db)
+            state = pin(self._now(agent, domain, trust, fresh=False), level)
+            self._put(db, agent, state)
+        return state
+
+    def agents(self) -> list[str]:
+        """Return the agents of which anything is known."""
+        self._refresh()
+        return sorted({agent for agent, _ in self._states})
+
+    def _now(
+        self, agent: str, domain: Domain, trust: TrustFile, *, fresh: bool = True
+    ) -> Reputation:
+        if fresh:
+            self._refresh()
+        bounds, numbers = trust.bounds.get(domain), trust.reputation
+        found = self._states.get((agent, domain))
+        if found is None:
+            return begin(domain, trust.level(agent, domain), bounds, numbers)
+        at, state = found
+        return decayed(state, (self._clock() - at) / _DAY, bounds=bounds, arithmetic=numbers)
+
+    def _refresh(self) -> None:
+        """Read the file again if it changed."""
+        try:
+            info = self._db.path.stat()
+        except OSError:
+            self._states, self._seen = {}, None
+            return
+        seen = (info.st_ino, info.st_size, info.st_mtime_ns)
+        if seen != self._seen:
+            with self._db.reading() as db:
+                self._load(db)
+            self._seen = seen
+
+    def _load(self, db: sqlite3.Connection) -> None:
+        rows = db.execute("SELECT agent, domain, at, body FROM states").fetchall()
+        self._states = {
+            (agent, Domain(domain)): (at, Reputation.model_validate_json(body))
+            for agent, domain, at, body in rows
+        }
+
+    def _put(self, db: sqlite3.Connection, agent: str, state: Reputation) -> None:
+        at = self._clock()
+        db.execute(
+            "INSERT OR REPLACE INTO states VALUES (?, ?, ?, ?)",
+            (agent, state.domain.value, at, state.model_dump_json()),
+        )
+        self._states[agent, state.domain] = (at, state)
+
+
+def after(state: Reputation, event: Event, trust: TrustFile) -> Reputation:
+    """Return the state after an outcome, by whose word it is."""
+    claimed = event.source is Source.AGENT
+    weight = _CLAIMED_WEIGHT if claimed and event.success else 1.0
+    new = moved(
+        state,
+        success=event.success,
+        confidence=event.confidence * weight,
+        reverted=event.reverted,
+        violation=event.violation,
+        bounds=trust.bounds.get(event.domain),
+        arithmetic=trust.reputation,
+    )
+    if claimed and event.success:  # nobody rises by praising himself
+        level = min(state.level, new.level, key=rank)
+        return new.model_copy(update={"level": level, "streak": state.streak})
+    return new
+
+
+def observed(result: CallResult, domain: Callable[[], Domain]) -> Event | None:
+    """Return what the outcome of a call says about its agent, if it says anything.
+
+    A change of a governance path is a violation; an objection counts like an undo; a conflict says
+    a little against it; a run of the project's tests says what its exit status says. The domain is
+    looked up only then.
+    """
+    if result.objected:
+        what = "a person objected to a change"
+        return Event(domain(), success=False, reverted=True, source=Source.PERSON, what=what)
+    if result.judgement == Outcome.DISCARD.value:
+        return Event(domain(), success=False, violation=True, what="changed a protected path")
+    if result.judgement == Outcome.HOLD.value and any(_conflict(one) for one in result.changes):
+        weight = _OBSERVED_WEIGHT
+        return Event(domain(), success=False, confidence=weight, what="ran into a conflict")
+    if result.ending is not Ending.RAN or "tests" not in result.rules:
+        return None
+    passed = result.exit_status == 0
+    what = "tests passed" if passed else "tests failed"
+    return Event(domain(), success=passed, confidence=_OBSERVED_WEIGHT, what=what)
+
+
+def _conflict(change: ChangeView) -> bool:
+    return change.reason is not None and "the real file changed" in change.reason

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor process: its socket, the wire, its clients, and how it is started."""
