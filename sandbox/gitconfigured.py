@@ -16,6 +16,7 @@ from pathlib import Path
 
 from policy.configured import NOTHING, Configured, includes, inside, obeyed
 from policy.gitconfig import Setting, settings
+from sandbox import own_files
 
 MOST_BYTES = 1 << 20
 """Of a configuration file; a longer one is read so far."""
@@ -98,9 +99,7 @@ def _parsed(file: str, _stamp: tuple[int, ...]) -> list[Setting]:
 
 def _text(file: str) -> str:
     try:
-        with open(os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as opened:  # noqa: PTH123
-            if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-                return ""
+        with own_files.opened(Path(file)) as opened:
             return opened.read(MOST_BYTES).decode("utf-8", "surrogateescape")
     except OSError:
         return ""

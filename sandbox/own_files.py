@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read, write and lock the small files of Lockgate's own without ever waiting for somebody else.
+"""Read, write and lock small files, most of them our own, without ever waiting for anybody else.
 
 A stop must not hang because a pipe was put in the place of one, or because whoever holds a lock was
 halted.

@@ -16,6 +16,7 @@ import os
 import platform
 import stat
 from collections.abc import Iterator, Mapping
+from typing import BinaryIO
 
 NOREPLACE = 1
 EXCHANGE = 2
@@ -315,6 +316,18 @@ def _entries(directory: int) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(directory) as entries:
         found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
     yield from found
+
+
+def reading(descriptor: int) -> BinaryIO:
+    """Return an open file to read from, which owns its descriptor. Raises IsADirectoryError.
+
+    Python raises that too, but leaves the descriptor open.
+    """
+    try:
+        return os.fdopen(descriptor, "rb")
+    except BaseException:
+        os.close(descriptor)
+        raise
 
 
 def open_directory(name: str, directory: int | None = None) -> int:

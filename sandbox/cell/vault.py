@@ -161,7 +161,7 @@ class Vault:
         if stat.S_ISDIR(status.st_mode):
             return call
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-        with open(os.open(call, flags, dir_fd=self.undo), "rb") as file:
+        with fs.reading(os.open(call, flags, dir_fd=self.undo)) as file:
             return checked(file.read(200).decode())
 
     def kept(self) -> Iterator[tuple[str, journal.Journal]]:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sandbox.cell import fs
+
 MOST_KEPT = 8 << 20
 """Bytes of a file up to which its content is kept; a longer one is only compared."""
 _CHUNK = 1 << 20
@@ -125,14 +127,13 @@ def _of(status: os.stat_result) -> Entry:
 
 def _read(folder: int, name: str, found: Entry, keep: Keep) -> Entry:
     try:
-        descriptor = os.open(name, _FLAGS, dir_fd=folder)
-    except PermissionError:
-        return found
-    except OSError:  # it was replaced just now: the next look sees by what
+        file = fs.reading(os.open(name, _FLAGS, dir_fd=folder))
+    except OSError:  # not ours to read, or replaced just now: the next look sees by what
         return found
     digest = hashlib.sha256()
     content = bytearray()
-    with os.fdopen(descriptor, "rb", buffering=0) as file:
+    with file:
+        descriptor = file.fileno()
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             return found
         while chunk := file.read(_CHUNK):

@@ -210,7 +210,7 @@ class Repository:
             if not stat.S_ISREG(mode):
                 return None
             descriptor = fs.open_beneath(top, path, os.O_RDONLY | os.O_NONBLOCK)
-            with os.fdopen(descriptor, "rb") as file:
+            with fs.reading(descriptor) as file:
                 data = file.read()
             return Blob("100755" if mode & 0o100 else "100644", self._blob_id(data), data)
         except OSError as error:

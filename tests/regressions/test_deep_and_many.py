@@ -94,3 +94,13 @@ def test_an_answer_that_is_too_long_is_an_error_where_nothing_was_done(
     )
     assert answer["error"].startswith("more changed" if refused else "")
     assert refused or keeper._packed(long) == protocol.pack(long)
+
+
+def test_a_folder_that_is_opened_as_a_file_is_closed_again(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("text")
+    with fs.reading(os.open(tmp_path / "file", os.O_RDONLY)) as file:
+        assert opened_below(tmp_path) == [str(tmp_path / "file")]
+        assert file.read() == b"text"
+    with pytest.raises(IsADirectoryError):
+        fs.reading(os.open(tmp_path, os.O_RDONLY))
+    assert opened_below(tmp_path) == []

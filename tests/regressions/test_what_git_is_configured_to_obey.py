@@ -12,6 +12,7 @@ from policy.judge import judge
 from policy.model import Access, Change, Decision, FileType, Kind, Rights, Tier, Verdict
 from policy.protected import PathPolicy
 from sandbox.gitconfigured import configured
+from tests.conftest import opened_below
 
 DECISION = Decision(
     verdict=Verdict.REPORT,
@@ -148,3 +149,12 @@ def test_a_link_in_place_of_a_folder_above_is_held(ws: Path) -> None:
     assert outcome(ws, Change("a/b", Kind.META, DIRECTORY))[0] == "hold"
     assert outcome(ws, Change("a/b", Kind.CREATED, DIRECTORY)) == ("land", "")
     assert outcome(ws, Change("a/c", Kind.CREATED, LINK, target="c"))[0] == "land"
+
+
+def test_looking_leaves_nothing_open(ws: Path) -> None:
+    (ws / "sub" / ".git" / "commondir").mkdir()  # a folder in the place of a file, as `.git` is one
+    for _ in range(3):
+        configured(str(ws), ["sub/file", "file"], PathPolicy.default().git_keys)
+    assert opened_below(ws) == []
+    with (ws / "file").open("w"):
+        assert opened_below(ws) == [str(ws / "file")]
