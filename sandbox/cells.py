@@ -125,7 +125,6 @@ class Cell:
         self.once = False
         """Whether it is for one call alone: what ends that call may come before its command."""
         self._over = False
-        self._kept: list[Any] = []
         self._runner = Link(self._on_runner, lambda why: self._fail(f"the runner ended: {why}"))
         self._keeper = Link(self._on_keeper, lambda why: self._fail(f"the keeper ended: {why}"))
         self._removal: asyncio.Task[None] | None = None
@@ -320,9 +319,7 @@ class Cell:
         self._check()
         self._hello[role] = asyncio.Event()
         identity = await to_its_end(lambda: self._create(plan, role))
-        sock, kept = await asyncio.to_thread(self._engine.attach, identity)
-        self._kept.append(kept)
-        await link.connect(sock)
+        await link.connect(await asyncio.to_thread(self._engine.attach, identity))
         await asyncio.to_thread(self._engine.start, identity)
         try:
             async with asyncio.timeout(START_SECONDS):

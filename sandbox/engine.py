@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import ssl
 from typing import Any
 
 import docker
@@ -88,15 +89,25 @@ class Engine:
             )
         return identity
 
-    def attach(self, identity: str) -> tuple[socket.socket, Any]:
-        """Return the container's attach socket and the object that keeps it open."""
+    def attach(self, identity: str) -> socket.socket:
+        """Return the container's attach stream, as a socket that is the caller's alone.
+
+        The client's own objects for it hold each other in a circle: without a second descriptor
+        it would stay open, long after it was closed, until Python looks for such circles.
+        """
         try:
             stream = self._api.attach_socket(
                 identity, params={"stdin": 1, "stdout": 1, "stderr": 1, "stream": 1}
             )
         except (docker.errors.APIError, requests.RequestException) as error:
             raise _unavailable(error) from None
-        return getattr(stream, "_sock", stream), stream
+        try:
+            if isinstance(stream, ssl.SSLSocket):
+                raise Unavailable("an engine behind TLS cannot be used: name one by its unix socket")
+            return socket.socket(fileno=os.dup(stream.fileno()))
+        finally:
+            stream._response.close()
+            stream.close()
 
     def start(self, identity: str) -> None:
         """Start a created container. Raises Stopped; then it is removed, and nothing of it runs."""

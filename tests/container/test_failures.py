@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import shutil
@@ -22,7 +23,7 @@ from sandbox.plan import LABEL_STATE, LABEL_TEST
 from sandbox.pool import state_label
 from sandbox.results import CallResult, Ending
 from sandbox.setup.images import Images
-from tests.conftest import cannot_run
+from tests.conftest import cannot_run, opened_below
 from tests.container.conftest import MakeLab
 from tests.container.lab import (
     OWNERS,
@@ -431,3 +432,29 @@ def test_a_tree_too_deep_to_be_listed_fails_and_the_next_call_works(lab: Lab) ->
         lab.sh(deep)
     assert lab.read("cat README.md").exit_status == 0
     assert not (lab.ws / "d").exists()
+
+
+def test_a_cell_that_has_ended_leaves_no_descriptor_open(lab: Lab) -> None:
+    def background() -> None:
+        started = lab.sh("echo it > new.txt; sleep 66", run_in_background=True)
+        lab.run(lab.supervisor.end(started.id))
+
+    def sockets() -> int:
+        found = 0
+        for entry in Path("/proc/self/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # the listing itself
+                found += str(entry.readlink()).startswith("socket:")
+        return found
+
+    for _ in range(2):  # the client of the engine keeps a few connections
+        background()
+    gc.collect()
+    gc.disable()  # nobody knows when that comes
+    try:
+        before = sockets()
+        for _ in range(4):
+            background()
+        assert sockets() <= before + 2  # each cell had two
+    finally:
+        gc.enable()
+    assert opened_below(lab.ws) == []
