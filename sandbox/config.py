@@ -134,6 +134,8 @@ class Settings(Frozen):
     """What a person is shown beforehand: `none`, or `rehearse` the call first."""
     audit: AuditSettings = AuditSettings()
     """How the audit log is kept (docs/audit.md)."""
+    outputs_mib: Annotated[int, Field(ge=1)] = 4096
+    """What calls wrote, and the diffs of their changes, in MiB; those of the oldest go first."""
     approval_seconds: Annotated[float, Field(gt=0)] = 1800.0
     """How long a question waits for a person before it counts as a no."""
 

@@ -103,7 +103,9 @@ class Engine:
             raise _unavailable(error) from None
         try:
             if isinstance(stream, ssl.SSLSocket):
-                raise Unavailable("an engine behind TLS cannot be used: name one by its unix socket")
+                raise Unavailable(
+                    "an engine behind TLS cannot be used: name one by its unix socket"
+                )
             return socket.socket(fileno=os.dup(stream.fileno()))
         finally:
             stream._response.close()

@@ -19,6 +19,7 @@ from sandbox.audit.log import MIB, AuditLog, Bounds
 from sandbox.audit.segments import Segments
 from sandbox.config import Dirs, load_settings
 from sandbox.errors import BadInput, Unavailable
+from sandbox.retention import until
 
 if TYPE_CHECKING:
     from sandbox.audit.query import Query
@@ -42,7 +43,9 @@ class Store:
         self._dirs = dirs
         self._bounds = bounds
         self._audit: AuditLog | None = None
-        self._calls = dirs.state / "calls"
+        self.folders = dirs.state / "calls"
+        self.written = 0
+        """Bytes that this process wrote into folders of calls."""
 
     # -- writing
 
@@ -63,16 +66,17 @@ class Store:
 
     def keep_output(self, call: str, name: str, data: bytes) -> Path:
         """Write a file of a call's folder and return its path."""
-        folder = self._calls / call
+        folder = self.folders / call
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         path = folder / name
         with path.open("ab") as file:
             file.write(data)
+        self.written += len(data)
         return path
 
     def keep_rest(self, call: str, data: bytes) -> None:
         """Keep the diff of what of a call is still held, in place of an earlier one."""
-        folder = self._calls / call
+        folder = self.folders / call
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         beside = folder / ".rest.patch"
         beside.write_bytes(data)
@@ -154,13 +158,17 @@ class Store:
 
     def diff(self, call: str) -> str:
         """Return the diff of a call's changes, of a held one that of the rest; empty for none."""
-        rest = self._calls / call / "rest.patch"
+        rest = self.folders / call / "rest.patch"
         name = "rest.patch" if rest.exists() else "diff.patch"
         return self._file(call, name).decode("utf-8", "replace")
 
+    def dropped(self, call: str, when: float) -> bool:
+        """Whether what a call wrote at `when` (seconds since 1970) went to make room."""
+        return not (self.folders / call).exists() and when <= until(self.folders)
+
     def _file(self, call: str, name: str) -> bytes:
         try:
-            return (self._calls / call / name).read_bytes()
+            return (self.folders / call / name).read_bytes()
         except OSError:
             return b""
 

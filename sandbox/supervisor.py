@@ -13,6 +13,7 @@ import functools
 import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import asdict
 from types import TracebackType
 from typing import Any
 
@@ -62,6 +63,7 @@ from sandbox.results import (
     UndoReport,
     UndoResult,
 )
+from sandbox.retention import Retention
 from sandbox.settling import settle
 from sandbox.stopping.latch import LatchInfo, below, mending
 from sandbox.stopping.stop import Latch, stop_all
@@ -110,6 +112,11 @@ class Supervisor:
             Grants(self._dirs), seconds=self._settings.approval_seconds, notify=self._notify
         )
         self._pool: CellPool | None = None
+        self._retention = Retention(
+            self._record.store.folders,
+            self._settings.outputs_mib << 20,
+            lambda: [one["id"] for one in self._record.store.held()],
+        )
         self._connecting = asyncio.Lock()
         self._running: dict[str, dict[str, Any]] = {}
         self._background = Background()
@@ -747,6 +754,10 @@ class Supervisor:
                 await self._pool.end_idle(now=loop.time())
             if not self._running:
                 await asyncio.to_thread(self._record.store.index_ahead)
+            store, running = self._record.store, tuple(self._running)
+            dropped = await asyncio.to_thread(self._retention.look, store.written, running)
+            if dropped is not None:
+                await self._record.event({"event": "outputs_dropped", **asdict(dropped)})
 
 
 def new_id() -> str:

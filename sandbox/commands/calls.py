@@ -81,12 +81,17 @@ def show(call: str, part: str | None, **flags: bool) -> int:
       lockgate show last --diff
       lockgate show 4f1c --output --raw > log.txt
     """
+    from sandbox.audit.query import seconds_of
+
     store = _store()
     found = store.call(call)
     stdout, stderr = store.output(found["id"])
     diff = store.diff(found["id"])
+    gone = store.dropped(found["id"], seconds_of(found.get("ts") or ""))
+    if gone:
+        terminal.say("what calls of that time wrote is no longer kept (`outputs_mib`)")
     if flags["as_json"]:
-        texts = {"stdout": safe(stdout), "stderr": safe(stderr), "diff": diff}
+        texts = {"stdout": safe(stdout), "stderr": safe(stderr), "diff": diff, "dropped": gone}
         terminal.show_json({**found, **texts})
         return 0
     if part == "output":
