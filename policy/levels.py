@@ -225,19 +225,19 @@ class Levels:
     def _is(self, agent: str, pattern: str) -> bool:
         """Whether an agent is of a type: its name, its type, or anything below it.
 
-        What is below another agent (`main:sub:7`) counts by each part of its path.
+        What is below another agent (`main:sub:7`) counts by each part of its path, and by those
+        above it: what a pattern says of one, it says of all that work for it (P7).
         """
         parts = agent.casefold().split(":")
-        names = []
         for at, head in enumerate(parts):
-            tail = parts[at + 1 :]
-            names.append(":".join((head, *tail)))
-            if head in self._types:
-                names.append(":".join((self._types[head], *tail)))
-        return any(
-            one == pattern or one.startswith(pattern + ":") or fnmatchcase(one, pattern)
-            for one in names
-        )
+            kind = self._types.get(head)
+            for end in range(at + 1, len(parts) + 1):
+                rest = parts[at + 1 : end]
+                firsts = (head,) if kind is None else (head, kind)
+                names = [":".join((first, *rest)) for first in firsts]
+                if pattern in names or any(fnmatchcase(one, pattern) for one in names):
+                    return True
+        return False
 
     def _read(self, file: LevelsFile) -> dict[str, _Said]:
         return {

@@ -109,13 +109,19 @@ class TrustFile(Frozen):
         self, agent: str, domain: Domain, earned: Mapping[str, str] | None = None
     ) -> TrustLevel:
         """Return an agent's current level: what a person pinned, or what it earned, or where it
-        starts; within bounds."""
+        starts; within bounds.
+
+        What one that works for another (`a:b`) is given as earned is a bound as well: its pin
+        reaches no further, since the agents above it stand no higher (P7).
+        """
+        said = earned.get(domain.value) if earned else None
+        known = TrustLevel(said) if said in TRUST_LEVELS else TrustLevel.PROPOSE
         pinned = [one for name, one in self.pins.items() if fnmatchcase(agent, name)]
         if pinned:  # no pin of an agent above is lower
-            found = lower([*pinned, *self._said(self.pins, agent)])
-        elif earned and domain.value in earned:
-            known = earned[domain.value] in TRUST_LEVELS
-            found = TrustLevel(earned[domain.value]) if known else TrustLevel.PROPOSE
+            bound = [known] if said is not None and ":" in agent else []
+            found = lower([*pinned, *self._said(self.pins, agent), *bound])
+        elif said is not None:
+            found = known
         else:
             fits = self._said(self.agents, agent)
             found = lower(fits) if fits else self.start
@@ -127,7 +133,11 @@ class TrustFile(Frozen):
         return any(fnmatchcase(agent, name) for name in self.pins)
 
     def most(self, agent: str, domain: Domain) -> TrustLevel:
-        """Return the highest level that this file leaves an agent, by what it says itself."""
+        """Return the highest level that this file leaves an agent, by what it says itself of it and
+        of those above it."""
+        return lower(self._most(name, domain) for name in _with_above(agent))
+
+    def _most(self, agent: str, domain: Domain) -> TrustLevel:
         fits = self._said(self.agents, agent)
         starts = [self.start] if "start" in self.model_fields_set and not fits else []
         bounds = self.bounds.get(domain)

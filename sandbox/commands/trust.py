@@ -61,6 +61,13 @@ def show(agent: str | None, **flags: bool) -> int:
     ]
     heads = ("agent", "domain", "level", "score", "good/failed/undone/violations", "")
     terminal.show(table(heads, rows))
+    for name in agents:
+        for one, count in kept.violations_below(name).items():
+            times = "once" if count == 1 else f"{count} times"
+            terminal.show(
+                f"{safe_line(one)}, which works for {safe_line(name)}, changed a protected path "
+                f"{times}; that lowers its own level alone"
+            )
     return 0
 
 
@@ -132,7 +139,7 @@ def _status(agents: list[str]) -> dict[str, Any]:
 
 
 def _pin(agent: str, level: str | None, domain: str | None) -> int:
-    from policy.reputation import Domain, TrustLevel
+    from policy.reputation import Domain, TrustLevel, rank
 
     _person("trusting an agent")
     kept, policy = _kept(), _trust_file()
@@ -144,7 +151,10 @@ def _pin(agent: str, level: str | None, domain: str | None) -> int:
     for one in [Domain(domain)] if domain else list(Domain):
         state = kept.pin(agent, one, wanted, policy)
         _note(agent, state, f"a person pinned it to {level}" if level else "a person took the pin")
-        terminal.show(f"{safe_line(agent)}: {one.value} {state.current.value}")
+        counts = policy.level(agent, one, dict(kept.earned(agent, policy)))
+        bounded = rank(counts) < rank(state.current)
+        why = f" (not {state.current.value}: its parent, or the policy, goes no higher)"
+        terminal.show(f"{safe_line(agent)}: {one.value} {counts.value}{why if bounded else ''}")
     return 0
 
 

@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
-from itertools import islice
 
 from policy.model import Outcome
 from policy.reputation import Domain, Reputation, TrustLevel, begin, decayed, lower, pin, rank
@@ -22,7 +21,7 @@ from policy.trust import TrustFile
 from sandbox.database import Database
 from sandbox.dirs import Dirs
 from sandbox.results import CallResult, ChangeView, Ending
-from sandbox.stopping.latch import above
+from sandbox.stopping.latch import above, below
 
 FILE = "reputation.sqlite"
 _DAY = 86_400.0
@@ -88,29 +87,27 @@ class Reputations:
         return {domain: self._now(agent, domain, trust) for domain in Domain}
 
     def earned(self, agent: str, trust: TrustFile) -> tuple[tuple[str, str], ...]:
-        """Return domain and level where an agent has earned or lost something (Context.trust).
+        """Return domain and level where an agent has earned or lost something, or works for
+        another one (Context.trust).
 
-        INVARIANT (P7, Trust): no level lies above that of an agent whose child this one is.
+        INVARIANT (P7, Trust): no level lies above that of an agent whose child this one is, whether
+        it was earned, pinned or where it starts.
         """
         self._refresh()
-        known = {domain for one, domain in self._states if one == agent}
-        levels = {domain: self._now(agent, domain, trust).current for domain in known}
-        for domain in Domain:
-            if most := self._above(agent, domain, trust):
-                own = {domain.value: levels[domain].value} if domain in levels else None
-                levels[domain] = lower((*most, trust.level(agent, domain, own)))
-        return tuple((domain.value, levels[domain].value) for domain in Domain if domain in levels)
-
-    def _above(self, agent: str, domain: Domain, trust: TrustFile) -> list[TrustLevel]:
-        """Return the levels of the agents above one of which anything is known."""
+        line = tuple(above(agent))
         found = []
-        for name in islice(above(agent), 1, None):
-            if (name, domain) in self._states:
-                current = self._now(name, domain, trust, fresh=False).current
-                found.append(trust.level(name, domain, {domain.value: current.value}))
-            elif trust.pinned(name):
-                found.append(trust.level(name, domain))
-        return found
+        for domain in Domain:
+            level = lower(self._level(name, domain, trust) for name in line)
+            if (agent, domain) in self._states or level is not trust.level(agent, domain):
+                found.append((domain.value, level.value))
+        return tuple(found)
+
+    def _level(self, agent: str, domain: Domain, trust: TrustFile) -> TrustLevel:
+        """Return the level of one agent, whoever it works for."""
+        if (agent, domain) not in self._states or trust.pinned(agent):
+            return trust.level(agent, domain)
+        current = self._now(agent, domain, trust, fresh=False).current
+        return trust.level(agent, domain, {domain.value: current.value})
 
     def record(self, agent: str, event: Event, trust: TrustFile) -> Reputation:
         """Note an outcome and return the new state. On disk when this returns."""
@@ -159,6 +156,18 @@ class Reputations:
             return begin(domain, trust.level(agent, domain), bounds, numbers)
         at, state = found
         return decayed(state, (self._clock() - at) / _DAY, bounds=bounds, arithmetic=numbers)
+
+    def violations_below(self, agent: str) -> dict[str, int]:
+        """Return how often each agent that works for one changed a protected path, if it did.
+
+        Trust is each agent's own, so this lowers nobody else; whoever gave the work is told.
+        """
+        self._refresh()
+        found: dict[str, int] = {}
+        for (one, _), (_, state) in self._states.items():
+            if one != agent and below(agent, one) and state.violations:
+                found[one] = found.get(one, 0) + state.violations
+        return dict(sorted(found.items()))
 
     def _refresh(self) -> None:
         """Read the file again if it changed."""

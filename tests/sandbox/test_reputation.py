@@ -188,6 +188,24 @@ def test_the_status_of_an_agent_says_the_levels_that_count(tmp_path: Path) -> No
     assert "autonomous" in shell("trust", "show", "main")[1]
 
 
+def test_a_violation_of_a_child_is_shown_at_its_parent_and_lowers_the_child_alone(
+    tmp_path: Path,
+) -> None:
+    shell = Shell(tmp_path)
+    kept = Reputations(shell.dirs.create())
+    trust = TrustFile(agents={"lead*": TrustLevel.SEMI_AUTO})
+    kept.record("lead", good(), trust)
+    for _ in range(2):
+        kept.record("lead:x:y", Event(CODE, success=False, violation=True), trust)
+    assert kept.violations_below("lead") == kept.violations_below("lead:x") == {"lead:x:y": 2}
+    assert kept.violations_below("lead:x:y") == kept.violations_below("le") == {}
+    assert kept.states("lead", trust)[CODE].current is TrustLevel.SEMI_AUTO
+    found = json.loads(shell("trust", "show", "lead", "--json")[1])["lead"]
+    assert found["violations_below"] == {"lead:x:y": 2}
+    assert "lead:x:y, which works for lead, changed" in shell("trust", "show", "lead")[1]
+    assert "works for" not in shell("trust", "show", "lead:x:y")[1]
+
+
 def test_a_child_is_never_above_an_agent_that_it_works_for(kept: Reputations) -> None:
     """Found when an agent that had lost its level made the same calls as its own sub-agent."""
     trust = TrustFile(agents={"a*": TrustLevel.AUTONOMOUS})
