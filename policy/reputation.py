@@ -236,9 +236,6 @@ class AutonomyStatus(Frozen):
     """The levels that count."""
     active_approvals: tuple[dict[str, Any], ...] = ()
     constraints: tuple[str, ...] = ()
-    violations_below: dict[str, int] = Field(default_factory=dict)
-    """How often each agent that works for this one changed a protected path; lowers only its own
-    level."""
 
 
 def autonomy_status(
@@ -247,7 +244,6 @@ def autonomy_status(
     constraints: Sequence[str] = (),
     *,
     levels: Mapping[Domain, TrustLevel] | None = None,
-    violations_below: Mapping[str, int] | None = None,
 ) -> AutonomyStatus:
     """Return overall reputation, per-domain scores, active approvals and current constraints."""
     found = {state.domain: state for state in states}
@@ -260,5 +256,4 @@ def autonomy_status(
         },
         active_approvals=tuple(dict(one) for one in active_approvals),
         constraints=tuple(constraints),
-        violations_below=dict(violations_below or {}),
     )

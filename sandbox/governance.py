@@ -135,14 +135,9 @@ class Governance:
         states = self._kept.states(who.agent, self._trust(who)).values()
         levels = {domain: self._level(who, domain) for domain in Domain}
         said = self._constraints(who, levels)
-        status = autonomy_status(
-            states,
-            active,
-            said,
-            levels=levels,
-            violations_below=self._kept.violations_below(who.agent),
-        )
-        return status.model_dump(mode="json")
+        status = autonomy_status(states, active, said, levels=levels).model_dump(mode="json")
+        below = self._kept.violations_below(who.agent)
+        return {**status, "violations_below": below} if below else status
 
     def _constraints(self, who: Who, levels: Mapping[Domain, TrustLevel]) -> list[str]:
         said = [f"{domain.value}: {level.value}" for domain, level in levels.items()]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -88,15 +89,35 @@ def validate(files: tuple[str, ...], workspace: str | None, **flags: bool) -> in
         )
     if not files:
         results += _together(known, place, results)
+    for one in results:
+        one["warnings"] = _warnings(Path(one["file"])) if one["valid"] else []
     wrong = any(not one["valid"] for one in results)
     if flags["as_json"]:
         terminal.show_json(results)
         return terminal.REFUSED if wrong else 0
     for one in results:
+        for warning in one["warnings"]:
+            terminal.show(safe_line(f"warning: {warning}"))
         terminal.show(safe_line(str(one["problem"] or f"{one['file']}: ok")))
     if not results:
         terminal.show("no policy file is there; the built-in rules count")
     return terminal.REFUSED if wrong else 0
+
+
+def _warnings(path: Path) -> list[str]:
+    """Return what a valid file says without effect, as the user's settings are."""
+    from policy.load import PolicyError
+    from sandbox.config import load_settings
+    from sandbox.people.channels import unknown
+    from sandbox.reading import read_text
+
+    dirs = terminal.dirs()
+    try:
+        text, known = read_text(path), load_settings(dirs).channels
+        found = list(unknown(text, str(path), known)) if text else []
+    except (PolicyError, BadInput):  # settings that cannot be read: every other command says so
+        return []
+    return [f"{one}; add it under `channels` in {dirs.settings}" for one in found]
 
 
 def _together(known: Policies, place: str, read: list[dict[str, Any]]) -> list[dict[str, Any]]:

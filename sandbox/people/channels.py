@@ -11,11 +11,12 @@ import asyncio
 import json
 import urllib.error
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
+from policy.load import line_of, parse
 from policy.model import Frozen
 
 _SECONDS = 10.0
@@ -36,6 +37,21 @@ class Channel(Frozen):
         if bool(self.command) == bool(self.url):
             raise ValueError("a channel is either a `command` or a `url`")
         return self
+
+
+def unknown(text: str, name: str, known: Collection[str]) -> Iterator[str]:
+    """Say of each escalation channel that a valid policy file names, and that the settings do not
+    have, where it stands: nobody would be told over it."""
+    data = parse(text, name)
+    for above in ((), ("levels",)):
+        users: Any = data
+        for key in (*above, "users"):
+            users = users.get(key) if isinstance(users, Mapping) else None
+        for who, said in users.items() if isinstance(users, Mapping) else ():
+            channel = said.get("escalation_channel") if isinstance(said, Mapping) else None
+            if isinstance(channel, str) and channel and channel not in known:
+                line = line_of(text, (*above, "users", who, "escalation_channel"))
+                yield f"{name}:{line}: there is no channel `{channel}`, so nobody is told over it"
 
 
 async def deliver(channel: Channel, message: Mapping[str, Any]) -> str | None:

@@ -176,6 +176,30 @@ def test_what_files_amount_to_together_is_validated_with_its_line(shell: Shell) 
     assert out.startswith(f"{own(shell)}:4: user `a`: overrides: `gti` is not a category")
 
 
+CHANNELS = {
+    "policy.yaml": ("levels:\n  users:\n    otto:\n      escalation_channel: telegram\n", 4),
+    "autonomy.yaml": ("users:\n  otto: {escalation_channel: telegram}\n", 2),
+}
+
+
+@pytest.mark.parametrize(("text", "line"), CHANNELS.values(), ids=CHANNELS)
+def test_validate_warns_of_a_channel_that_is_nowhere(
+    shell: Shell, text: str, line: int, request: pytest.FixtureRequest
+) -> None:
+    file = shell.dirs.config / request.node.callspec.id
+    file.write_text(text)
+    settings = shell.dirs.settings
+    warning = (
+        f"{file}:{line}: there is no channel `telegram`, so nobody is told over it; "
+        f"add it under `channels` in {settings}"
+    )
+    said = f"warning: {warning}\n{file}: ok\n"
+    assert shell("policy", "validate") == (0, said, "")
+    assert json.loads(shell("policy", "validate", "--json")[1])[0]["warnings"] == [warning]
+    settings.write_text("channels: {telegram: {command: [cat]}}\n")
+    assert shell("policy", "validate") == (0, f"{file}: ok\n", "")
+
+
 def test_validate_of_a_file_that_is_not_there(shell: Shell) -> None:
     status, out, err = shell("policy", "validate", "nothing.yaml")
     assert (status, out, err) == (2, "", "lockgate: `nothing.yaml` is not there\n")
