@@ -28,7 +28,10 @@ from sandbox.config import Dirs, load_settings
 from sandbox.errors import BadInput
 from sandbox.gate import Gate, within
 from sandbox.known import KnownWorkspaces
+from sandbox.masking import mask, mask_all
 from sandbox.opinion import SecondOpinion
+from sandbox.people.channels import Channel, deliver
+from sandbox.people.desk import MOST_OPEN, TOO_MANY, said_of
 from sandbox.people.grants import Grants, Request
 from sandbox.people.reputation import Event, Reputations, Source
 from sandbox.policies import Policies
@@ -239,16 +242,35 @@ class Governance:
     # -- approvals
 
     async def request_approval(
-        self, who: Who, tool: str, params: Mapping[str, Any], reason: str
+        self,
+        who: Who,
+        tool: str,
+        params: Mapping[str, Any],
+        reason: str,
+        *,
+        cwd: str | None = None,
+        intent: str = "",
     ) -> dict[str, Any]:
-        """Put the question about a call to people, without making it; never grants anything."""
-        request = await self._put(who, tool, params, reason)
+        """Put the question about a call to people, without making it; never grants anything.
+
+        The call is the one that is made later, to the letter: `reason` is for the person alone.
+        """
+        request = await self._put(who, tool, params, reason, cwd=cwd, intent=intent)
         if request.decision.verdict is not Verdict.ASK:
             said = "denied" if request.decision.verdict is Verdict.DENY else "not needed"
             return {"status": said, "reason": request.decision.message}
         return _pending(request)
 
-    async def _put(self, who: Who, tool: str, params: Mapping[str, Any], intent: str) -> Request:
+    async def _put(
+        self,
+        who: Who,
+        tool: str,
+        params: Mapping[str, Any],
+        reason: str,
+        *,
+        cwd: str | None = None,
+        intent: str = "",
+    ) -> Request:
         """Decide about a call and, where a person must say, leave the question for them."""
         root = who.workspace or next((one.path for one in self._known.all()), "/")
         plan = ActionPlan(
@@ -259,6 +281,7 @@ class Governance:
             role=who.role,
             user=who.user,
             workspace=root,
+            cwd=cwd or who.workspace,
         )
         earned = self._kept.earned(who.agent, self._trust(who))
         context = Context(
@@ -273,16 +296,29 @@ class Governance:
         request = Request(
             call="q" + secrets.token_hex(5),
             wanted=wanted(plan, answer.decision, context, answer.effective.policy),
-            plan=plan,
+            plan=plan.model_copy(update={"intent": intent or reason}),
             decision=answer.decision,
             asked=now,
             until=now + settings.approval_seconds,
         )
         if answer.decision.verdict is Verdict.ASK:
+            if await asyncio.to_thread(self._grants.waiting, who.agent, now) >= MOST_OPEN:
+                raise BadInput(TOO_MANY)
             await asyncio.to_thread(self._grants.ask, request)
-            event = {"event": "asked", "call": request.call, "agent": who.agent, "tool": tool}
-            await asyncio.to_thread(self._store.append, event, durable=True)
+            levels = answer.effective.policy.standing.levels
+            await self._told(
+                request, settings.channels.get(levels.user(who.user).escalation_channel or "")
+            )
         return request
+
+    async def _told(self, request: Request, channel: Channel | None) -> None:
+        """Record that a question was put, and say so over its user's channel."""
+        said = {"event": "asked", **mask_all(said_of(request))}
+        await asyncio.to_thread(self._store.append, said, durable=True)
+        problem = await deliver(channel, said) if channel is not None else None
+        if problem is not None:
+            event = {"event": "undelivered", "what": "asked", "because": mask(problem)}
+            await asyncio.to_thread(self._store.append, event, durable=True)
 
     # -- parts
 

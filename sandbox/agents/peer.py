@@ -10,6 +10,7 @@ agent, and to a connection whose maker has ended, since nobody knows then who ho
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import struct
 from collections.abc import Callable, Mapping
@@ -89,6 +90,18 @@ class Peer:
             raise BadInput(
                 f"agent `{around.id}` can {request} calls of its own alone, each by its id"
             )
+
+
+def itself(dirs: Dirs, agent: str, role: str | None) -> tuple[str, str | None]:
+    """Return the agent and role that calls of this very process count as, by the names that it
+    gives. Raises BadInput."""
+    registry = Registry(dirs)
+    plan: dict[str, Any] = {"agent": agent, "role": role}
+    if not registry.empty:
+        plan = attributed(plan, registry.of_process(os.getpid()), registry)
+    if not registry.declared.empty:
+        plan = narrowed(plan, registry.declared)
+    return str(plan["agent"]), role_of(plan)
 
 
 def attributed(plan: Mapping[str, Any], around: Agent | None, registry: Registry) -> dict[str, Any]:

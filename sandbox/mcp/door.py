@@ -6,14 +6,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Any
 
 from mcp.server.mcpserver import Context
 
 from policy.model import ActionPlan
+from sandbox.agents.peer import itself
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, SandboxError, Stopped
 from sandbox.governance import Governance, Who
+from sandbox.people.person import NOBODY, login
 from sandbox.results import CallResult
 from sandbox.serving.async_client import Client
 from sandbox.stopping.stop import is_stop_word
@@ -89,6 +92,12 @@ class Door:
             f"agent `{name}` is stopped: {reason}; "
             f"a person clears it with `lockgate resume --agent {name}`"
         )
+
+    async def itself(self) -> Who:
+        """Return the agent that calls over this door count as. Raises BadInput."""
+        name, role = await asyncio.to_thread(itself, self.dirs, self.who.agent, self.who.role)
+        user = login() if self.who.user == NOBODY else self.who.user
+        return replace(self.who, agent=name, role=role, user=user)
 
     async def job_output(self, call_id: str) -> dict[str, Any]:
         """Return what a background call of this agent wrote so far. Raises BadInput."""

@@ -72,6 +72,10 @@ def _clear(work: Callable[..., Awaitable[Any]]) -> Callable[..., Awaitable[Any]]
     return call
 
 
+TOOLS = ("Bash", "Read", "Write", "Edit", "Glob", "Grep", "LS")
+"""The tools that make calls, by their names in policies; here they are written small."""
+
+
 def _add_shell(server: MCPServer, door: Door) -> None:
     @server.tool(title="Run a command", annotations=_WRITES)
     @_clear
@@ -193,7 +197,7 @@ def _add_files(server: MCPServer, door: Door) -> None:
 
 
 def _add_permissions(server: MCPServer, door: Door) -> None:
-    govern, who = door.governance, door.who
+    govern, itself = door.governance, door.itself
 
     @server.tool(title="Check a permission", annotations=_READS)
     @_clear
@@ -202,25 +206,25 @@ def _add_permissions(server: MCPServer, door: Door) -> None:
     ) -> dict[str, Any]:
         """Say whether an action is allowed at your level of trust, before you try it. Context:
         is_destructive, affects_production, is_reversible."""
-        return govern.check_permission(who, action, context)
+        return govern.check_permission(await itself(), action, context)
 
     @server.tool(title="Check a tool call", annotations=_READS)
     @_clear
     async def can_execute(tool_name: str, args_hint: str = "") -> dict[str, Any]:
         """Say what a tool call needs before it may run: can_execute, action_needed, reason."""
-        return govern.can_execute(who, tool_name, args_hint)
+        return govern.can_execute(await itself(), tool_name, args_hint)
 
     @server.tool(title="Classify an action", annotations=_READS)
     @_clear
     async def classify_action(action: str, context: dict[str, Any] | None = None) -> dict[str, Any]:
         """Say an action's domain, risk and required level of autonomy, with the reason."""
-        return govern.classify_action(who, action, context)
+        return govern.classify_action(await itself(), action, context)
 
     @server.tool(title="Read your reputation", annotations=_READS)
     @_clear
     async def get_reputation(domain: str) -> dict[str, Any]:
         """Return your reputation: code_changes, incident_rca, decisions or deployments."""
-        return govern.get_reputation(who, domain)
+        return govern.get_reputation(await itself(), domain)
 
     @server.tool(title="Record an outcome", annotations=_NOTES)
     @_clear
@@ -228,7 +232,7 @@ def _add_permissions(server: MCPServer, door: Door) -> None:
         action: str, success: bool, confidence: Annotated[float, Field(ge=0, le=1)] = 1.0
     ) -> dict[str, Any]:
         """Say how an action of yours turned out. Your own word never raises your level."""
-        return govern.record_outcome(who, action, success=success, confidence=confidence)
+        return govern.record_outcome(await itself(), action, success=success, confidence=confidence)
 
     @server.tool(title="Query decisions", annotations=_READS)
     @_clear
@@ -245,7 +249,7 @@ def _add_permissions(server: MCPServer, door: Door) -> None:
     @_clear
     async def autonomy_status() -> dict[str, Any]:
         """Return your overall reputation, per-domain scores, active approvals, constraints."""
-        return govern.autonomy_status(who)
+        return govern.autonomy_status(await itself())
 
     @server.tool(title="Ask for approval", annotations=_NOTES)
     @_clear
@@ -255,17 +259,32 @@ def _add_permissions(server: MCPServer, door: Door) -> None:
         reason: str = "",
     ) -> dict[str, Any]:
         """Ask a person beforehand to approve exactly one call. Grants nothing by itself."""
-        return await govern.request_approval(who, tool, params, reason)
+        name, given, more = _later(tool, params)
+        return await govern.request_approval(await itself(), name, given, reason, **more)
+
+
+_BESIDE = {"cwd": "cwd", "description": "intent"}
+"""Parameters of `bash` that are none of the plan's own, and what they are there."""
+
+
+def _later(tool: str, params: dict[str, Any]) -> tuple[str, dict[str, Any], dict[str, str]]:
+    """Return the call that a question is about as this server will make it: its tool by either of
+    its names, its parameters, and what stands beside them."""
+    name = {one.casefold(): one for one in TOOLS}.get(tool.casefold(), tool)
+    beside = _BESIDE if name == "Bash" else {}
+    more = {beside[key]: str(one) for key, one in params.items() if key in beside and one}
+    given = {key: one for key, one in params.items() if key not in beside and one is not None}
+    return name, given, more
 
 
 def _add_workspaces(server: MCPServer, door: Door) -> None:
-    govern, who = door.governance, door.who
+    govern, itself = door.governance, door.itself
 
     @server.tool(title="Workspace status", annotations=_READS)
     @_clear
     async def workspace_status() -> dict[str, Any]:
         """Return the registered workspaces and how they stand."""
-        return govern.workspace_status(who)
+        return govern.workspace_status(await itself())
 
     @server.tool(title="Validate a path", annotations=_READS)
     @_clear
@@ -277,4 +296,4 @@ def _add_workspaces(server: MCPServer, door: Door) -> None:
     @_clear
     async def workspace_add(path: str) -> dict[str, Any]:
         """Ask a person to register a folder as a workspace."""
-        return await govern.workspace_add(who, path, seconds=door.ask_seconds)
+        return await govern.workspace_add(await itself(), path, seconds=door.ask_seconds)

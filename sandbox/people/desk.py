@@ -90,7 +90,7 @@ class Desk:
             if grant := await asyncio.to_thread(self._grants.use, call_id, what, time.time()):
                 return await self._granted(grant, answer)
             if await asyncio.to_thread(self._grants.waiting, plan.agent, time.time()) >= MOST_OPEN:
-                return Permission(False, answer, reason=_TOO_MANY)
+                return Permission(False, answer, reason=TOO_MANY)
             if escalates(decision):
                 request = self._request(call_id, plan, decision, what, {}, env)
                 await self._put(request)
@@ -207,7 +207,7 @@ class Desk:
         return Answer(approved=False, reason=f"nobody answered within {waited}; cancelled")
 
 
-_TOO_MANY = (
+TOO_MANY = (
     f"{MOST_OPEN} questions of this agent wait for a person already, so no other is put; "
     "`lockgate approvals` lists them"
 )

@@ -191,6 +191,54 @@ def test_the_governance_tools_answer_as_the_document_says(shell: Shell, mode: st
     played(work())
 
 
+def test_an_approval_that_was_asked_for_beforehand_covers_the_call(
+    shell: Shell, mode: str, tmp_path: Path
+) -> None:
+    """Found when the question was put about a plan of another user, folder and intent than the
+    call's, so that the person's yes covered nothing; and no channel told them."""
+    told = tmp_path / "told"
+    shell.dirs.config.mkdir(parents=True, exist_ok=True)
+    shell.dirs.settings.write_text(f"channels: {{phone: {{command: [sh, -c, 'cat >> {told}']}}}}\n")
+    levels = shell.dirs.config / "levels.yaml"
+    levels.write_text("users: {default: {escalation_channel: phone}}\n")
+    grants = Grants(shell.dirs)
+
+    async def work() -> None:
+        async with connected(shell, mode) as client:
+            for number, (tool, params) in enumerate(LATER):
+                (shell.workspace / f"gone{number}").write_text("x")
+                asked = await client.call_tool(
+                    "request_approval", {"tool": tool, "params": params, "reason": "it is old"}
+                )
+                pending = json.loads(text(asked))
+                request = grants.asked(pending["call"]).request
+                terms = Terms()
+                now = time.time()
+                grants.approve(request, terms, by="p", reason="", now=now)
+                other = await client.call_tool("bash", {**params, "command": "rm -f gone9"})
+                assert (other.structured_content or {})["ending"] == "not-approved"
+                done = await client.call_tool("bash", params)
+                assert (done.structured_content or {})["landed"] is True
+                assert not (shell.workspace / f"gone{number}").exists()
+                again = await client.call_tool("bash", params)
+                assert (again.structured_content or {})["ending"] == "not-approved"
+        said = [json.loads(line) for line in told.read_text().splitlines()]
+        calls = [one["action"] for one in said if one["call"].startswith("q")]
+        assert calls == ["rm gone0", "rm gone1"]
+
+    try:
+        played(work())
+    finally:
+        levels.unlink()
+        shell.dirs.settings.unlink()
+
+
+LATER = (
+    ("Bash", {"command": "rm gone0"}),
+    ("bash", {"command": "rm gone1", "description": "tidy up"}),
+)
+
+
 def test_a_workspace_is_added_when_a_person_says_so(shell: Shell, mode: str) -> None:
     new = shell.workspace.parent / f"new-{mode}"
     new.mkdir()
