@@ -3,7 +3,8 @@
 
 INVARIANT (P8): a grant of scope `exact` is bound to the digest of one plan, its rights and the
 policy; anything else that is different asks again. The wider scopes are chosen by a person, are
-bound to the same agent, place, rights and policy, and never cover a question that was not shown.
+bound to the same agent, place, rights, policy and input, and never cover a question that was not
+shown.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ class Wanted(Frozen):
     """What a call that is asked about wants; everything that a grant is compared with."""
 
     digest: str
-    """SHA-256 over plan, rights, policy and variables, in hex."""
+    """SHA-256 over plan, rights, policy, variables and input, in hex."""
     action_id: str
     """The seed's short name of the action: `Bash:1a2b3c4d`. Names it for people, binds nothing."""
     agent: str
@@ -63,6 +64,8 @@ class Wanted(Frozen):
     rules: tuple[str, ...] = ()
     """The layers and rules that ask: `tier/delete`."""
     categories: tuple[str, ...] = ()
+    stdin: str = ""
+    """SHA-256 of what it is given on standard input, in hex; empty: nothing."""
 
 
 class Grant(Frozen):
@@ -96,16 +99,18 @@ def wanted(
     policy: Policy,
     *,
     env: Mapping[str, str] | None = None,
+    stdin: str = "",
 ) -> Wanted:
     """Return what a call wants, once gate 1 has decided about it.
 
-    `env` are the variables that are set for it beside the usual ones.
+    `env` are the variables that are set for it beside the usual ones, `stdin` the SHA-256 of what
+    it is given on standard input, if it is given anything.
     """
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
     known = not any(unknown(one.path) for one in facts.touches)
     params = plan.params.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return Wanted(
-        digest=digest(plan, decision, env),
+        digest=digest(plan, decision, env, stdin),
         action_id=action_id(plan.tool, params),
         agent=plan.agent,
         user=plan.user,
@@ -122,6 +127,7 @@ def wanted(
         else None,
         rules=asking(decision),
         categories=_categories(plan, facts, policy),
+        stdin=stdin,
     )
 
 
@@ -147,14 +153,20 @@ def _categories(plan: ActionPlan, facts: Facts, policy: Policy) -> tuple[str, ..
     return tuple(sorted({name for one in found for name in one.categories}))
 
 
-def digest(plan: ActionPlan, decision: Decision, env: Mapping[str, str] | None = None) -> str:
-    """Return what an exact approval is bound to: plan, rights, policy, variables, what asks."""
+def digest(
+    plan: ActionPlan,
+    decision: Decision,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+) -> str:
+    """Return what an exact approval is bound to: plan, rights, policy, variables, input, asks."""
     parts = {
         "plan": plan.digest(),
         "rights": decision.rights.model_dump(mode="json"),
         "policy": decision.policy,
         "asks": asking(decision),
         **({"env": dict(env)} if env else {}),
+        **({"stdin": stdin} if stdin else {}),
     }
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -175,7 +187,7 @@ def covers(grant: Grant, call: Wanted, now: float) -> bool:
     shown_then = grant.wanted
     same = all(
         getattr(shown_then, name) == getattr(call, name)
-        for name in ("agent", "user", "role", "tool", "workspace", "also", "policy")
+        for name in ("agent", "user", "role", "tool", "workspace", "also", "policy", "stdin")
     )
     if not same or call.rights.meet(shown_then.rights) != call.rights:
         return False

@@ -14,6 +14,7 @@ from sandbox.cells import Exit
 from sandbox.effects import Effects
 from sandbox.gate import Answer as GateAnswer
 from sandbox.output import Output
+from sandbox.people.given import Given
 from sandbox.results import CallResult, Ending
 from sandbox.watched import Watched
 
@@ -35,6 +36,8 @@ class Call:
     workspaces: tuple[str, ...]
     preview: Mapping[str, Any] | None = None
     """What a person was shown of its effects when they approved it; None where nothing was."""
+    given: Given | None = None
+    """What it is given on standard input, where a person was asked about it."""
     on_host: bool = False
     """The agent runs it itself, on the host."""
     category: str = ""
@@ -76,8 +79,6 @@ class Call:
             return "it does not run in a cell"
         if self.plan.params.run_in_background:
             return "it runs in the background"
-        if self.stdin is not None:
-            return "it reads standard input"
         return ""
 
     def not_run(self) -> str:

@@ -43,6 +43,7 @@ from sandbox.output import Output
 from sandbox.people.approvals import Answer, Approver, nobody, yes
 from sandbox.people.desk import Desk, escalates
 from sandbox.people.escalation import LOOKED_AT, escalation
+from sandbox.people.given import BEGIN_SECONDS, NotWhole, pieces, taken
 from sandbox.people.grants import Grants
 from sandbox.people.learning import Learning
 from sandbox.people.objections import Objection, Objections
@@ -76,6 +77,10 @@ Stdin = AsyncIterator[bytes] | bytes | None
 _REAP_SECONDS = 15.0
 _END_SECONDS = 0.5
 """How long a stop waits until the engine has removed what runs no more."""
+_SILENT = (
+    f"lockgate: nothing came on standard input within {BEGIN_SECONDS:.0f} s, before a person is "
+    "asked; the command gets none\n"
+).encode()
 _OPINION_SECONDS = 1.0
 """The second reading starts after this time, or when it is first wanted: not while the first call
 waits for its cell."""
@@ -210,6 +215,8 @@ class Supervisor:
         call = await self._prepare(plan, stdin, env, on_output, call_id)
         call.preview = preview
         if call.decision == admitted:  # it is on disk, and answered
+            if call.decision.verdict is Verdict.ASK:
+                call.stdin = None  # nobody was asked about any
             return await self._make(call, None)
         # P1: awaited before it runs
         decided = self._record.decided(call.id, plan, call.decision, env)
@@ -342,6 +349,14 @@ class Supervisor:
     ) -> CallResult | None:
         """Ask a person; return the refusal, or None where the call may run (P8)."""
         context = self._context(call.plan, call.workspaces)
+        try:
+            call.given = await taken(call.stdin)
+        except NotWhole as error:
+            text = f"{call.decision.message} ({error})"
+            return self._refuse(call, Ending.NOT_APPROVED, text)
+        if call.given.silent:
+            call.output.take(2, _SILENT)
+        call.stdin = _pieces(call.given.data or None)
         said = await self._desk.permission(
             call.id,
             call.plan,
@@ -351,6 +366,7 @@ class Supervisor:
             again=lambda: self._decide(call.plan, context, call.workspaces, on_host=call.on_host),
             rehearse=lambda decision: self._rehearse(call, decision, env),
             env=env,
+            given=call.given,
         )
         call.preview = said.preview
         await self._record.answered(call.id, said)
@@ -382,6 +398,7 @@ class Supervisor:
             call.workspaces,
             call.paths,
             self._seconds(call.plan, decision),
+            call.given.data if call.given else b"",
         )
         pool = await self._connected()
         with self._listed(call):
@@ -765,12 +782,8 @@ def new_id() -> str:
     return "c" + secrets.token_hex(5)
 
 
-async def _one(data: bytes) -> AsyncIterator[bytes]:
-    yield data
-
-
 def _pieces(stdin: Stdin) -> AsyncIterator[bytes] | None:
-    return _one(stdin) if isinstance(stdin, bytes) else stdin
+    return pieces(stdin) if isinstance(stdin, bytes) else stdin
 
 
 __all__ = ["Answer", "Approver", "ChangeView", "Supervisor", "new_id", "nobody", "yes"]

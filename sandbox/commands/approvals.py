@@ -144,6 +144,7 @@ def approve(call: str, scope: str, uses: int, seconds: float, task: str | None, 
                 paths=request.wanted.paths,
                 preview=request.preview,
                 env=request.env,
+                stdin=request.stdin,
             ),
             err=True,
         )

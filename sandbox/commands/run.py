@@ -231,6 +231,7 @@ def _asking(*, yes: bool) -> Any:
             paths=asked.wanted.paths if asked else None,
             preview=asked.preview if asked else {},
             env=asked.env if asked else {},
+            stdin=asked.stdin if asked else "",
         )
         click.echo(shown, err=True)
         approved = terminal.ask_until("Run it?", line)

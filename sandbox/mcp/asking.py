@@ -82,5 +82,6 @@ def _question(door: Door, result: CallResult) -> str | None:
         request.decision.model_dump(mode="json"),
         preview=request.preview,
         env=request.env,
+        stdin=request.stdin,
     )
     return shown + _HOW.format(call=result.id)

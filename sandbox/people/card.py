@@ -34,12 +34,14 @@ def card(
     paths: Sequence[str] | None = None,
     preview: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
+    stdin: str = "",
 ) -> str:
     """Return the approval card of a plan (safety-guardrails.md, Approval Checkpoints).
 
     Its five parts: the exact command or content, what it may change, the outcome that is expected,
     the risk, how to roll back. `paths` are what gate 1 read in it, `preview` what a rehearsal did,
-    `env` the variables that are set for it. No parameter is left out: all of them are approved.
+    `env` the variables that are set for it, `stdin` what it is given to read. No parameter is left
+    out: all of them are approved.
     """
     params = plan.get("params", {})
     rows = [("agent", f"{plan.get('agent', '')} calls {plan.get('tool', '')}")]
@@ -57,6 +59,7 @@ def card(
         if key not in (*_TEXTS, "edits") and value not in (None, False, [], {}, "")
     ]
     rows += [("variable", _excerpt(f"{name}={value}")) for name, value in (env or {}).items()]
+    rows += [("input", stdin)] if stdin else []
     if plan.get("intent"):
         rows.append(("intent", _excerpt(str(plan["intent"]))))
     rows.append(("starts in", str(plan.get("cwd") or plan.get("workspace"))))

@@ -19,6 +19,7 @@ from policy.model import ActionPlan, Context, Decision, Verdict
 from policy.standing import ESCALATION
 from sandbox.gate import Answer as GateAnswer
 from sandbox.people.approvals import Answer, Approver, nobody
+from sandbox.people.given import Given
 from sandbox.people.grants import Grants, Request, Terms
 from sandbox.transactions import uninterrupted
 
@@ -76,34 +77,38 @@ class Desk:
         again: Again,
         rehearse: Rehearse | None = None,
         env: Mapping[str, str] | None = None,
+        given: Given | None = None,
     ) -> Permission:
         """Return whether a call that gate 1 asks about may run now.
 
-        `env` are the variables that are set for it: the person's word covers these and no others.
+        `env` are the variables that are set for it, `given` is what it gets on standard input: the
+        person's word covers these and no others.
         """
-        answer = first
+        answer, given = first, given or Given(b"")
         for _ in range(ROUNDS):
             decision = answer.decision
             if decision.verdict is not Verdict.ASK or answer.effective is None:
                 return Permission(decision.allowed, answer, reason=decision.message)
-            what = wanted(plan, decision, context, answer.effective.policy, env=env)
+            policy = answer.effective.policy
+            what = wanted(plan, decision, context, policy, env=env, stdin=given.digest)
             if grant := await asyncio.to_thread(self._grants.use, call_id, what, time.time()):
                 return await self._granted(grant, answer)
             if await asyncio.to_thread(self._grants.waiting, plan.agent, time.time()) >= MOST_OPEN:
                 return Permission(False, answer, reason=TOO_MANY)
             if escalates(decision):
-                request = self._request(call_id, plan, decision, what, {}, env)
+                request = self._request(call_id, plan, decision, what, {}, env, given)
                 await self._put(request)
                 return Permission(False, answer, reason=_UPWARDS.format(call=call_id))
             preview = await rehearse(decision) if rehearse is not None else {}
-            request = self._request(call_id, plan, decision, what, preview, env)
+            request = self._request(call_id, plan, decision, what, preview, env, given)
             said = await self._ask(request, approver)
             if not said.approved:
                 return Permission(False, answer, said.by, said.reason)
             answer = await again()
             if answer.effective is None or answer.decision.verdict is not Verdict.ASK:
                 continue
-            now = wanted(plan, answer.decision, context, answer.effective.policy, env=env)
+            policy = answer.effective.policy
+            now = wanted(plan, answer.decision, context, policy, env=env, stdin=given.digest)
             if grant := await asyncio.to_thread(self._grants.use, call_id, now, time.time()):
                 return await self._granted(grant, answer)
         return Permission(False, answer, reason="what it is about keeps changing")
@@ -142,6 +147,7 @@ class Desk:
         what: Wanted,
         preview: dict[str, Any],
         env: Mapping[str, str] | None,
+        given: Given,
     ) -> Request:
         now = time.time()
         return Request(
@@ -152,6 +158,7 @@ class Desk:
             asked=now,
             until=now + self._seconds,
             env=dict(env or {}),
+            stdin=given.shown(),
             preview=preview,
         )
 
@@ -247,5 +254,6 @@ def said_of(request: Request) -> dict[str, Any]:
         "workspace": request.plan.workspace,
         "risk": request.decision.tier.value,
         "message": request.decision.message,
+        **({"stdin": request.wanted.stdin} if request.wanted.stdin else {}),
         "answer": f"lockgate approve {request.call}",
     }

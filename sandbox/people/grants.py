@@ -56,6 +56,8 @@ class Request(Frozen):
     until: float
     env: dict[str, str] = Field(default_factory=dict)
     """Variables that are set for the call beside the usual ones."""
+    stdin: str = ""
+    """What a person is shown of its standard input; empty where it is given nothing."""
     preview: dict[str, Any] = Field(default_factory=dict)
     """What a rehearsal showed; empty where there was none."""
 
@@ -269,7 +271,7 @@ class Grants:
 
 _REQUEST = "SELECT body, state, grant_id, answered_by, reason, until FROM requests"
 _GRANT = "SELECT body, used, revoked FROM grants"
-_TEXTS = ("plan", "env", "preview")
+_TEXTS = ("plan", "env", "stdin", "preview")
 """The parts of a question that may hold secrets."""
 
 

@@ -21,6 +21,7 @@ from policy.protected import PathPolicy
 from sandbox.cells import Cell, Exit
 from sandbox.effects import Effects, weigh
 from sandbox.masking import mask, mask_bytes
+from sandbox.people.given import pieces
 from sandbox.text import safe
 from sandbox.transactions import Transaction
 
@@ -47,6 +48,8 @@ class Rehearsal:
     workspaces: tuple[str, ...]
     paths: PathPolicy
     seconds: float
+    stdin: bytes = b""
+    """What it is given on standard input, as a person is shown it too."""
 
     @property
     def writes(self) -> bool:
@@ -65,6 +68,7 @@ class Rehearsal:
                 on_output=last.take,
                 seconds=self.seconds,
                 most_bytes=limits.output_bytes,
+                stdin=pieces(self.stdin) if self.stdin else None,
             )
             shown = _ended(done, last)
             if not self.writes:

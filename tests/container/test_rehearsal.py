@@ -219,14 +219,29 @@ def test_what_cannot_be_rehearsed_says_why(house: House) -> None:
         async with house.open() as supervisor:
             look = lambda: seen.append(house.asked())  # noqa: E731
             no = answering(False, look)
-            await supervisor.call(house.plan(COMMAND), approver=no, stdin=b"x")
             await supervisor.call(house.plan(COMMAND, run_in_background=True), approver=no)
 
     run(go())
-    assert [one["skipped"] for one in seen] == [
-        "it reads standard input",
-        "it runs in the background",
-    ]
+    assert [one["skipped"] for one in seen] == ["it runs in the background"]
+
+
+def test_what_is_piped_in_is_rehearsed_with_it(house: House) -> None:
+    seen: list[dict[str, Any]] = []
+
+    async def go() -> CallResult:
+        async with house.open() as supervisor:
+            yes = answering(True, lambda: seen.append(house.asked()))
+            return await supervisor.call(house.plan("sh; rm a.txt"), approver=yes, stdin=SCRIPT)
+
+    done = run(go())
+    [shown] = seen
+    assert "+made\n" in shown["diff"]
+    assert done.landed
+    assert (house.ws / "b.txt").read_text() == "made\n"
+    assert not (house.ws / "a.txt").exists()
+
+
+SCRIPT = b"echo made > b.txt\n"
 
 
 def test_a_stop_ends_a_rehearsal_and_nobody_is_asked(house: House) -> None:
