@@ -17,7 +17,7 @@ _HINTS = re.compile(
     r"(?i)pass|pwd|secret|token|key|bearer|basic|authori|cred|akia|asia|gh[pousr]_|github_pat|glpat"
     r"|xox|sk-|_live_|_test_|aiza|npm_|pypi-|hf_|eyj|://|cookie|identified|\s-[kpu]|--user|proxy-user"
     r"|glrt-|xapp-|dckr_|ya29\.|gocspx|shp[a-z]{2}_|do[opr]_v1|hv[bs]\.|gsk_|xai-|figd_|lin_api|sq0"
-    r"|rubygems|sg\.|:aa"
+    r"|rubygems|sg\.|:aa|sudo\s"
 )
 """Text without any of these is left alone unread: nearly all output."""
 _SHAPES = re.compile(
@@ -57,7 +57,7 @@ _ADDRESS = re.compile(
 )
 _HEADER = re.compile(
     r"(?i)(?P<kept>\bauthorization['\"]?\s{0,8}[:=]\s{0,8}['\"]?"
-    r"(?:[a-z][a-z0-9_-]{0,30}[ \t]{1,8})?|\bbearer\s{1,8})[A-Za-z0-9._~+/=-]{8,8000}"
+    r"(?:[a-z][a-z0-9_-]{0,30}[ \t]{1,8})?|\bbearer(?:\s{1,8}|%20|\+))[A-Za-z0-9._~+/=-]{8,8000}"
 )
 _COOKIE = re.compile(r"(?i)(?P<kept>\bcookie['\"]?\s{0,8}:\s{0,8}['\"]?)[^\s'\"][^'\"\n]{7,8000}")
 _WORD = r"""
@@ -78,7 +78,7 @@ _NAMED = re.compile(
            [_.-]?(?:key|token|secret))
         (?:[_.-][A-Za-z0-9]{{1,40}}){{0,3}}
         )
-        ['"]?(?P<sign>\s{{0,8}}(?:=|:(?!:)|=>)\s{{0,8}})
+        ['"]?(?P<sign>[ \t]{{0,8}}(?:=|:(?!:)|=>)[ \t]{{0,8}}|%3D|(?:%22)?%3A(?:%20|\+)?)
     )
     (?P<value>{_WORD})
     """
@@ -99,6 +99,7 @@ _SPOKEN = re.compile(
         (?:[^\S\n]+[^\s;|&]{1,256}){0,20}?[^\S\n]+-p(?=[^\s$-])
       | \bsshpass[^\S\n]+-p[^\S\n]+(?=[^\s$])
       | \blogin\b(?:[^\S\n]+[^\s;|&]{1,256}){0,20}?[^\S\n]+-p[^\S\n]+(?=[^\s$-])
+      | --(?:password-stdin|with-token|passphrase-fd[ =]0)\b[^\n|;&<]{0,200}<<<[ \t]{0,4}(?=[^\s$])
       | \bopenssl\b(?:[^\S\n]+[^\s;|&]{1,256}){0,20}?[^\S\n]+-k[^\S\n]+(?=[^\s$-])
     )
     (?: "(?:\\.|[^"\\\n]){1,4000}" | '[^'\n]{1,4000}' | [^\s'"<;&|]{1,4000} )
@@ -110,6 +111,57 @@ _OPTION = re.compile(
     r"|api-?key|access-?key|secret-?key|private-?key)[ \t]{1,8})(?P<value>[^\s'\"-][^\s'\"]{2,4000}"
     r"|'[^'\n]{1,4000}'|\"[^\"\n]{1,4000}\")"
 )
+_TOLD = re.compile(
+    r"""(?ix)
+    (?P<kept>
+        \b(?:password|passwd|passphrase|passcode|pwd)[ \t]{1,4}(?:(?:is|was|will[ ]be)[ \t]{1,4})?
+      | \b(?:secret|token|api[ _-]?key)[ \t]{1,4}(?:is|was|will[ ]be)[ \t]{1,4}
+      | \b(?:re)?(?:set|chang\w{1,3}|updat\w{1,3})\b[^\n]{0,40}?\bpassword[ \t]{1,4}to[ \t]{1,4}
+    )
+    (?P<quote>["'`]?)
+    (?!(?:base|sha|md|utf|aes|rsa|ed|oauth|http|line|v)-?\d)
+    (?=[^\s\d]{0,200}\d)(?=[^\sA-Za-z]{0,200}[A-Za-z])
+    [^\s'"`,;:()<>|&/$=\[\]{}-][^\s'"`,;()<>|&\[\]{}]{4,200}[^\s'"`,;.:!?()<>|&\[\]{}]
+    """
+)
+"""What prose says that a password is: only where letters and digits stand in it together."""
+_PIPED = re.compile(
+    r"""(?ix)
+    (?P<kept>
+        \b(?:echo|printf)[ \t]{1,4}
+        (?:(?:-[ne]{1,3}|'%s(?:\\n)?'|"%s(?:\\n)?"|%s)[ \t]{1,4}){0,2}
+    )
+    (?:"[^"\n$`]{1,400}" | '[^'\n]{1,400}' | [^\s'"$`|;&<>]{1,400})
+    (?=[ \t]{0,8}\|[^\n|;&]{0,400}?
+        (?:--(?:password|passphrase|token|secret)-stdin\b | --with-token\b | --passphrase-fd\b
+          |-pass(?:in)?[ =:]stdin\b | \bchpasswd\b | \bpasswd\b
+          |\bsudo\b[^\n|;&]{0,80}?[ ]-\w{0,3}(?-i:S)))
+    """
+)
+"""What a program that asks for a secret is given by a pipe."""
+_BREAK = re.compile(
+    r"(?i)(?:pass|word|wd|phrase|secret|token|credential|key)['\"]?[ \t]{0,8}:[ \t]{0,8}"
+    r"(?:[|>][0-9+-]{0,2}[ \t]{0,8})?\r?\n"
+)
+"""The end of a line after which a secret may stand; looked for first, since it is rare."""
+_BELOW = re.compile(
+    r"""(?imx)
+    (?P<kept>
+        ^(?P<indent>[ \t]{0,80})(?:-[ ]{1,4})?["']?[\w.-]{0,60}?
+        (?:password|passwd|passphrase|secret|token|credential|pwd
+          |(?:api|access|auth|private|secret|client|signing|encryption|master|session)[_.-]?key)
+        ["']?[ \t]{0,8}:[ \t]{0,8}
+        (?P<text>[|>][0-9+-]{0,2}[ \t]{0,8})?\r?\n
+        (?P=indent)[ \t]{1,80}
+    )
+    (?(text)
+        [^\n]{1,8000}(?:\n(?:(?P=indent)[ \t]{1,80}[^\n]{1,8000}|[ \t]{0,80}(?=\n)))*
+      | (?P<mark>["']?)(?P<value>[^\s"'#{\[$<-][^\n"']{2,4000}?)(?P=mark)
+        (?=[ \t]{0,8},?[ \t]{0,8}\r?$)
+    )
+    """
+)
+"""A value that stands below its name, as YAML and JSON may be laid out."""
 _SHORTEST = 3
 """A bare value of fewer characters is left alone."""
 _LITERALS = frozenset(
@@ -124,6 +176,8 @@ def mask(text: str) -> str:
         return text
     if "PRIVATE KEY" in text:
         text = _BLOCK.sub(MASK, text)
+    if _BREAK.search(text):
+        text = _BELOW.sub(_below, text)
     if len(text) <= _LONG:
         return _masked(text)
     return "".join(
@@ -135,6 +189,9 @@ def _masked(text: str) -> str:
     text = _SHAPES.sub(MASK, text)
     for pattern in (_ADDRESS, _HEADER, _COOKIE, _OPTION, _SPOKEN):
         text = pattern.sub(_kept, text)
+    if "|" in text:
+        text = _PIPED.sub(_kept, text)
+    text = _TOLD.sub(_told, text)
     return _KEY.sub(_named, _NAMED.sub(_named, text))
 
 
@@ -169,6 +226,19 @@ def _under(key: str, value: Any) -> Any:
 def _kept(found: re.Match[str]) -> str:
     kept: str = found["kept"] or found["web"]
     return kept + MASK
+
+
+def _told(found: re.Match[str]) -> str:
+    return f"{found['kept']}{found['quote']}{MASK}"
+
+
+def _below(found: re.Match[str]) -> str:
+    if found["text"] is not None:
+        return found["kept"] + MASK
+    value, mark = found["value"], found["mark"]
+    if not mark and (re.search(r"\s|:$", value) or value.lower() in _LITERALS):
+        return found[0]
+    return f"{found['kept']}{mark}{MASK}{mark}"
 
 
 def _named(found: re.Match[str]) -> str:
