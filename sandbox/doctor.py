@@ -418,7 +418,7 @@ def channels(dirs: Dirs, levels: Levels) -> Iterator[Check]:
 def connected(dirs: Dirs) -> Iterator[Check]:
     """Try each connected agent: is it written, trusted, does it work, did it ever fire."""
     from sandbox.connecting.health import standing
-    from sandbox.hooks.door import program
+    from sandbox.interpreter import program
     from sandbox.workspaces import Registry
 
     try:

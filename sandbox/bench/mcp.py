@@ -37,8 +37,8 @@ from rich.table import Table
 from sandbox.dirs import Dirs
 from sandbox.endpoints import connect
 from sandbox.errors import SandboxError
-from sandbox.hooks.door import program
 from sandbox.hooks.events import SELF_TEST
+from sandbox.interpreter import program
 from sandbox.pool import state_label
 from sandbox.serving.client import BlockingClient
 from sandbox.workspaces import Registry

@@ -56,7 +56,7 @@ def connect(agent: str, scope: str | None, mode: str | None, **flags: bool) -> i
 
 def here(project: Path | None) -> Places:
     """Return the places of this user's agents, for a project or for all."""
-    from sandbox.hooks.door import program
+    from sandbox.interpreter import program
 
     return Places(Path("~").expanduser(), project, program(), dict(os.environ))
 

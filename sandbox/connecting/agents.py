@@ -23,6 +23,12 @@ EVENT_SECONDS = 60
 """The same for events at which nothing is decided."""
 TOOL_SECONDS = 1800
 """How long an agent waits for a tool of the MCP server."""
+GUARDED = "lockgate: its hook failed, so the call is not let through"
+GUARD = f'"$@" && exit 0; [ $? = 2 ] || echo "{GUARDED}" >&2; exit 2'
+"""A shell's text around the hook. INVARIANT (closed): a hook that cannot start, or ends with a
+status that an agent takes for a yes, is a block. It holds no quote that ends the quotes around it
+and no name after a `$`, since agents put variables into such text; and whatever shell of the user's
+an agent takes, it is `/bin/sh` that reads it."""
 SERVER = "lockgate"
 """The name of the MCP server in agents' configuration."""
 
@@ -118,7 +124,7 @@ class Places:
 
     def hook(self, dialect: str) -> tuple[str, ...]:
         """Return the words of the hook's command."""
-        return (*self.program, "hook", dialect)
+        return ("/bin/sh", "-c", GUARD, "lockgate", *self.program, "hook", dialect)
 
     def line(self, dialect: str) -> str:
         """Return the hook's command for a shell."""

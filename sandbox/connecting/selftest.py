@@ -20,7 +20,15 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.connecting import jsontext
-from sandbox.connecting.agents import BEFORE, SERVER, SHELL_TOOL, JsonFile, TomlFile, Wanted
+from sandbox.connecting.agents import (
+    BEFORE,
+    GUARDED,
+    SERVER,
+    SHELL_TOOL,
+    JsonFile,
+    TomlFile,
+    Wanted,
+)
 from sandbox.connecting.texts import entries_in
 from sandbox.hooks.events import SELF_TEST
 from sandbox.text import safe_line
@@ -179,7 +187,8 @@ def _ask(agent: str, command: list[str], text: str, folder: Path) -> _Answer:
     if done is None:
         return _Answer(None, "it took too long")
     if done.returncode == 2 and done.stderr.strip():
-        return _Answer(allowed=False, reason=_last(done.stderr))
+        cause = done.stderr.replace(GUARDED, "").strip()
+        return _Answer(allowed=False, reason=_last(cause or GUARDED))
     if done.returncode != 0:
         return _Answer(None, f"status {done.returncode}: {_last(done.stderr)}")
     try:

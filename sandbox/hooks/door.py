@@ -9,7 +9,6 @@ whatever cannot be read, decided or recorded is answered with a block.
 from __future__ import annotations
 
 import shlex
-import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -24,6 +23,7 @@ from sandbox.errors import SandboxError, Stopped
 from sandbox.hooks.dialects import Dialect, named, parse
 from sandbox.hooks.events import SELF_TEST, BadEvent, Event, Kind, Printed, Say, blocked
 from sandbox.hooks.sessions import Sessions
+from sandbox.interpreter import program
 from sandbox.masking import mask
 from sandbox.people.desk import patient
 from sandbox.people.person import login
@@ -195,14 +195,6 @@ class HookDoor:
         while len(self._calls) >= _MOST_CALLS:
             del self._calls[next(iter(self._calls))]
         self._calls[event.session, event.use] = call
-
-
-def program() -> tuple[str, ...]:
-    """Return the words that start this very Lockgate, from any folder."""
-    beside = Path(sys.executable).parent / "lockgate"
-    if beside.exists():
-        return (str(beside),)
-    return (sys.executable, "-P", "-m", "sandbox.entry")
 
 
 def _program() -> str:

@@ -13,11 +13,13 @@ import os
 import signal
 import socket
 import sys
+import time
 
 DEADLINE_SECONDS = 1750.0
 """Below the time after which agents give a hook up (connect sets 1800 s), since two of three then
 let the call run."""
 _CONNECT_SECONDS = 5.0
+_LOOK_SECONDS = 0.5
 _MOST_BYTES = 64 * 1024 * 1024
 _KEPT = ("CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_PID")
 
@@ -31,6 +33,8 @@ def main(arguments: list[str]) -> int:
         said = sys.stdin.buffer.read(_MOST_BYTES + 1)
         answer = _asked(arguments[0], said)
         out, err, status = str(answer["stdout"]), str(answer["stderr"]), int(answer["status"])
+        if out and _is_null(1):  # also where it was closed: `sandbox.entry` opened this instead
+            raise ValueError("nobody reads the answer: standard output is closed")
         sys.stdout.write(out)
         sys.stdout.flush()
         sys.stderr.write(err)
@@ -46,14 +50,27 @@ class Deadline(BaseException):
 
 def _end_after(seconds: float) -> None:
     """Raise Deadline after so many seconds, whatever is waited for then: input that does not end,
-    a supervisor that takes no connection, or one that goes on answering something else."""
+    a supervisor that takes no connection, or one that goes on answering something else.
 
-    def over(*_: object) -> None:
-        raise Deadline(f"no decision within {seconds:g} s")
+    Likewise when the process that started this one is gone, which may be all of the hook that the
+    agent knows of and ends.
+    """
+    parent, until = os.getppid(), time.monotonic() + seconds
 
-    signal.signal(signal.SIGALRM, over)
+    def look(*_: object) -> None:
+        if os.getppid() != parent:
+            raise Deadline("who asked is gone")
+        if time.monotonic() >= until:
+            raise Deadline(f"no decision within {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, look)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
+
+
+def _is_null(fd: int) -> bool:
+    """Whether what is written there goes nowhere."""
+    return os.fstat(fd).st_rdev == os.stat(os.devnull).st_rdev  # noqa: PTH116
 
 
 def _asked(agent: str, said: bytes) -> dict[str, str]:

@@ -12,8 +12,8 @@ import os
 import socket
 import sys
 import time
-from pathlib import Path
 
+from sandbox import interpreter
 from sandbox.dirs import Dirs
 from sandbox.errors import SandboxError, Unavailable
 from sandbox.readiness import readable
@@ -142,8 +142,6 @@ def _start(dirs: Dirs) -> bool:
     import subprocess
 
     reading, writing = os.pipe()
-    root = str(Path(__file__).parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     where = [str(dirs.state), str(dirs.config), str(dirs.runtime), str(writing)]
     if dirs.log.exists() and dirs.log.stat().st_size > LOG_BYTES:
         dirs.log.unlink()
@@ -157,7 +155,7 @@ def _start(dirs: Dirs) -> bool:
             stdout=log,
             stderr=log,
             cwd="/",
-            env={**_unmarked(dirs), "PYTHONPATH": os.pathsep.join(paths)},
+            env=interpreter.environment(_unmarked(dirs)),
             pass_fds=(writing,),
             start_new_session=True,
         )

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from sandbox import interpreter
 from sandbox.agents.registry import Registry
 from sandbox.dirs import Dirs
 from sandbox.stopping.sweep import sweep
@@ -20,8 +21,6 @@ from sandbox.stopping.table import MARKER, Known
 
 def end_when_gone(dirs: Dirs, agent: str | None) -> None:
     """End an agent's processes (None: everybody's) as soon as this process has ended."""
-    root = str(Path(__file__).parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     env = {key: value for key, value in os.environ.items() if key != MARKER}
     where = [str(dirs.state), str(dirs.config), str(dirs.runtime)]
     one = subprocess.Popen(
@@ -30,7 +29,7 @@ def end_when_gone(dirs: Dirs, agent: str | None) -> None:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         cwd="/",
-        env={**env, "PYTHONPATH": os.pathsep.join(paths)},
+        env=interpreter.environment(env),
         start_new_session=True,
     )
     one.returncode = 0  # nobody waits for it

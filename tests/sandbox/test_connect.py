@@ -229,8 +229,8 @@ def _said(**inner: Any) -> str:
 
 RUNS = _said(permissionDecision="allow", updatedInput={"command": "echo lockgate-canary"})
 BAD_HOOKS = {
-    "it fails": ("exit 1", "was not denied: status 1"),
-    "it cannot start": (None, "was not denied: status 127"),
+    "it fails": ("exit 1", "the hook does not work: lockgate: its hook failed"),
+    "it cannot start": (None, "the hook does not work: lockgate: 1: "),
     "it blocks without a reason": ("exit 2", "was not denied: status 2"),
     "it blocks for another reason": ("echo the disk is full >&2; exit 2", "the disk is full"),
     "it says nothing": ("true", "was not denied: it answers what is no JSON"),
