@@ -24,8 +24,9 @@ _MODULES = frozenset(
     ("pytest", "pip", "ruff", "mypy", "black", "isort", "flake8", "pylint", "coverage", "tox",
      "nox", "pre_commit", "sandbox.cli", "playwright", "behave", "robot", "poetry", "hatch", "uv",
      "pipx", "bandit", "sphinx", "mkdocs", "alembic", "flask", "uvicorn", "gunicorn", "celery",
-     "pyright")
+     "pyright", "sandbox.entry")
 )  # fmt: skip
+_OURS = {"lockgate": ("lockgate",), "lockgate-shell": ("lockgate", "shell")}
 _PLAIN = frozenset(
     ("unittest", "doctest", "compileall", "py_compile", "venv", "virtualenv", "ensurepip", "dis",
      "ast", "tokenize", "this", "site", "sysconfig", "platform", "calendar", "tabnanny",
@@ -89,6 +90,8 @@ def file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
         shell.find(Tier.DANGER, "opaque", "the program that it runs cannot be known")
     if content is not None:
         return run_code(catalog, shell, content, words[1:], call.stdin)
+    if own := _OURS.get(path.rpartition("/")[2]):  # as the hooks of agents start it
+        shell.call(Call((*own, *words[1:]), call.stdin, call.env, plain=False))
     managed(catalog, shell, call, words[1:])
     drops(shell, Call(("python", *words)))
     if path.endswith("setup.py") and {"upload", "register"} & set(words[1:]):
@@ -141,6 +144,7 @@ def _module(catalog: Catalog, shell: Shell, call: Call, name: str, words: list[s
             "pre_commit": "pre-commit",
             "sphinx": "sphinx-build",
             "sandbox.cli": "lockgate",
+            "sandbox.entry": "lockgate",
         }.get(name, name)
         return shell.call(Call((program, *words), call.stdin, call.env, plain=False))
     if name in ("twine", "flit"):
