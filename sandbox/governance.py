@@ -14,11 +14,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from policy import described
 from policy.actions import ActionContext
+from policy.agent_tools import Use
 from policy.engine import Policy
 from policy.grants import wanted
 from policy.load import PolicyError
-from policy.model import ActionPlan, Context, Params, Verdict
+from policy.model import ActionPlan, Context, Decision, Params, Verdict
 from policy.reports import GATES, GateQuery
 from policy.reputation import Domain, TrustLevel, autonomy_status
 from policy.trust import TrustFile, can_execute, check_permission, classify_action
@@ -26,7 +28,7 @@ from sandbox.audit.query import Query, instant, verdicts
 from sandbox.audit.reading import Audit
 from sandbox.config import Dirs, load_settings
 from sandbox.errors import BadInput
-from sandbox.gate import Gate, within
+from sandbox.gate import Answer, Gate, within
 from sandbox.known import KnownWorkspaces
 from sandbox.masking import mask, mask_all
 from sandbox.opinion import SecondOpinion
@@ -69,20 +71,52 @@ class Governance:
 
     # -- permissions
 
-    def check_permission(
+    async def check_permission(
         self, who: Who, action: str, context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """Return whether an action is allowed at the agent's level ("Permission Checking")."""
+        """Return whether an action is allowed at the agent's level ("Permission Checking").
+
+        Where the context holds a `command`, gate 1 must allow that, too; where the action itself
+        is one, it must at least not be denied.
+        """
         trust = self._trust(who)
         domain = classify_action(action, context, trust).domain
         level = self._level(who, domain)
-        return check_permission(action, context, level, policy=trust).model_dump(mode="json")
+        found = check_permission(action, context, level, policy=trust)
+        itself = described.hinted("Bash", action) if len(action.split()) > 1 else None
+        for use, refused in (
+            (described.said(action, context or {}), (Verdict.ASK, Verdict.DENY)),
+            (itself, (Verdict.DENY,)),  # words about an action may look like a program of any name
+        ):
+            told = await self._foretold(who, use) if found.allowed else None
+            if told is not None and told.verdict in refused:
+                found = found.model_copy(update={"allowed": False, "reason": told.message})
+        return found.model_dump(mode="json")
 
-    def can_execute(self, who: Who, tool_name: str, args_hint: str = "") -> dict[str, Any]:
-        """Return what a tool call needs before it may run ("Quick Pre-Check")."""
+    async def can_execute(self, who: Who, tool_name: str, args_hint: str = "") -> dict[str, Any]:
+        """Return what a tool call needs before it may run ("Quick Pre-Check").
+
+        Where the hint is what a tool is called with (a command, a path), gate 1 is asked as well.
+        """
         trust = self._trust(who)
         level = self._level(who, trust.classify(tool_name, _NO_CONTEXT, args_hint).domain)
-        return can_execute(tool_name, args_hint, level, policy=trust).model_dump(mode="json")
+        found = can_execute(tool_name, args_hint, level, policy=trust)
+        told = await self._foretold(who, described.hinted(tool_name, args_hint))
+        if told is not None and told.verdict is Verdict.DENY:
+            said = {"can_execute": False, "action_needed": "none", "reason": told.message}
+            found = found.model_copy(update=said)
+        elif told is not None and told.verdict is Verdict.ASK and found.can_execute:
+            said = {"can_execute": False, "action_needed": "approve", "reason": told.message}
+            found = found.model_copy(update=said)
+        return found.model_dump(mode="json")
+
+    async def _foretold(self, who: Who, use: Use | None) -> Decision | None:
+        """Return what gate 1 would say of a call; None where it is none that it knows."""
+        if use is None or use.internal:
+            return None
+        root = self._root(who)
+        plan = use.plan(workspace=root, cwd=root, agent=who.agent, role=who.role, user=who.user)
+        return (await self._decided(who, plan))[0].decision
 
     def classify_action(
         self, who: Who, action: str, context: Mapping[str, Any] | None = None
@@ -272,7 +306,7 @@ class Governance:
         intent: str = "",
     ) -> Request:
         """Decide about a call and, where a person must say, leave the question for them."""
-        root = who.workspace or next((one.path for one in self._known.all()), "/")
+        root = self._root(who)
         plan = ActionPlan(
             tool=tool,
             params=Params.model_validate(params),
@@ -283,12 +317,8 @@ class Governance:
             workspace=root,
             cwd=cwd or who.workspace,
         )
-        earned = self._kept.earned(who.agent, self._trust(who))
-        context = Context(
-            self._known.all(), home=self._known.home, own=self._dirs.folders, trust=earned
-        )
+        answer, context = await self._decided(who, plan)
         settings = load_settings(self._dirs)
-        answer = await self._gate.decide(plan, context, (root,))
         answer = within(answer, settings.limits)
         if answer.effective is None:
             raise BadInput(answer.decision.message)
@@ -321,6 +351,17 @@ class Governance:
             await asyncio.to_thread(self._store.append, event, durable=True)
 
     # -- parts
+
+    def _root(self, who: Who) -> str:
+        return who.workspace or next((one.path for one in self._known.all()), "/")
+
+    async def _decided(self, who: Who, plan: ActionPlan) -> tuple[Answer, Context]:
+        """Return gate 1's answer, and the context in which it was given."""
+        earned = self._kept.earned(who.agent, self._trust(who))
+        context = Context(
+            self._known.all(), home=self._known.home, own=self._dirs.folders, trust=earned
+        )
+        return await self._gate.decide(plan, context, (plan.workspace,)), context
 
     def _policy(self, who: Who) -> Policy:
         workspaces = (who.workspace,) if who.workspace else ()

@@ -68,20 +68,23 @@ def answer(result: CallResult) -> ToolAnswer:
     )
 
 
-def as_result(result: CallResult) -> CallToolResult:
-    """Return a call's result as MCP has it."""
+def as_result(result: CallResult, *, ended: bool = False) -> CallToolResult:
+    """Return a call's result as MCP has it; `ended`: that it ends was what the agent asked for."""
     said = answer(result)
     return CallToolResult(
         content=[TextContent(type="text", text=text(result))],
         structured_content=said.model_dump(mode="json"),
-        is_error=failed(result),
+        is_error=_kept_back(result) if ended else failed(result),
     )
 
 
 def failed(result: CallResult) -> bool:
     """Whether the agent should take the call for one that did not do what it was to do."""
-    refused = result.ending in _FAILED or result.judgement in ("hold", "discard")
-    return refused or bool(result.exit_status)
+    return result.ending in _FAILED or _kept_back(result) or bool(result.exit_status)
+
+
+def _kept_back(result: CallResult) -> bool:
+    return result.judgement in ("hold", "discard")
 
 
 def text(result: CallResult) -> str:

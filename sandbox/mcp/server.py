@@ -116,7 +116,7 @@ def _add_shell(server: MCPServer, door: Door) -> None:
     @_clear
     async def job_stop(call: str) -> Answer:
         """End a background command; what it changed is judged and lands."""
-        return as_result(await door.end_job(call))
+        return as_result(await door.end_job(call), ended=True)
 
 
 def _add_files(server: MCPServer, door: Door) -> None:
@@ -205,14 +205,14 @@ def _add_permissions(server: MCPServer, door: Door) -> None:
         action: str, context: dict[str, Any] | None = None
     ) -> dict[str, Any]:
         """Say whether an action is allowed at your level of trust, before you try it. Context:
-        is_destructive, affects_production, is_reversible."""
-        return govern.check_permission(await itself(), action, context)
+        is_destructive, affects_production, is_reversible; `command` where it is a command."""
+        return await govern.check_permission(await itself(), action, context)
 
     @server.tool(title="Check a tool call", annotations=_READS)
     @_clear
     async def can_execute(tool_name: str, args_hint: str = "") -> dict[str, Any]:
         """Say what a tool call needs before it may run: can_execute, action_needed, reason."""
-        return govern.can_execute(await itself(), tool_name, args_hint)
+        return await govern.can_execute(await itself(), tool_name, args_hint)
 
     @server.tool(title="Classify an action", annotations=_READS)
     @_clear

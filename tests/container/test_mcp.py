@@ -324,8 +324,10 @@ def test_a_background_command_goes_on_tells_and_ends(shell: Shell, mode: str) ->
                 assert time.monotonic() < end
                 await asyncio.sleep(0.1)
             assert told["running"] is True
-            ended = (await client.call_tool("job_stop", {"call": call})).structured_content or {}
+            stopped = await client.call_tool("job_stop", {"call": call})
+            ended = stopped.structured_content or {}
             assert ended["landed"], ended
+            assert not stopped.is_error  # it did what was asked
             gone = await client.call_tool("job_output", {"call": call})
             assert gone.is_error
 

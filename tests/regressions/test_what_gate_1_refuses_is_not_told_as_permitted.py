@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`can_execute` and `check_permission` went by trust alone: `rm -rf /` could be executed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sandbox.dirs import Dirs
+from sandbox.governance import Governance, Who
+from sandbox.workspaces import Registry
+
+FORBIDDEN = "rm -rf /"
+
+
+@pytest.fixture
+def govern(tmp_path: Path) -> Iterator[tuple[Governance, Who]]:
+    dirs = Dirs.under(tmp_path / "l").create()
+    work = tmp_path / "work"
+    work.mkdir()
+    (work / "notes.txt").write_text("n")
+    Registry(dirs).add(str(work), approved=True)
+    yield Governance(dirs), Who(workspace=str(work))
+
+
+def executable(govern: tuple[Governance, Who], tool: str, hint: str) -> tuple[bool, str]:
+    said = asyncio.run(govern[0].can_execute(govern[1], tool, hint))
+    assert set(said) == {"can_execute", "action_needed", "reason"}
+    return said["can_execute"], said["action_needed"]
+
+
+def permitted(govern: tuple[Governance, Who], action: str, **context: Any) -> tuple[bool, str]:
+    said = asyncio.run(govern[0].check_permission(govern[1], action, context))
+    assert set(said) == {"allowed", "reason", "required_level", "current_level"}
+    return said["allowed"], said["reason"]
+
+
+CALLS = {
+    "a forbidden command": ("Bash", FORBIDDEN, (False, "none")),
+    "under the name that MCP has for it": ("mcp__lockgate__bash", FORBIDDEN, (False, "none")),
+    "under the name that another agent has": ("run_shell_command", FORBIDDEN, (False, "none")),
+    "a command that a person must approve": ("Bash", "git push origin main", (False, "approve")),
+    "a command that changes the workspace": ("Bash", "touch new.txt", (True, "none")),
+    "a command that reads": ("bash", "ls -la", (True, "none")),
+    "a protected file": ("Write", ".devkit-waiver.yml", (False, "none")),
+    "an ordinary file": ("Write", "notes.txt", (True, "none")),
+    "a secret": ("read", "~/.ssh/id_rsa", (False, "none")),
+    "an agent's approval": ("Bash", "lockgate approve c1", (False, "none")),
+    "no tool, but an action in words": ("rotate_logs", "rm -rf / of the old ones", (True, "none")),
+    "no hint": ("Bash", "", (True, "none")),
+}
+
+
+@pytest.mark.parametrize("tool, hint, wanted", CALLS.values(), ids=CALLS)
+def test_a_call_is_told_as_gate_1_decides_it(
+    govern: tuple[Governance, Who], tool: str, hint: str, wanted: tuple[bool, str]
+) -> None:
+    assert executable(govern, tool, hint) == wanted
+
+
+def test_the_reason_says_what_to_do_instead(govern: tuple[Governance, Who]) -> None:
+    said = asyncio.run(govern[0].can_execute(govern[1], "Bash", "rm -rf src"))
+    assert "name the single files" in said["reason"]
+
+
+@pytest.mark.parametrize(
+    "action, context",
+    [
+        ("Bash", {"command": FORBIDDEN}),
+        ("run", {"command": FORBIDDEN, "is_reversible": True}),
+        ("run", {"command": "git push origin main"}),
+        ("write_file", {"file_path": ".devkit-waiver.yml"}),
+        (FORBIDDEN, {}),
+    ],
+)
+def test_a_permission_is_told_as_gate_1_decides_it(
+    govern: tuple[Governance, Who], action: str, context: dict[str, Any]
+) -> None:
+    assert permitted(govern, action, **context)[0] is False
+
+
+@pytest.mark.parametrize(
+    "action, context",
+    [
+        ("Bash", {"command": "touch new.txt"}),
+        ("write_file", {"file_path": "notes.txt"}),
+        ("tidy the notes up", {}),
+        ("edit_file", {"command": 7}),
+    ],
+)
+def test_what_gate_1_lets_through_is_told_by_trust(
+    govern: tuple[Governance, Who], action: str, context: dict[str, Any]
+) -> None:
+    allowed, reason = permitted(govern, action, **context)
+    assert allowed, reason
+    assert reason.endswith("is allowed at level `autonomous`")
+
+
+def test_what_is_not_allowed_by_trust_stays_so(govern: tuple[Governance, Who]) -> None:
+    said = permitted(govern, "deploy", command="ls", affects_production=True, is_destructive=True)
+    assert said == (False, "Destructive action in production requires approval at every level")
