@@ -11,7 +11,17 @@ from typing import Any
 BEGIN = "# >>> lockgate >>> written by `lockgate connect`; `--remove` takes it away"
 END = "# <<< lockgate <<<"
 _LINE = rf"(?!{re.escape(BEGIN)}).*\n"  # a block without an end takes no other one along
-_BLOCK = re.compile(rf"(?m)^{re.escape(BEGIN)}\r?\n(?:{_LINE})*?{re.escape(END)}(?:\r?\n|\Z)")
+_BLOCK = re.compile(
+    rf"(?:(?<=\n)\r?\n)?^{re.escape(BEGIN)}\r?\n"
+    rf"(?P<body>(?:{_LINE})*?){re.escape(END)}(?:\r?\n|\Z)",
+    re.M,
+)
+_TOKEN = re.compile(
+    r"""\#[^\n]*
+    | (?P<long> "{3}(?:\\.|[^\\])*?"{3,5} | '{3}.*?'{3,5})
+    | "(?:\\.|[^"\\\n])*" | '[^'\n]*'""",
+    re.S | re.X,
+)
 
 
 class BadToml(ValueError):
@@ -27,8 +37,29 @@ def read(text: str) -> dict[str, Any]:
 
 
 def without(text: str) -> str:
-    """Return the text without our blocks, and without the empty line before the last of them."""
-    return re.sub(rf"(?:(?<=\n)\r?\n)?{_BLOCK.pattern[4:]}", "", text, flags=re.M)
+    """Return the text without our blocks, and without the empty line before each.
+
+    Marks in a text of several lines are a person's. Raises BadToml for marks around what cannot be
+    ours, such as items of a list.
+    """
+    kept, at = "", 0
+    for found in _BLOCK.finditer(_plain(text)):
+        try:
+            tomllib.loads(text[found.start("body") : found.end("body")])
+        except tomllib.TOMLDecodeError:
+            line = text.count("\n", 0, found.start("body"))
+            raise BadToml(f"line {line}: what stands between these marks is not ours") from None
+        kept, at = kept + text[at : found.start()], found.end()
+    return kept + text[at:]
+
+
+def _plain(text: str) -> str:
+    """Return a text of the same length, with nothing but lines in its strings of several lines."""
+
+    def blank(found: re.Match[str]) -> str:
+        return re.sub(r"[^\r\n]", "_", found[0]) if found["long"] else found[0]
+
+    return _TOKEN.sub(blank, text)
 
 
 def with_values(text: str, values: Mapping[tuple[str, ...], Mapping[str, Any]]) -> str:
@@ -76,11 +107,12 @@ def _under(text: str, path: Sequence[str], lines: list[str]) -> str:
         return _block(lines) + text
     words = r"\s*\.\s*".join(rf"(?:{re.escape(p)}|\"{re.escape(p)}\")" for p in path)
     header = re.compile(rf"^[ \t]*\[[ \t]*{words}[ \t]*\][ \t]*(?:#.*)?(?:\r?\n|\Z)", re.M)
-    found = header.search(text)
+    plain = _plain(text)
+    found = header.search(plain)
     if found is not None:
         head = _closed(text[: found.end()])
         return head + _block(lines) + text[found.end() :]
-    dotted = re.compile(rf"^[ \t]*{words}[ \t]*\.", re.M).search(text)
+    dotted = re.compile(rf"^[ \t]*{words}[ \t]*\.", re.M).search(plain)
     if dotted is not None and len(path) == 1:
         named = [f"{_key(path[0])}.{line}" for line in lines]
         return text[: dotted.start()] + _block(named) + text[dotted.start() :]

@@ -267,3 +267,41 @@ def test_a_block_whose_end_was_deleted_takes_no_line_of_a_persons_along() -> Non
     new = tomltext.with_values(text, {("features",): {"shell_tool": False}})
     assert tomllib.loads(new) == {"mine": 1, "features": {"shell_tool": False}}
     assert tomltext.without(new) == text
+
+
+MINE = f"{tomltext.BEGIN}\nmine = 1\n[features]\n{tomltext.END}\n"
+STRINGS = {
+    "a text of several lines": f'a = """\n{MINE}"""\n',
+    "with quotes at its end": f'a = """\n{MINE}"""""\n',
+    "with quotes that are written out": f'a = """ \\""" \n{MINE}\\\\"""\n',
+    "a literal one": f"a = '''\n{MINE}\\'''\n",
+    "behind what only looks like a quote": (
+        f"# it's\na = '\"\"\"'\nb = \"#'''\"\nc = '''\n{MINE}'''\n"
+    ),
+    "between others": f'a = """x"""\nb = """\n{MINE}"""\nc = [\n"""\n{MINE}""",\n]\n',
+    "with a table of its own behind it": f'a = """\n{MINE}"""\n\n[features]\nweb = true\n',
+}
+
+
+@pytest.mark.parametrize("text", STRINGS.values(), ids=STRINGS)
+def test_marks_in_a_text_of_a_persons_are_left_alone(text: str) -> None:
+    before = tomllib.loads(text)
+    assert tomltext.without(text) == text
+    values: dict[tuple[str, ...], dict[str, Any]] = {
+        (): {"web_search": "disabled"},
+        ("features",): {"shell_tool": False},
+        ("mcp_servers", "lockgate"): {"command": "x"},
+    }
+    new = tomltext.with_values(text, values)
+    said = tomllib.loads(new)
+    assert {one: said.get(one) for one in "abc"} == {one: before.get(one) for one in "abc"}
+    assert said["features"]["shell_tool"] is False
+    assert tomltext.with_values(new, values) == new
+    assert tomltext.without(new) == text
+
+
+def test_marks_around_what_cannot_be_ours_are_refused() -> None:
+    text = f"a = [\n{tomltext.BEGIN}\n1, 2,\n{tomltext.END}\n]\n"
+    assert tomllib.loads(text) == {"a": [1, 2]}
+    with pytest.raises(tomltext.BadToml, match="line 2: what stands between these marks"):
+        tomltext.without(text)
