@@ -105,6 +105,7 @@ class Call:
             changes_size=effects.shown.size if effects else 0,
             events=watched.events,
             exit_status=TIMED_OUT_STATUS if ending is Ending.TIMED_OUT else done.status,
+            input_read=done.input_read,
             stdout=self.output.text(1),
             stderr=self.output.text(2),
             stdout_file=self.output.file(1),

@@ -60,6 +60,8 @@ class Exit:
     ended: str | None
     """Why Lockgate ended it: `timed-out`, `flooded`, `protected` (a protected path appeared),
     `unwatched` (nobody saw any more whether one does); None if it ended by itself."""
+    input_read: int | None = None
+    """How many bytes of its input it read; None: it was given none, or all to its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,6 +236,7 @@ class Cell:
             oom=bool(answer.get("oom")),
             error=answer.get("error"),
             ended=running.ended,
+            input_read=answer.get("read"),
         )
 
     def end_running(self) -> None:

@@ -91,6 +91,8 @@ class CallResult(Frozen):
     """What led to a protected path that appeared, in order."""
     exit_status: int | None = None
     """As the shell gives it: 128+n for signal n; 124 on a time limit; None when nothing ran."""
+    input_read: int | None = None
+    """How many bytes of its input the command read; None: it had none, or all to its end."""
     stdout: str = ""
     stderr: str = ""
     """Text made safe for a terminal and cut at the limit with a note."""

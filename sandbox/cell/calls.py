@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import sys
+import termios
 from typing import Any
 
 from .host import Host
@@ -48,13 +51,25 @@ class Call:
         self.stdin: int | None = None
         self.pending = bytearray()
         self.stdin_ended = False
+        self.stdin_whole = False
+        """Whether its end was given, too."""
+        self.stdin_written = 0
+        self.stdin_read: int | None = None
+        """How many bytes the command read; None: nothing was given, or to its end."""
+
+    def count_read(self, fd: int) -> None:
+        """Note how much of its input the command has read; what is left in the pipe it has not."""
+        left = fcntl.ioctl(fd, termios.FIONREAD, bytes(4))
+        self.stdin_read = self.stdin_written - int.from_bytes(left, sys.byteorder)
 
     def drain(self, fd: int) -> tuple[bool, int]:
         """Write what is pending for standard input; return (blocked, bytes taken)."""
         before = len(self.pending)
         try:
             while self.pending:
-                del self.pending[: os.write(fd, self.pending)]
+                written = os.write(fd, self.pending)
+                self.stdin_written += written
+                del self.pending[:written]
         except BlockingIOError:
             return True, before - len(self.pending)
         except BrokenPipeError:

@@ -166,7 +166,8 @@ class Runner:
             return
         self._close_stdin(call)
         answer = {k: v for k, v in call.answer.items() if k != "event"}
-        self._say({"op": "exit", "call": call.number, "oom": oom_kills() > call.oom, **answer})
+        told = {"oom": oom_kills() > call.oom, "read": call.stdin_read}
+        self._say({"op": "exit", "call": call.number, **told, **answer})
 
     def _on_child(self, wake: int) -> None:
         os.read(wake, 4096)
@@ -240,6 +241,7 @@ class Runner:
             return
         call.pending += data
         call.stdin_ended = call.stdin_ended or not data
+        call.stdin_whole = call.stdin_whole or not data
         self._drain_stdin(call)
 
     def _drain_stdin(self, call: Call) -> None:
@@ -263,6 +265,8 @@ class Runner:
         if call.stdin is not None:
             if call.stdin in self._selector.get_map():
                 self._selector.unregister(call.stdin)
+            if not call.stdin_whole:
+                call.count_read(call.stdin)
             os.close(call.stdin)
             call.stdin = None
 

@@ -126,16 +126,27 @@ PATIENCE = 50
 """Seconds for which a call without a terminal waits for an answer from elsewhere, in a shell."""
 
 
-def called(fields: dict[str, Any], flags: Mapping[str, bool]) -> int:
-    """Make a call for another command: a person at the terminal is asked, or one elsewhere."""
+def called(
+    fields: dict[str, Any], flags: Mapping[str, bool], typed: bytearray | None = None
+) -> int:
+    """Make a call for another command: a person at the terminal is asked, or one elsewhere.
+
+    What was typed meanwhile and the command did not read is added to `typed`.
+    """
     asking = _asking(yes=False)
-    return _make(fields if asking else {**fields, "ask": PATIENCE}, asking, flags)
+    return _make(fields if asking else {**fields, "ask": PATIENCE}, asking, flags, typed)
 
 
-def _make(fields: dict[str, Any], asking: Any, flags: Mapping[str, bool]) -> int:
+def _make(
+    fields: dict[str, Any],
+    asking: Any,
+    flags: Mapping[str, bool],
+    typed: bytearray | None = None,
+) -> int:
     """Make the call, show what comes of it, and return the status."""
     output = _Output(raw=flags["raw"], silent=flags["as_json"])
     interrupts = Interrupts().__enter__()
+    sent = bytearray()
     try:
         with BlockingClient(terminal.dirs()) as client:
             if "ticket" in fields:
@@ -146,6 +157,7 @@ def _make(fields: dict[str, Any], asking: Any, flags: Mapping[str, bool]) -> int
                 on_output=output.write,
                 on_ask=asking,
                 stdin=None if flags.get("no_input") else _input(wanted=flags["stdin"]),
+                on_input=None if typed is None else sent.extend,
             )
         output.close()
     except Stopped as error:
@@ -162,6 +174,9 @@ def _make(fields: dict[str, Any], asking: Any, flags: Mapping[str, bool]) -> int
     except BrokenPipeError:
         return terminal.broken_pipe()
     interrupts.__exit__()  # the call has ended
+    if typed is not None:
+        ran, read = result["exit_status"] is not None, result["input_read"]
+        typed += b"" if ran and read is None else sent[read or 0 :]
     if flags["as_json"]:
         terminal.show_json(result)
         return _status(result)

@@ -132,6 +132,8 @@ class Shell:
         self._env: dict[str, str] = {}
         self._positional = positional
         self._options = options
+        self._typed = bytearray()
+        """What was typed while commands ran that did not read it."""
 
     def run(self, text: str, *, stdin: bool = True) -> int:
         """Run one text and return its status."""
@@ -149,16 +151,14 @@ class Shell:
         }
         fields = {"plan": plan, "here": self._cwd, "env": self._env or None, "text": False}
         flags = {"raw": True, "as_json": False, "quiet": True, "stdin": stdin, "yes": False}
-        return called(fields, flags)
+        return called(fields, flags, self._typed)
 
     def talk(self) -> int:
         """Read lines from a terminal until it ends."""
-        import readline  # noqa: F401  (editing and history of lines)
-
         status = 0
         while True:
             try:
-                line = input(f"lockgate:{safe_line(Path(self._cwd or '?').name)}$ ")
+                line = self._next(f"lockgate:{safe_line(Path(self._cwd or '?').name)}$ ")
             except EOFError:
                 terminal.show("")
                 return status
@@ -168,6 +168,22 @@ class Shell:
             if found := _EXIT.fullmatch(line):
                 return int(found[1]) & 255 if found[1] else status
             status = self._line(line, status)
+
+    def _next(self, prompt: str) -> str:
+        """Return the next line: what was typed ahead comes first."""
+        import readline
+
+        first, end, rest = self._typed.partition(b"\n")
+        self._typed = rest
+        text = first.decode("utf-8", "replace")
+        if end:
+            terminal.show(f"{prompt}{safe_line(text)}")
+            return text
+        readline.set_startup_hook(lambda: readline.insert_text(text))
+        try:
+            return input(prompt)
+        finally:
+            readline.set_startup_hook(None)
 
     def _line(self, line: str, status: int) -> int:
         if not line.strip():

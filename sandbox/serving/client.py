@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 CANCEL_SECONDS = 10.0
 """How long a cancelled call may take to end before the connection is cut."""
 
+OnInput = Callable[[bytes], object]
 OnOutput = Callable[[str, bytes], None]
 OnAsk = Callable[[wire.Message, Readable], Mapping[str, Any] | None]
 """Takes an `ask` event, and what can be read once the question is settled elsewhere; returns
@@ -190,9 +191,11 @@ class BlockingClient:
         on_output: OnOutput | None = None,
         on_ask: OnAsk | None = None,
         stdin: bytes | Readable | None = None,
+        on_input: OnInput | None = None,
     ) -> Any:
         """Send one request and return the plain value of its result.
 
+        `on_input` is told what of `stdin` is sent; the result says how much of it was read.
         On KeyboardInterrupt a call is cancelled, waited for, and the interrupt raised again.
         """
         with self._lock:
@@ -200,7 +203,7 @@ class BlockingClient:
                 self._line = reach(self._dirs)
             line = self._line
             self._number += 1
-            source = _Source(stdin)
+            source = _Source(stdin, on_input)
             request = {"id": self._number, "op": op, **fields}
             if op == "call":
                 request |= {
@@ -265,7 +268,8 @@ class BlockingClient:
 class _Source:
     """A call's input, given out piece by piece when the supervisor wants it."""
 
-    def __init__(self, source: bytes | Readable | None) -> None:
+    def __init__(self, source: bytes | Readable | None, told: OnInput | None) -> None:
+        self._told = told
         self._data = source if isinstance(source, bytes) else None
         self._file = None if source is None or isinstance(source, bytes) else source
         self._at = 0
@@ -282,9 +286,12 @@ class _Source:
         self.wanted = False
         if self._file is not None:
             try:
-                return os.read(self._file.fileno(), wire.CHUNK_BYTES)
+                piece = os.read(self._file.fileno(), wire.CHUNK_BYTES)
             except OSError:  # a closed or hung-up input is an ended one
                 return b""
+            if self._told is not None:
+                self._told(piece)
+            return piece
         if self._data is None:
             return b""
         piece = self._data[self._at : self._at + wire.CHUNK_BYTES]
