@@ -30,11 +30,11 @@ from sandbox.call import Call
 from sandbox.call_names import CallNames
 from sandbox.cells import Cell, CellLost, Exit
 from sandbox.config import Dirs, Preview, Settings, load_settings
+from sandbox.corrections import Corrections
 from sandbox.effects import Effects, weigh
-from sandbox.errors import BadInput, SandboxError, Stopped
+from sandbox.errors import SandboxError, Stopped
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate, within
-from sandbox.held import Held, result_of
 from sandbox.host_tools import tightened
 from sandbox.keepers import Keepers
 from sandbox.known import KnownWorkspaces
@@ -47,7 +47,6 @@ from sandbox.people.given import BEGIN_SECONDS, NotWhole, pieces, taken
 from sandbox.people.grants import Grants
 from sandbox.people.learning import Learning
 from sandbox.people.objections import Objection, Objections
-from sandbox.people.person import login
 from sandbox.people.rehearsal import SKIPPED, Rehearsal, as_shown
 from sandbox.people.reports import Reports
 from sandbox.people.reputation import Reputations
@@ -66,11 +65,10 @@ from sandbox.results import (
 )
 from sandbox.retention import Retention
 from sandbox.settling import settle
-from sandbox.stopping.latch import LatchInfo, below, mending
+from sandbox.stopping.latch import LatchInfo, below
 from sandbox.stopping.stop import Latch, stop_all
 from sandbox.stopping.watch import StopWatch
 from sandbox.transactions import Transaction
-from sandbox.undoing import Undoing
 
 OnOutput = Callable[[str, bytes], None]
 Stdin = AsyncIterator[bytes] | bytes | None
@@ -138,7 +136,15 @@ class Supervisor:
             self._carry_out,
             also=lambda: self._budgets.look(self._running.values()),
         )
-        self._mending = asyncio.Lock()
+        self._corrections = Corrections(
+            self._record,
+            self._latch,
+            self._objections,
+            self._learning,
+            new_id=new_id,
+            keepers=self._keepers,
+            end_cells=self._end_cells,
+        )
         self._ending: set[asyncio.Task[None]] = set()
         self._reaper: asyncio.Task[None] | None = None
         self._later: asyncio.TimerHandle | None = None
@@ -166,8 +172,7 @@ class Supervisor:
         await self._background.close()
         self._batches.cancel()
         await self._people.close()
-        if self._pool is not None:
-            await self._pool.end_all()
+        await self._end_cells()
         await self._record.flush()
 
     # -- the flow
@@ -594,55 +599,29 @@ class Supervisor:
 
         With `dry_run` nothing changes; the result says what an undo would do.
         """
-        async with self._mended():
-            result = await Undoing(await self._reached(), new_id).undo(call_id, dry_run=dry_run)
-        if not dry_run:
-            await self._learn_from_undo(result.undone)
-        return result
+        return await self._corrections.undo(call_id, dry_run=dry_run)
 
     async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
         """Undo the newest landed calls, newest first, until one cannot be undone."""
-        async with self._mended():
-            report = await Undoing(await self._reached(), new_id).undo_last(count, dry_run=dry_run)
-        for one in () if dry_run else report.done:
-            await self._learn_from_undo(one.undone)
-        return report
-
-    async def _learn_from_undo(self, call_id: str) -> None:
-        entry = await asyncio.to_thread(self._record.store.call, call_id)
-        if entry["tool"] != "undo":
-            workspaces = (entry["workspace"], *(entry["also"] or ()))
-            await self._learning.from_undo(entry["agent"] or "main", workspaces)
+        return await self._corrections.undo_last(count, dry_run=dry_run)
 
     async def held(self) -> tuple[HeldCall, ...]:
         """Return what waits for a person to land or discard it, newest first."""
-        async with self._mended():
-            return await Held(await self._reached()).waiting()
+        return await self._corrections.held()
 
     async def land(
         self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
     ) -> CallResult:
         """Land a held transaction, or some of its paths: a person's word."""
-        self._latch.check()
-        return await Held(await self._reached()).land(call_id, paths, force=force)
+        return await self._corrections.land(call_id, paths, force=force)
 
     async def discard(self, call_id: str) -> CallResult:
         """Throw away a held transaction, or what waits to land."""
-        waits = self._objections.only(call_id) if call_id != "last" else None
-        if waits is not None:
-            return await self.object(waits)
-        async with self._mended():
-            return await Held(await self._reached()).discard(call_id)
+        return await self._corrections.discard(call_id)
 
     async def object(self, call_id: str, reason: str = "") -> CallResult:
         """Object to a call whose changes wait to land: they are thrown away."""
-        waits = self._objections.only(call_id)
-        over = self._objections.object(waits, login(), reason) if waits else None
-        if waits is None or over is None:
-            raise BadInput(f"no call `{call_id}` waits to land; `lockgate ps` lists those that do")
-        await over.wait()
-        await self._record.flush()
-        return result_of(await asyncio.to_thread(self._record.store.call, waits))
+        return await self._corrections.object(call_id, reason)
 
     async def _window(self, call: Call, effects: Effects) -> Objection | None:
         """Give a person time to object to what is about to land."""
@@ -650,21 +629,7 @@ class Supervisor:
         await self._record.waiting(call.id, effects, seconds)
         return await self._objections.wait(call.id, seconds)
 
-    @contextlib.asynccontextmanager
-    async def _mended(self) -> AsyncIterator[None]:
-        """Let a person mend what was done also while all is stopped; no cell stays then."""
-        stopped = self._latch.read() is not None
-        if not stopped:
-            yield
-            return
-        async with self._mending:
-            with mending():
-                yield
-            if self._pool is not None:
-                await self._pool.end_all()
-
-    async def _reached(self) -> Keepers:
-        await self._record.flush()  # a call that has just ended must be found
+    async def _keepers(self) -> Keepers:
         return Keepers(
             self._record,
             await self._connected(),
@@ -672,6 +637,10 @@ class Supervisor:
             self._policies.paths,
             self._aftermath,
         )
+
+    async def _end_cells(self) -> None:
+        if self._pool is not None:
+            await self._pool.end_all()
 
     async def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
         """Stop everything, or one agent and all below it. Raises BadInput for an unknown one.
@@ -685,7 +654,7 @@ class Supervisor:
         )
         self._watch.handles(report.agent)
         if self._pool is not None and report.agent is None:
-            ending = asyncio.create_task(self._pool.end_all())  # the engine takes its time
+            ending = asyncio.create_task(self._end_cells())  # the engine takes its time
             self._ending.add(ending)
             ending.add_done_callback(self._ending.discard)
             await asyncio.wait([ending], timeout=_END_SECONDS)
