@@ -124,12 +124,13 @@ class Effects:
 
     def conflicted(self, paths: Sequence[str]) -> Effects:
         """Return the same effects, held because the real files changed during the landing."""
-        reasons = tuple(
-            PathReason(path, Outcome.HOLD, "conflict", "the real file changed meanwhile")
-            for path in paths
-        )
+        why = "the real file changed meanwhile, or somebody is writing to it"
+        reasons = tuple(PathReason(path, Outcome.HOLD, "conflict", why) for path in paths)
         names = ", ".join(f"`{path}`" for path in paths[:5])
-        message = f"held: {names} changed while the call ran; read it again and redo the change"
+        message = (
+            f"held: {names} changed while the call ran, or is being written to; read it again and "
+            "redo the change"
+        )
         return replace(self, judgement=Judgement(Outcome.HOLD, reasons, message))
 
 

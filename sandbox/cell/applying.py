@@ -43,9 +43,17 @@ class Runner:
     """One pass over the operations of a landing."""
 
     def __init__(
-        self, root: int, folder: int, ops: list[Op], fault: Callable[[str], None] | None
+        self,
+        root: int,
+        folder: int,
+        ops: list[Op],
+        fault: Callable[[str], None] | None,
+        *,
+        forced: bool = False,
     ) -> None:
+        """`forced`: files that somebody is writing to are replaced and removed all the same."""
         self._root = root
+        self._spares_writers = not forced
         self._folder = folder
         self._ops = ops
         self._fault = fault
@@ -93,6 +101,7 @@ class Runner:
         return now
 
     def _revert(self, count: int) -> list[str]:
+        self._spares_writers = False  # what stands half is worse
         failed = []
         for position in range(count - 1, -1, -1):
             self._step(f"revert {position}")
@@ -104,6 +113,7 @@ class Runner:
         return failed
 
     def _redo(self, start: int, *, from_meta: bool) -> list[str]:
+        self._spares_writers = False
         failed = []
         for position in range(start, len(self._ops)):
             self._step(f"redo {position}")
@@ -199,7 +209,8 @@ class Runner:
         with self._parent(op.path) as (directory, name):
             found = self._expect(op, directory, name, expected)
             _move(directory, name, self._folder, op.slot)
-            more = [] if _same(_look(self._folder, op.slot), found) else [op.path]
+            more = self._written(op)
+            more = more or ([] if _same(_look(self._folder, op.slot), found) else [op.path])
             more = more or self._strangers(op)
             if more:
                 _move(self._folder, op.slot, directory, name)
@@ -220,7 +231,7 @@ class Runner:
             if found[4] == stat.S_IFDIR:
                 raise Conflict(op.path)
             self._exchange(op, directory, name)
-            if not _same(_look(self._folder, op.slot), found):
+            if self._written(op) or not _same(_look(self._folder, op.slot), found):
                 self._exchange(op, directory, name)
                 raise Conflict(op.path)
             return _look(directory, name)
@@ -282,6 +293,32 @@ class Runner:
         finally:
             if opened[0] != self._root:
                 os.close(opened[0])
+
+    def _written(self, op: Op) -> list[str]:
+        """Return what in a slot somebody still has open for writing.
+
+        Looked at once no name leads there any more, and before it is compared: who has closed it
+        by then has changed it visibly, and who has not would write where nobody looks.
+        """
+        if not self._spares_writers or op.other is not None:  # what was moved goes on elsewhere
+            return []
+        if op.inner is None:
+            return [op.path] if fs.being_written(self._folder, op.slot) else []
+        found = []
+        for path, what in op.inner.items():
+            if what[4] == stat.S_IFREG and self._written_inside(f"{op.slot}/{path}"):
+                found.append(f"{op.path}/{path}")
+        return found
+
+    def _written_inside(self, path: str) -> bool:
+        try:
+            folder, name = fs.parent(self._folder, path)
+        except OSError:  # what is not there is told by the comparison
+            return False
+        try:
+            return fs.being_written(folder, name)
+        finally:
+            os.close(folder)
 
     # Directories as a whole
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import fcntl
 import os
 import platform
 import stat
@@ -28,6 +29,7 @@ _RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "ppc64le": 357, "s3
 _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 1, 2, 4, 8
 _RESOLVE = _NO_XDEV | _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _KEPT_PREFIXES = ("user.", "system.posix_acl_")
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """What the system answers where a path, or a directory on its way, is not there."""
@@ -316,6 +318,26 @@ def _entries(directory: int) -> Iterator[tuple[str, os.stat_result]]:
     with os.scandir(directory) as entries:
         found = [(entry.name, entry.stat(follow_symlinks=False)) for entry in entries]
     yield from found
+
+
+def being_written(directory: int, name: str) -> bool:
+    """Whether a program has a file open for writing; False where that cannot be known.
+
+    A read lease is given only where nobody has (fcntl(2)), and only to the file's owner. Whoever
+    holds one gets SIGIO when somebody opens the file, so it is given back at once.
+    """
+    try:
+        descriptor = os.open(name, _READ, dir_fd=directory)
+    except OSError:
+        return False
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError as error:
+        return error.errno == errno.EAGAIN
+    finally:
+        os.close(descriptor)
+    return False
 
 
 def reading(descriptor: int) -> BinaryIO:

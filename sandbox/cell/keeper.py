@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import re
 import select
+import signal
 import socket
 import sys
 import time
@@ -530,6 +531,7 @@ def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
 def main() -> None:
     """Run as the keeper's only program."""
     os.umask(0)
+    signal.signal(signal.SIGIO, signal.SIG_IGN)  # see fs.being_written
     try:
         serve()
     except KeyboardInterrupt:

@@ -95,7 +95,7 @@ def land(
             except (OSError, Conflict) as error:
                 vault.drop(call)
                 return refusal(error, call)
-            runner = Runner(vault.root, folder, ops, fault)
+            runner = Runner(vault.root, folder, ops, fault, forced=force)
             try:
                 now = runner.forward([first_expected(op) for op in ops])
             except (OSError, Conflict) as error:

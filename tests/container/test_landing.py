@@ -329,3 +329,16 @@ def test_reading_calls_see_no_half_landed_change(lab: Lab) -> None:
 
     (lab.ws / "data").write_text("y" * 100_000)
     assert int(lab.run(race())) <= 2
+
+
+def test_what_a_program_of_the_host_writes_to_is_not_replaced_under_it(lab: Lab) -> None:
+    with (lab.ws / "README.md").open("a") as log:  # a server's log, say, which it keeps open
+        done = lab.sh("echo of the agent >> README.md; echo more > new.txt")
+        assert (done.landed, done.judgement) == (False, "hold")
+        assert "README.md" in done.message
+        log.write("of the server\n")
+    assert lab.text("README.md").endswith("of the server\n")
+    assert not (lab.ws / "new.txt").exists()
+    done = lab.sh("echo of the agent >> README.md; echo more > new.txt")
+    assert done.landed
+    assert lab.text("README.md").endswith("of the server\nof the agent\n")

@@ -308,6 +308,65 @@ def test_a_conflict_found_by_the_walk_lands_only_by_force(overlay: Overlay) -> N
     assert overlay.real() == before
 
 
+WRITTEN = {
+    "a modified file": ("echo x >>a; echo n >n", "a"),
+    "a deleted file": ("rm a; echo n >n", "a"),
+    "a file of a deleted folder": ("echo n >n; rm -r big", "big/1"),
+    "a file of a deleted folder in another": ("echo n >n; rm -r d", "d/e/b"),
+    "a file in whose place a folder comes": ("rm a; mkdir a; echo n >n", "a"),
+}
+
+
+@pytest.mark.parametrize("script, path", WRITTEN.values(), ids=WRITTEN)
+def test_what_somebody_has_open_for_writing_is_not_taken_away(
+    overlay: Overlay, script: str, path: str
+) -> None:
+    overlay.call(script)
+    walked = overlay.walk()
+    before = overlay.real()
+    with (overlay.lower / path).open("a") as file:  # nothing is written yet
+        result = overlay.land(walked)
+        assert (result.state, result.conflicts) == ("conflict", (path,))
+        assert overlay.real() == before
+        file.write("mine\n")
+    assert (overlay.lower / path).read_text().endswith("mine\n")
+
+
+@pytest.mark.parametrize("script, path", WRITTEN.values(), ids=WRITTEN)
+def test_what_somebody_reads_is_replaced(overlay: Overlay, script: str, path: str) -> None:
+    overlay.call(script)
+    walked = overlay.walk()
+    with (overlay.lower / path).open():
+        assert overlay.land(walked).state == "landed"
+
+
+def test_by_force_also_what_is_being_written_is_replaced(overlay: Overlay) -> None:
+    overlay.call("echo x >>a")
+    walked = overlay.walk()
+    with (overlay.lower / "a").open("a"):
+        assert overlay.land(walked, force=True).state == "landed"
+    assert (overlay.lower / "a").read_text() == "a\nx\n"
+
+
+def test_a_file_that_is_moved_may_be_written_to_meanwhile(overlay: Overlay) -> None:
+    overlay.call("mv d x")
+    walked = overlay.walk()
+    with (overlay.lower / "d" / "a").open("a") as file:
+        assert overlay.land(walked).state == "landed"
+        file.write("mine\n")
+    assert (overlay.lower / "x" / "a").read_text() == "da\nmine\n"
+
+
+def test_an_undo_takes_nothing_away_that_is_being_written(overlay: Overlay) -> None:
+    overlay.call("echo x >>a; echo n >n")
+    overlay.land(overlay.walk())
+    with (overlay.lower / "n").open("a"):
+        assert overlay.undo("c1", "u1").refused == ("n",)
+        assert (overlay.lower / "a").read_text() == "a\nx\n"
+    assert overlay.undo("c1", "u1").state == "undone"
+    assert not (overlay.lower / "n").exists()
+
+
 def test_an_edit_between_check_and_exchange_is_not_lost(
     overlay: Overlay, monkeypatch: pytest.MonkeyPatch
 ) -> None:
