@@ -12,9 +12,10 @@ from typing import Any
 
 import psutil
 
+from sandbox.agents.declared import DEFAULT
 from sandbox.agents.registry import Agent, Registry
 from sandbox.dirs import Dirs
-from sandbox.stopping.latch import BETWEEN, Latch, above
+from sandbox.stopping.latch import BETWEEN, Latch, LatchInfo, above, below
 from sandbox.stopping.notes import ContainerNotes
 from sandbox.stopping.table import Host
 
@@ -40,6 +41,29 @@ def _held(latch: Latch, path: str) -> str:
     if not infos:
         return ""
     return "paused" if all(one.paused for one in infos) else "stopped"
+
+
+def ended(
+    dirs: Dirs,
+    stopped: Iterable[LatchInfo],
+    running: Sequence[Mapping[str, Any]] = (),
+    cells: Sequence[Mapping[str, Any]] = (),
+) -> list[LatchInfo]:
+    """Return those of the stops that hold agents of which nothing runs and that nobody declared.
+
+    Most were named by chance and never come again; their stops hold all the same until a person
+    clears them. A pause ends by itself.
+    """
+    registry = Registry(dirs)
+    registry.drop_ended()
+    names = {DEFAULT, *(one.path for one in registry.all())}
+    names |= {one.path for one in registry.declared.all()}
+    names |= {_whose(one) for one in (*cells, *running)}
+    return [
+        one
+        for one in stopped
+        if one.agent and not one.paused and not any(below(one.agent, name) for name in names)
+    ]
 
 
 def tree(
@@ -175,7 +199,7 @@ def _by_cell(host: Host, dirs: Dirs) -> dict[str, list[int]]:
 
 
 def _whose(one: Mapping[str, Any]) -> str:
-    return str(one.get("agent") or "main")
+    return str(one.get("agent") or DEFAULT)
 
 
 def _id(call: Mapping[str, Any]) -> str:

@@ -9,10 +9,13 @@ from typing import Any
 import click
 
 from sandbox.commands import terminal
+from sandbox.dirs import Dirs
 from sandbox.serving.client import BlockingClient
 from sandbox.serving.start import connect
 from sandbox.text import safe_line
 
+MOST_NAMED = 5
+"""Stopped agents that run no more of which the names are said."""
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
@@ -26,38 +29,58 @@ def ps(**flags: bool) -> int:
       lockgate ps
       lockgate ps --json
     """
-    from sandbox.agents.view import lines, tree
+    from sandbox.agents.view import ended, lines, tree
     from sandbox.show import table
     from sandbox.stopping.latch import Latch
 
     dirs = terminal.dirs()
-    found: Mapping[str, Any] = {"running": [], "cells": []}
-    line = connect(dirs)
-    if line is not None:
-        line.close()
-        with BlockingClient(dirs) as client:
-            found = client.exchange("ps", {})
-    roots = tree(dirs, found["running"], found["cells"])
+    now = found(dirs)
+    roots = tree(dirs, now["running"], now["cells"])
     latch = Latch(dirs)
     stopped = [info for info in (latch.read(), *latch.agents()) if info is not None]
+    gone = ended(dirs, stopped, now["running"], now["cells"])
+    here = [info for info in stopped if info not in gone]
     if flags["as_json"]:
         terminal.show_json(
-            {**found, "agents": roots, "stopped": [info.message() for info in stopped]}
+            {
+                **now,
+                "agents": roots,
+                "stopped": [info.message() for info in here],
+                "stopped_ended": [info.message() for info in gone],
+            }
         )
         return 0
-    for info in stopped:
+    for info in here:
         terminal.say(info.message())
+    if gone:
+        names = ", ".join(safe_line(str(info.agent)) for info in gone[:MOST_NAMED])
+        more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
+        terminal.say(
+            f"stopped, and nothing of them runs: {names}{more}; "
+            "`lockgate resume --ended` lets their names be used again"
+        )
     if roots:
-        names = ("what", "pid", "state", "cpu", "memory", "age", "command")
+        heads = ("what", "pid", "state", "cpu", "memory", "age", "command")
         rows = [tuple(safe_line(cell) for cell in row) for row in lines(roots)]
-        terminal.show(table(names, rows))
-    if "guard" in found:
-        terminal.show(f"guard: {guard_line(found['guard'])}")
-    if not found["running"]:
+        terminal.show(table(heads, rows))
+    if "guard" in now:
+        terminal.show(f"guard: {guard_line(now['guard'])}")
+    if not now["running"]:
         terminal.show("no call goes on")
-    if not found["cells"]:
+    if not now["cells"]:
         terminal.show("no cell stands ready")
     return 0
+
+
+def found(dirs: Dirs) -> Mapping[str, Any]:
+    """Return what the supervisor says of cells and calls; nothing where none runs."""
+    line = connect(dirs)
+    if line is None:
+        return {"running": [], "cells": []}
+    line.close()
+    with BlockingClient(dirs) as client:
+        answer: Mapping[str, Any] = client.exchange("ps", {})
+        return answer
 
 
 def guard_line(state: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.commands import terminal
-from sandbox.errors import SandboxError
+from sandbox.errors import BadInput, SandboxError
 from sandbox.text import safe_line
 
 if TYPE_CHECKING:
@@ -84,15 +84,40 @@ def show(report: StopReport, *, to_stderr: bool = False) -> None:
 
 @click.command(short_help="Clear the stop latch.")
 @AGENT
-def resume(agent: str | None) -> int:
+@click.option("--ended", is_flag=True, help="Every stopped agent of which nothing runs any more.")
+def resume(agent: str | None, **flags: bool) -> int:
     """Let calls run again after a stop. That is a person's decision: it needs a terminal.
 
     \b
     Examples:
       lockgate resume
       lockgate resume --agent coder
+      lockgate resume --ended
     """
-    return clear(agent)
+    if flags["ended"] and agent:
+        raise BadInput("`--agent` names one agent, `--ended` all that run no more; give one")
+    return _clear_ended() if flags["ended"] else clear(agent)
+
+
+def _clear_ended() -> int:
+    """Clear the latches of agents of which nothing runs, if a person asks."""
+    from sandbox.agents.view import ended
+    from sandbox.commands.ps import found
+    from sandbox.stopping.latch import Latch
+
+    dirs = terminal.dirs()
+    latch, now = Latch(dirs), found(dirs)
+    gone = ended(dirs, latch.agents(), now["running"], now["cells"])
+    if not gone:
+        terminal.show("no agent is stopped of which nothing runs")
+        return 0
+    if not terminal.person_present():
+        terminal.say("resuming is a person's decision and needs a terminal outside of every agent")
+        return terminal.NOT_PERMITTED
+    for info in gone:
+        latch.clear(info.agent)
+        terminal.show(f"agent {safe_line(str(info.agent))} may run again: {safe_line(info.reason)}")
+    return 0
 
 
 def clear(name: str | None) -> int:

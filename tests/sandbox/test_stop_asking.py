@@ -265,6 +265,31 @@ def test_stop_and_resume_of_one_agent(shell: Shell) -> None:
     assert (status, "there is no agent `nobody`" in err) == (2, True)
 
 
+def test_stops_of_agents_that_run_no_more_stand_apart_and_are_cleared_together(
+    shell: Shell,
+) -> None:
+    """Found when `lockgate ps` listed the stop of every agent that there ever was."""
+    latch = Latch(shell.dirs.create())
+    assert shell("agent", "add", "declared")[0] == 0
+    for name in ("main", "declared", "gone-1a2b", "main:sub:7", *(f"x{n}" for n in range(6))):
+        latch.set("a test", agent=name)
+    latch.set("a pause", agent="paused", until=time.time() + 600)
+    status, out, err = shell("ps")
+    assert status == 0, out
+    one_each = [line for line in err.splitlines() if "was stopped" in line]
+    assert sorted(line.split("`")[1] for line in one_each) == ["declared", "main"]
+    assert " and 3 more; `lockgate resume --ended`" in err
+    found = json.loads(shell("ps", "--json")[1])
+    assert (len(found["stopped"]), len(found["stopped_ended"])) == (3, 8)
+    status, _, err = shell("resume", "--ended")
+    assert (status, "a person's decision" in err) == (126, True)
+    assert len(latch.agents()) == 11
+    assert shell.at_terminal("resume", "--ended")[0] == 0
+    assert sorted(str(one.agent) for one in latch.agents()) == ["declared", "main", "paused"]
+    assert shell("resume", "--ended")[1] == "no agent is stopped of which nothing runs\n"
+    assert shell("resume", "--ended", "--agent", "main")[0] == 2
+
+
 def test_an_agent_at_a_terminal_is_no_person(shell: Shell) -> None:
     Latch(shell.dirs.create()).set("a test", agent="other")
     inner = f"{sys.executable} -m sandbox.cli resume --agent other; echo status $?"
