@@ -47,9 +47,10 @@ from sandbox.people.given import BEGIN_SECONDS, NotWhole, pieces, taken
 from sandbox.people.grants import Grants
 from sandbox.people.learning import Learning
 from sandbox.people.objections import Objection, Objections
-from sandbox.people.rehearsal import SKIPPED, Rehearsal, as_shown
+from sandbox.people.rehearsal import NAMED, SKIPPED, Rehearsal, as_shown
 from sandbox.people.reports import Reports
 from sandbox.people.reputation import Reputations
+from sandbox.people.seen import approved
 from sandbox.people.telling import People
 from sandbox.policies import Policies
 from sandbox.pool import CellPool
@@ -329,6 +330,7 @@ class Supervisor:
                 effects = weigh(call.decision, raw, call.workspaces, call.paths)
                 effects = transaction.watched.over(effects, call.paths)
                 effects = await as_shown(call.preview, transaction, raw, effects)  # P8
+                effects = await approved(call.plan, call.preview, call.paths, transaction, effects)
                 self._latch.check(call.plan.agent)
                 try:
                     effects, landed = await settle(
@@ -393,7 +395,7 @@ class Supervisor:
         if self._settings.preview is not Preview.REHEARSE:
             return {}
         if call.preview is not None:  # it was admitted, and is made now
-            return dict(call.preview)
+            return {key: one for key, one in call.preview.items() if key != NAMED}
         if reason := call.not_rehearsed():
             return {SKIPPED: reason}
         self._latch.check(call.plan.agent)

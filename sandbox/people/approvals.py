@@ -20,6 +20,10 @@ class Answer:
     """It is no answer: whoever called does not wait any longer, and the question stays open."""
 
 
+UNSEEN = "--yes"
+"""The reason of a yes that was said beforehand: nothing was shown for it."""
+
+
 class Approver(Protocol):
     """Somebody who can be asked."""
 
@@ -33,4 +37,4 @@ async def nobody(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
 
 async def yes(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
     """Answer yes: a person said so beforehand, about exactly this call (a replay's `approve`)."""
-    return Answer(approved=True, by="replay")
+    return Answer(approved=True, by="replay", reason=UNSEEN)

@@ -18,9 +18,10 @@ from policy.grants import Grant, Scope, Wanted, wanted
 from policy.model import ActionPlan, Context, Decision, Verdict
 from policy.standing import ESCALATION
 from sandbox.gate import Answer as GateAnswer
-from sandbox.people.approvals import Answer, Approver, nobody
+from sandbox.people.approvals import UNSEEN, Answer, Approver, nobody
 from sandbox.people.given import Given
 from sandbox.people.grants import Grants, Request, Terms
+from sandbox.people.rehearsal import NAMED
 from sandbox.transactions import uninterrupted
 
 POLL_SECONDS = 0.2
@@ -119,8 +120,11 @@ class Desk:
         A grant of a wider scope covers calls of other effects, so these are not compared then.
         """
         shown = await asyncio.to_thread(self._grants.shown_with, grant.id)
-        preview = shown if shown and grant.scope is Scope.EXACT else None
-        return Permission(True, answer, grant.by, grant.reason, grant.id, preview)
+        exact = grant.scope is Scope.EXACT
+        preview = dict(shown) if exact else {}
+        if exact and grant.reason != UNSEEN:
+            preview[NAMED] = list(grant.wanted.paths or ())
+        return Permission(True, answer, grant.by, grant.reason, grant.id, preview or None)
 
     async def _ask(self, request: Request, approver: Approver) -> Answer:
         """Put the question and wait for the first answer, from whichever side it comes."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
@@ -21,12 +22,17 @@ from policy.protected import PathPolicy
 from sandbox.cells import Cell, Exit
 from sandbox.effects import Effects, weigh
 from sandbox.masking import mask, mask_bytes
+from sandbox.people.card import CONTENT_LINES
 from sandbox.people.given import pieces
 from sandbox.text import safe
 from sandbox.transactions import Transaction
 
 EFFECTS = "effects"
 """The key of a preview under which the digest of what was shown stands."""
+NAMED = "named"
+"""The key under which the paths stand that an approval names, beside what was shown."""
+WHOLE = "whole"
+"""The key that says whether the card shows every changed line, and none of it masked."""
 SKIPPED = "skipped"
 """The key that says why there was no rehearsal."""
 LAST_LINES = 20
@@ -34,6 +40,8 @@ MOST_OUTPUT = 64 * 1024
 """Bytes at the end of the output that are kept for the card."""
 MOST_DIFF = 256 * 1024
 """Characters of a diff that a question keeps."""
+_NO_TEXT = re.compile(r"(?m)^(?![+\- @]).* differ \(|^\.\.\. and ")
+"""Lines of a diff that stand for what it does not show."""
 _COMPARED = ("kind", "type", "path", "source", "mode", "target")
 _WITH_CONTENT = (FileType.FILE.value, FileType.SYMLINK.value)
 
@@ -77,10 +85,12 @@ class Rehearsal:
             effects = weigh(self.decision, raw, self.workspaces, self.paths)
             effects = transaction.watched.over(effects, self.paths)
             digest = await effects_digest(transaction, raw)
+        masked = mask(diff)
         return {
             **shown,
             "judgement": _judged(effects),
-            "diff": _bounded(mask(diff)),
+            "diff": _bounded(masked),
+            WHOLE: masked == diff and _fits(diff),
             "changes": effects.total,
             EFFECTS: digest,
             "ms": _ms(began),
@@ -160,6 +170,12 @@ def _judged(effects: Effects) -> str:
     word = effects.judgement.outcome.value
     message = mask(effects.judgement.message)
     return f"{word}: {message}" if effects.judgement.outcome is not Outcome.LAND else word
+
+
+def _fits(diff: str) -> bool:
+    """Whether a card shows a diff whole: nothing is cut, and nothing in it is no text."""
+    short = len(diff) <= MOST_DIFF and diff.count("\n") < CONTENT_LINES
+    return short and not _NO_TEXT.search(diff)
 
 
 def _bounded(diff: str) -> str:

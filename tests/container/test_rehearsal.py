@@ -15,7 +15,7 @@ import pytest
 from policy.model import ActionPlan, Decision, Params, Workspace
 from sandbox.config import Dirs, Preview, Settings
 from sandbox.errors import Stopped
-from sandbox.people.approvals import Answer, Approver, nobody
+from sandbox.people.approvals import Answer, Approver, nobody, yes
 from sandbox.people.grants import Grants, Terms
 from sandbox.plan import LABEL_TEST
 from sandbox.results import CallResult, Ending
@@ -242,6 +242,61 @@ def test_what_is_piped_in_is_rehearsed_with_it(house: House) -> None:
 
 
 SCRIPT = b"echo made > b.txt\n"
+
+
+OBEYED: dict[str, tuple[str, bool, str]] = {
+    "named and shown": ("echo 'use x' > .envrc", True, ""),
+    "named, among others": ("echo 'use x' > .envrc; touch b", True, ""),
+    "not named": ("sh s.sh; rm a.txt", False, "does not name `.envrc`"),
+    "a secret was masked": ("echo 'export TOKEN=abcdefgh12345' > .envrc", False, "not shown whole"),
+    "not shown whole": ("seq 1000 > .envrc", False, "not shown whole"),
+    "binary": ("printf 'a\\000b' > .envrc", False, "not shown whole"),
+    "others are held too": ("echo 'use x' > .envrc; ln -s /etc e; rm a.txt", False, ""),
+}
+
+
+@pytest.mark.parametrize("case", OBEYED.values(), ids=OBEYED)
+def test_what_was_shown_of_an_obeyed_file_is_not_asked_again(
+    house: House, case: tuple[str, bool, str]
+) -> None:
+    """Found when a person said yes to a file that was named and shown, and it was held again."""
+    command, lands, why = case
+    (house.ws / "s.sh").write_text("echo 'use x' > .envrc\n")
+
+    async def go(settings: Settings) -> CallResult:
+        async with house.open(settings) as supervisor:
+            return await supervisor.call(house.plan(command), approver=answering(True))
+
+    assert not run(go(Settings())).landed  # the control: without a rehearsal it is held
+    done = run(go(SETTINGS))
+    assert done.landed is lands, done.message
+    assert why in done.message
+    if lands:
+        assert (house.ws / ".envrc").read_text() == "use x\n"
+        assert "landed as it was shown when it was approved" in done.message
+
+
+def test_the_content_of_a_write_was_shown(house: House) -> None:
+    def plan(**params: Any) -> ActionPlan:
+        return ActionPlan(tool="Write", params=Params(**params), workspace=str(house.ws))
+
+    envrc = plan(file_path=str(house.ws / ".envrc"), content="use x\n")
+    secret = plan(file_path=str(house.ws / ".envrc"), content="export TOKEN=abcdefgh12345\n")
+
+    async def go() -> list[CallResult]:
+        async with house.open(Settings()) as supervisor:
+            said = [
+                await supervisor.call(envrc, approver=yes),  # said beforehand: nobody saw it
+                await supervisor.call(secret, approver=answering(True)),
+                await supervisor.call(envrc, approver=answering(True)),
+            ]
+            await supervisor.undo(said[-1].id)
+            return said
+
+    unseen, masked, seen = run(go())
+    assert (unseen.landed, masked.landed, seen.landed) == (False, False, True)
+    assert "approval did not cover it" in masked.message
+    assert not (house.ws / ".envrc").exists()
 
 
 def test_a_stop_ends_a_rehearsal_and_nobody_is_asked(house: House) -> None:
