@@ -10,27 +10,32 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from policy.agent_tools import AgentTool, AgentTools, BadCall, Use, normalise
+from policy.agent_tools import AgentTool, AgentTools, Use, normalise
 
 _PATHS = frozenset(("read", "list", "write", "edit", "delete"))
-_MOST_HINT = 100_000
 
 
 def hinted(tool: str, hint: str) -> Use | None:
-    """Return the call that a tool's name and a hint describe; None where they describe none."""
+    """Return the call that a tool's name and a hint describe; None where they describe none.
+
+    Raises BadCall for one that nobody could read.
+    """
     name = tool.rpartition("__")[2].strip()
-    if not hint.strip() or len(hint) > _MOST_HINT:
+    if not hint.strip():
         return None
     for agent, known, what in _named(name):
         if what.does in ("shell", "powershell") and what.command:
-            return _read(agent, known, {what.command[0]: hint})
+            return normalise(agent, known, {what.command[0]: hint})
         if what.does in _PATHS and what.path and _is_path(hint):
-            return _read(agent, known, {what.path[0]: hint.strip()})
+            return normalise(agent, known, {what.path[0]: hint.strip()})
     return None
 
 
 def said(action: str, context: Mapping[str, Any]) -> Use | None:
-    """Return the call that an action's context holds (`command`, or `file_path` for a tool)."""
+    """Return the call that an action's context holds (`command`, or `file_path` for a tool).
+
+    Raises BadCall for one that nobody could read.
+    """
     command, path = context.get("command"), context.get("file_path")
     if isinstance(command, str) and command.strip():
         return hinted("Bash", command)
@@ -48,10 +53,3 @@ def _named(name: str) -> Iterator[tuple[str, str, AgentTool]]:
 def _is_path(hint: str) -> bool:
     """Whether a hint is one path and no words about it."""
     return len(hint.split()) == 1 and ("/" in hint or "." in hint or hint.startswith("~"))
-
-
-def _read(agent: str, tool: str, params: Mapping[str, Any]) -> Use | None:
-    try:
-        return normalise(agent, tool, params)
-    except BadCall:
-        return None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from policy.agent_tools import Use
 from policy.engine import Policy
 from policy.grants import wanted
 from policy.load import PolicyError
-from policy.model import ActionPlan, Context, Decision, Params, Verdict
+from policy.model import ActionPlan, Context, Params, Verdict
 from policy.reports import GATES, GateQuery
 from policy.reputation import Domain, TrustLevel, autonomy_status
 from policy.trust import TrustFile, can_execute, check_permission, classify_action
@@ -41,6 +41,7 @@ from sandbox.store import Store
 from sandbox.workspaces import NeedsApproval, Registry
 
 _MOST_QUERY = 1000
+_MOST_ACTION = 4000
 _NO_CONTEXT = ActionContext()
 _POLL_SECONDS = 0.3
 
@@ -80,17 +81,17 @@ class Governance:
         is one, it must at least not be denied.
         """
         trust = self._trust(who)
-        domain = classify_action(action, context, trust).domain
+        domain = classify_action(_short(action), context, trust).domain
         level = self._level(who, domain)
         found = check_permission(action, context, level, policy=trust)
-        itself = described.hinted("Bash", action) if len(action.split()) > 1 else None
-        for use, refused in (
-            (described.said(action, context or {}), (Verdict.ASK, Verdict.DENY)),
-            (itself, (Verdict.DENY,)),  # words about an action may look like a program of any name
-        ):
-            told = await self._foretold(who, use) if found.allowed else None
-            if told is not None and told.verdict in refused:
-                found = found.model_copy(update={"allowed": False, "reason": told.message})
+        if found.allowed:
+            verdict, reason = await self._foretold(who, described.said, action, context or {})
+            if verdict not in (Verdict.ASK, Verdict.DENY) and len(action.split()) > 1:
+                # Words about an action may look like a program of any name, which is asked about.
+                verdict, reason = await self._foretold(who, described.hinted, "Bash", action)
+                verdict = Verdict.ALLOW if verdict is Verdict.ASK else verdict
+            if verdict in (Verdict.ASK, Verdict.DENY):
+                found = found.model_copy(update={"allowed": False, "reason": reason})
         return found.model_dump(mode="json")
 
     async def can_execute(self, who: Who, tool_name: str, args_hint: str = "") -> dict[str, Any]:
@@ -101,28 +102,33 @@ class Governance:
         trust = self._trust(who)
         level = self._level(who, trust.classify(tool_name, _NO_CONTEXT, args_hint).domain)
         found = can_execute(tool_name, args_hint, level, policy=trust)
-        told = await self._foretold(who, described.hinted(tool_name, args_hint))
-        if told is not None and told.verdict is Verdict.DENY:
-            said = {"can_execute": False, "action_needed": "none", "reason": told.message}
-            found = found.model_copy(update=said)
-        elif told is not None and told.verdict is Verdict.ASK and found.can_execute:
-            said = {"can_execute": False, "action_needed": "approve", "reason": told.message}
+        verdict, reason = await self._foretold(who, described.hinted, tool_name, args_hint)
+        if verdict is Verdict.DENY or (verdict is Verdict.ASK and found.can_execute):
+            needed = "none" if verdict is Verdict.DENY else "approve"
+            said = {"can_execute": False, "action_needed": needed, "reason": reason}
             found = found.model_copy(update=said)
         return found.model_dump(mode="json")
 
-    async def _foretold(self, who: Who, use: Use | None) -> Decision | None:
-        """Return what gate 1 would say of a call; None where it is none that it knows."""
-        if use is None or use.internal:
-            return None
-        root = self._root(who)
-        plan = use.plan(workspace=root, cwd=root, agent=who.agent, role=who.role, user=who.user)
-        return (await self._decided(who, plan))[0].decision
+    async def _foretold(
+        self, who: Who, read: Callable[..., Use | None], *said: object
+    ) -> tuple[Verdict, str]:
+        """Return what gate 1 would say of a call, and why; it lets through what is none."""
+        try:
+            use = read(*said)
+            if use is None or use.internal:
+                return Verdict.ALLOW, ""
+            root = self._root(who)
+            plan = use.plan(workspace=root, cwd=root, agent=who.agent, role=who.role, user=who.user)
+        except ValueError as error:
+            return Verdict.DENY, _first(error)
+        decision = (await self._decided(who, plan))[0].decision
+        return decision.verdict, decision.message
 
     def classify_action(
         self, who: Who, action: str, context: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Return domain, risk and required level of an action ("Classifying Actions")."""
-        return classify_action(action, context, self._trust(who)).model_dump(mode="json")
+        return classify_action(_short(action), context, self._trust(who)).model_dump(mode="json")
 
     # -- reputation
 
@@ -139,7 +145,7 @@ class Governance:
         """Note what an agent says of its own action ("Build Reputation")."""
         trust = self._trust(who)
         event = Event(
-            trust.domain(action),
+            trust.domain(_short(action)),
             success=success,
             confidence=confidence,
             source=Source.AGENT,
@@ -386,6 +392,13 @@ def _pending(request: Request) -> dict[str, Any]:
         "action_id": request.wanted.action_id,
         "reason": f"a person answers with `lockgate approve {request.call}`; then make the call",
     }
+
+
+def _short(action: str) -> str:
+    """Return an action's name. Raises BadInput for one that is no name any more."""
+    if len(action) > _MOST_ACTION:
+        raise BadInput(f"`action` is {len(action)} characters long; at most {_MOST_ACTION}")
+    return action
 
 
 def _domain(name: str) -> Domain:

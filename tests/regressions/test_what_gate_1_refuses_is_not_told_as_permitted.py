@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from sandbox.dirs import Dirs
+from sandbox.errors import BadInput
 from sandbox.governance import Governance, Who
 from sandbox.workspaces import Registry
 
@@ -50,12 +51,15 @@ CALLS = {
     "an ordinary file": ("Write", "notes.txt", (True, "none")),
     "a secret": ("read", "~/.ssh/id_rsa", (False, "none")),
     "an agent's approval": ("Bash", "lockgate approve c1", (False, "none")),
+    "a command that is too long to be read": ("Bash", "z" * 200_000, (False, "approve")),
+    "a command that is no text": ("Bash", "\ud800", (False, "none")),
+    "a path that is no text": ("Write", "\ud800/x", (False, "none")),
     "no tool, but an action in words": ("rotate_logs", "rm -rf / of the old ones", (True, "none")),
     "no hint": ("Bash", "", (True, "none")),
 }
 
 
-@pytest.mark.parametrize("tool, hint, wanted", CALLS.values(), ids=CALLS)
+@pytest.mark.parametrize("tool, hint, wanted", CALLS.values(), ids=list(CALLS))
 def test_a_call_is_told_as_gate_1_decides_it(
     govern: tuple[Governance, Who], tool: str, hint: str, wanted: tuple[bool, str]
 ) -> None:
@@ -98,6 +102,13 @@ def test_what_gate_1_lets_through_is_told_by_trust(
     allowed, reason = permitted(govern, action, **context)
     assert allowed, reason
     assert reason.endswith("is allowed at level `autonomous`")
+
+
+def test_an_action_has_a_name_of_some_length(govern: tuple[Governance, Who]) -> None:
+    with pytest.raises(BadInput, match="`action` is 5000 characters long; at most 4000"):
+        govern[0].record_outcome(govern[1], "x" * 5000, success=True)
+    with pytest.raises(BadInput, match="`action` is 5000"):
+        permitted(govern, "x" * 5000)
 
 
 def test_what_is_not_allowed_by_trust_stays_so(govern: tuple[Governance, Who]) -> None:
