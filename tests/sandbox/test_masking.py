@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -214,3 +215,14 @@ def test_hostile_text_does_not_take_long(piece: str) -> None:
     started = time.process_time()
     mask(piece * (1_000_000 // len(piece)))
     assert time.process_time() - started < 10
+
+
+def test_text_that_is_looked_at_in_vain_costs_little() -> None:
+    texts = ("y" * 1_000_000, "hello world, this is text\n" * 40_000)
+    for text in texts:
+        started = time.process_time()
+        assert mask(text) is text
+        took = time.process_time() - started
+        started = time.process_time()
+        assert re.search(r"(?i)pass|secret|token|identified", text) is None
+        assert took < 3 * (time.process_time() - started)  # it was twenty times as much
