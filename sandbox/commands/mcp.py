@@ -77,7 +77,10 @@ def mcp(
 
             await build(door).run_stdio_async()
 
-    asyncio.run(serve())
+    try:
+        asyncio.run(serve())
+    except* ConnectionError:  # the client is gone, and with it who would be told
+        pass
     return 0
 
 

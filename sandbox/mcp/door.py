@@ -81,6 +81,7 @@ class Door:
                 ActionPlan.model_validate(plan),
                 wait=self.ask_seconds if wait is None else wait,
                 on_output=on_output,
+                tied=True,
             )
 
     async def stop(self, reason: str) -> None:

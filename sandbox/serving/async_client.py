@@ -61,8 +61,11 @@ class Client:
         on_output: Callable[[str, bytes], None] | None = None,
         call_id: str | None = None,
         wait: float = 0,
+        tied: bool = False,
     ) -> CallResult:
         """Make a tool call and return its result. Cancelling the task cancels the call.
+
+        A background call that is `tied` ends when this client goes away.
 
         `approver` answers gate 1's question here; without one, `wait` is for how many seconds an
         answer from elsewhere (`lockgate approve`) is waited for. The question stays open then.
@@ -73,6 +76,7 @@ class Client:
             "ask": approver is not None or wait,
             "output": on_output is not None,
             "stdin": stdin is not None,
+            "tied": tied,
         }
         if env is not None:
             fields["env"] = dict(env)

@@ -54,6 +54,8 @@ class Connection:
         self._writer = writer
         self._calls: dict[int, _Call] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self.tied: set[str] = set()
+        """Background calls that end with the connection: nobody else would end them."""
 
     async def serve(self) -> None:
         """Answer requests until the client goes away."""
@@ -71,6 +73,8 @@ class Connection:
             for call in tuple(self._calls.values()):
                 call.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
+            ends = [self._supervisor.end(one) for one in self.tied]
+            await asyncio.gather(*ends, return_exceptions=True)  # it may be gone already
 
     def send(self, message: Message) -> None:
         """Queue a message; one that nobody will read any more is dropped."""
@@ -256,6 +260,8 @@ class _Call:
             on_output=self._output if message.get("output") is True else None,
             call_id=message.get("call"),
         )
+        if result.ending is Ending.RUNNING and message.get("tied") is True:
+            self._connection.tied.add(result.id)
         without = {"stdout", "stderr"} if message.get("text") is False else None
         return result.model_dump(mode="json", exclude=without)
 

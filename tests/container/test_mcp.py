@@ -435,8 +435,8 @@ def _frame(message: Any) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def _call(number: int, command: str) -> dict[str, Any]:
-    params = {"name": "bash", "arguments": {"command": command}}
+def _call(number: int, command: str, tool: str = "bash") -> dict[str, Any]:
+    params = {"name": tool, "arguments": {"command": command}}
     return {"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}
 
 
@@ -509,6 +509,39 @@ def test_a_client_that_vanishes_in_mid_call_leaves_nothing_running(shell: Shell)
     assert shell("run", "echo fine")[1] == "fine\n"
 
 
+@pytest.mark.parametrize("way", ["killed", "left"])
+def test_a_background_command_ends_with_the_server(shell: Shell, way: str) -> None:
+    command = f"touch of-{way}; echo begun; sleep 300"
+    with _serving(shell) as process:
+        process.stdin.write(_frame(HELLO) + _frame(READY))
+        process.stdin.write(_frame(_call(1, command, "job_start")))
+        process.stdin.flush()
+        begun = _answer(process, 1)["result"]["structuredContent"]
+        assert begun["ending"] == "running"
+        with BlockingClient(shell.dirs) as one:
+            until(lambda: "begun" in one.exchange("peek", {"call": begun["call"]})["stdout"])
+        if way == "killed":
+            process.kill()
+        process.stdin.close()
+        process.wait(WAIT_SECONDS)
+    until(lambda: not running(shell))
+    until(lambda: (shell.workspace / f"of-{way}").exists())  # judged and landed as always
+
+
+def test_a_client_that_closes_both_ends_in_mid_call_ends_the_server_without_a_word(
+    shell: Shell,
+) -> None:
+    with _serving(shell) as process:
+        process.stdin.write(_frame(HELLO) + _frame(READY) + _frame(_call(1, "sleep 300")))
+        process.stdin.flush()
+        until(lambda: bool(running(shell)))
+        process.stdout.close()
+        process.stdin.close()
+        assert process.wait(WAIT_SECONDS) == 0
+        assert process.stderr is None or process.stderr.read() == b""
+    until(lambda: not running(shell))
+
+
 def test_a_client_that_closes_its_end_in_mid_call_ends_the_server(shell: Shell) -> None:
     with _serving(shell) as process:
         process.stdin.write(_frame(HELLO) + _frame(READY))
@@ -521,7 +554,7 @@ def test_a_client_that_closes_its_end_in_mid_call_ends_the_server(shell: Shell) 
 
 
 def test_a_client_that_never_reads_disturbs_nobody(shell: Shell) -> None:
-    flood = "head -c 500000 /dev/zero | tr '\\0' x"
+    flood = "yes | head -c 500000"
     with _serving(shell) as process:
         process.stdin.write(_frame(HELLO) + _frame(READY))
         for number in range(1, 9):  # far more than a pipe holds
