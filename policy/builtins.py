@@ -51,8 +51,10 @@ def _popd(shell: Shell, call: Call) -> str:
 
 
 def _declare(shell: Shell, call: Call) -> str:
-    counts = any(one.startswith("-") and "i" in one for one in call.args)
-    for word in call.args:
+    words = call.args
+    counts = any(one.startswith("-") and "i" in one for one in words)
+    printed, kept = "-p" in words, call.name in ("local", "declare", "typeset")
+    for word in words:
         if word.startswith(("-", "+")):
             continue
         name, equals, value = word.partition("=")
@@ -61,11 +63,11 @@ def _declare(shell: Shell, call: Call) -> str:
             subscript(shell, value)
         if equals:
             give(shell, name.removesuffix("+"), value)
-        elif "-p" in call.args and disclosure.SECRET_VARIABLE.search(word):
+        elif printed and disclosure.SECRET_VARIABLE.search(word):
             shell.find(Tier.FORBIDDEN, "secrets", f"it prints the secret `{shown(word)}`")
         elif unknown(word):
             shell.find(Tier.DANGER, "opaque", "it sets variables whose names cannot be known")
-        elif call.name in ("local", "declare", "typeset") and shell.state.get(name) is None:
+        elif kept and shell.state.get(name) is None:
             shell.state.set(name, "")
     if call.name == "export" and "-f" in call.args:
         return ""

@@ -52,6 +52,8 @@ _GNU = re.compile(
 _MOST_SCANNED = 16 * 1024
 """Characters of a text's beginning, and of its end, that are looked at when it cannot be read."""
 _MOST_BYTES = 1 << 20
+"""... and that are read to come by so many that say something; a quarter of it from the end."""
+_PIECE = 32 * 1024
 _MOST_WORDS = 256
 """Words of a command that rules on programs look at."""
 _MOST_GUESSED = 64
@@ -329,6 +331,8 @@ class Catalog:
             use = uses[min(at, len(uses) - 1)]
             if entry.last is not None and at == len(operands) - 1 and at > 0:
                 use = entry.last
+            if at > _MOST_WORDS and use in _HOW and shell.full():
+                continue
             self.use(shell, use, value, call)
             if writes and use in (Use.READ, Use.SEARCH):
                 self.use(shell, Use.WRITE, value, call)
@@ -402,9 +406,7 @@ class Catalog:
 
     def scan(self, shell: Shell, text: str) -> None:
         """Record what can be seen in a text that cannot be read with certainty."""
-        known = _squeezed(shown(text[:_MOST_BYTES])).replace("${IFS}", " ").replace("$IFS", " ")
-        pieces = [known[:_MOST_SCANNED], known[_MOST_SCANNED:][-_MOST_SCANNED:]]
-        for piece in filter(None, pieces):
+        for piece in _ends(text):
             # Once more: what quotes and braces kept apart may be a run without them.
             plain = _squeezed(unbraced(_QUOTES.sub("", piece)))
             for wanted, one in self.patterns.get("opaque", ()):
@@ -419,19 +421,44 @@ def _telling(args: tuple[str, ...]) -> tuple[str, ...]:
     return (*options, *[one for one in args if not one.startswith("-")][:_MOST_GUESSED])
 
 
+def _ends(text: str) -> list[str]:
+    """Return the beginning and the end of a text, without what only makes it long.
+
+    Read piece by piece, so that no more is squeezed than is looked at.
+    """
+    first, at = "", 0
+    while at < min(len(text), _MOST_BYTES) and len(first) < _MOST_SCANNED:
+        first = _plainer(first + shown(text[at : at + _PIECE]))
+        at += _PIECE
+    last, low = "", len(text)
+    stop = max(at, low - _MOST_BYTES // 4)
+    while low > stop and len(last) < _MOST_SCANNED:
+        last = _plainer(shown(text[max(stop, low - _PIECE) : low]) + last)
+        low -= _PIECE
+    if low <= at:
+        last = first[_MOST_SCANNED:] + last
+    pieces = (first[:_MOST_SCANNED], last[-_MOST_SCANNED:])
+    return [one for one in pieces if one]
+
+
+def _plainer(text: str) -> str:
+    return _squeezed(text).replace("${IFS}", " ").replace("$IFS", " ")
+
+
 def _squeezed(text: str) -> str:
     """Return a text without what only makes it long: blank lines, runs of blanks or of one sign,
     endless words.
 
     The patterns look back over blanks, so that their cost would grow with the square of a run.
     """
-    lines = (_BLANKS.sub(" ", line) for line in text.split("\n"))
-    return _RUN.sub(r"\1\1", _LONG.sub("x", "\n".join(line for line in lines if line.strip())))
+    text = _BLANKS.sub(" ", _BLANK_LINES.sub("\n", text))
+    return _RUN.sub(r"\1\1", _LONG.sub("x", text))
 
 
-_BLANKS = re.compile(r"[ \t\r\f\v]{2,}")
-_RUN = re.compile(r"([^\w\s])\1{15,}")
-_LONG = re.compile(r"[\w.+=-]{300,}")
+_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*+\n)++")
+_BLANKS = re.compile(r"[ \t\r\f\v]{2,}+")
+_RUN = re.compile(r"([^\w\s])\1{15,}+")
+_LONG = re.compile(r"[\w.+=-]{300,}+")
 _TRUSTED_FOLDER = re.compile(
     r"^/(?:usr/(?:local/)?)?s?bin$|^/opt/[\w/.-]*bin$|/(?:node_modules/\.bin|\.?venv/bin)$"
     r"|^/(?:home/[^/]+|root)/\.(?:local|cargo|nvm|pyenv|rbenv|bun|deno)/[\w/.-]*(?:bin|shims)$|^/snap/bin$"

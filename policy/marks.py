@@ -55,6 +55,7 @@ _SHOWN = {
     PROGRAM: "",
 }
 _SHOW = str.maketrans(_SHOWN)
+_CLEAN = dict.fromkeys(range(0xE000, 0xE010), 0xFFFD)
 _BRACES = str.maketrans({OPEN: "{", COMMA: ",", CLOSE: "}"})
 _MOST_WORDS = 64
 _MOST_PARTS = 512
@@ -65,22 +66,22 @@ _STARS = re.compile(r"(?:\[\^/\]\*){2,}")
 
 def clean(text: str) -> str:
     """Return `text` without characters that would be mistaken for marks."""
-    return _PRIVATE.sub("\ufffd", text)
+    return text if exact(text) else text.translate(_CLEAN)
 
 
 def holds_marks(text: str) -> bool:
     """Return whether outside text holds characters that are marks here."""
-    return _PRIVATE.search(text) is not None
+    return not exact(text)
 
 
 def shown(word: str) -> str:
     """Return the word as a person would write it."""
-    return word.translate(_SHOW)
+    return word if exact(word) else word.translate(_SHOW)
 
 
 def unknown(word: str) -> bool:
     """Return whether a part of the word cannot be known."""
-    return _UNKNOWN_RE.search(word) is not None
+    return not word.isascii() and _UNKNOWN_RE.search(word) is not None
 
 
 def globbed(word: str) -> bool:
@@ -90,7 +91,7 @@ def globbed(word: str) -> bool:
 
 def exact(word: str) -> bool:
     """Return whether the word is one known text."""
-    return _PRIVATE.search(word) is None
+    return word.isascii() or _PRIVATE.search(word) is None
 
 
 def known_part(word: str) -> str:

@@ -35,9 +35,14 @@ MOST_TOUCHES = 1500
 MOST_TOUCHED = 8 * MOST_TOUCHES
 """... however often it names the same."""
 MOST_OUTPUT = 64 * 1024
+MOST_WORDS = 64_000
+"""Words that are expanded and handed on, however often they are the same."""
+_MANY_WORDS = 256
+"""A command of fewer words costs no more than its step."""
 MOST_SUSPECTED = 16
 """Pipelines and substitutions that are looked through for what they make."""
 MOST_TEXT = 1024 * 1024
+_MOST_END = MOST_TEXT // 4
 MOST_NODES = 15_000
 
 STDIN_FILES = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
@@ -74,6 +79,7 @@ class Budget:
     def __init__(self, steps: int = MOST_STEPS, text: int = MOST_TEXT) -> None:
         self.steps = steps
         self.text = text
+        self.words = MOST_WORDS
         self.spent = False
 
     def hold(self, value: str) -> str:
@@ -90,6 +96,15 @@ class Budget:
         if self.steps < 0:
             self.spent = True
         return self.steps >= 0
+
+    def weigh(self, words: int) -> bool:
+        """Use the words of a long command; False when too many were read before it."""
+        if words > _MANY_WORDS:
+            if self.words < 0:
+                self.spent = True
+                return False
+            self.words -= words
+        return True
 
 
 class Shell:
@@ -123,11 +138,15 @@ class Shell:
     def touch(self, how: How, path: str, *, program: str = "", redirect: bool = False) -> None:
         """Record what is done to a path, as seen from every place the shell may stand in."""
         self._touched += 1
-        if len(self.facts.touches) > MOST_TOUCHES or self._touched > MOST_TOUCHED:
+        if self.full():
             self.budget.spent = True
             return
         for place in self.state.places:
             self.facts.touch(Touch(how, self.resolve(path, place), program, redirect))
+
+    def full(self) -> bool:
+        """Return whether the text has named more paths than are judged."""
+        return len(self.facts.touches) > MOST_TOUCHES or self._touched > MOST_TOUCHED
 
     def resolve(self, path: str, place: str | None = None) -> str:
         """Return the absolute path, through the links that the text itself made."""
@@ -189,7 +208,7 @@ class Shell:
         reason = shell_guards.before(readable)
         if reason is not None:
             self.opaque(readable, reason)
-            plain = shell_guards.CONTROLS.sub("", readable)
+            plain = shell_guards.uncontrolled(readable)
             return HOLE if plain == readable else self._parsed(plain, stdin)
         if (found := self._trees.get(readable)) is None:
             encoded = shell_guards.encode(readable)
@@ -356,6 +375,8 @@ class Shell:
             elif child.is_named:
                 words.append(child)
         words += extra
+        if not self.budget.weigh(len(words)):
+            return HOLE
         for glued in _glued(words):
             fields += self.words.glued(glued)
         plan = redirects.read(self, tuple(inner)) if inner else None
@@ -371,6 +392,8 @@ class Shell:
     def call(self, call: Call) -> str:
         """Run one command: a function, a builtin, or a program of the catalog."""
         if not self.budget.take():
+            return HOLE
+        if not self.budget.weigh(len(call.words)):
             return HOLE
         if self.depth > MOST_DEPTH:
             self.find(Tier.DANGER, "opaque", "commands are nested too deeply to be read")
@@ -522,6 +545,8 @@ def _all(shell: Shell, text: str) -> None:
 def read(catalog: Catalog, text: str, place: str, home: str) -> Facts:
     """Read the text of one call that starts in `place`."""
     facts = Facts()
+    if len(text) > MOST_TEXT + _MOST_END:  # no such text is parsed: only its two ends are seen
+        text = f"{text[:MOST_TEXT]}\n{text[-_MOST_END:]}"
     shell = Shell(catalog, State((place,), home, args=[]), facts)
     if holds_marks(text):
         shell.find(Tier.DANGER, "hidden-text", "it holds characters of the private use area")

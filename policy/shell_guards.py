@@ -24,6 +24,7 @@ with their square."""
 
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 """Characters that no plain text holds."""
+_NO_CONTROLS = dict.fromkeys((*range(9), *range(0x0B, 0x20), 0x7F))
 _HIDDEN = re.compile(
     "[\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f\u205f-\u2064\u2066-\u206f\u3000\u3164\ufeff]"
 )
@@ -100,9 +101,14 @@ def before(text: str) -> str | None:
     return None
 
 
+def uncontrolled(text: str) -> str:
+    """Return the text without the characters that no plain text holds."""
+    return text.translate(_NO_CONTROLS) if CONTROLS.search(text) else text
+
+
 def hidden(text: str) -> str | None:
     """Return the invisible or look-alike character that the text holds, or None."""
-    found = _HIDDEN.search(text)
+    found = None if text.isascii() else _HIDDEN.search(text)
     return f"U+{ord(found[0]):04X}" if found else None
 
 

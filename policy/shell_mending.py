@@ -18,6 +18,9 @@ from tree_sitter import Node, Tree
 from policy.shell_guards import JOINED, misread_document, nodes, parse, within
 
 MOST_ROUNDS = 16
+_LEAST_ROUNDS = 3
+_MOST_BYTES = 128 * 1024
+"""Bytes that one kind of mending parses anew, in all its rounds."""
 _MOST_BLANKS = 64
 """Blanks between a `-` and its here-document."""
 _COMPOUND = (
@@ -46,7 +49,8 @@ _UNQUOTED = frozenset(("simple_expansion", "expansion", "command_substitution"))
 def mended(source: bytes, tree: Tree) -> tuple[bytes, Tree]:
     """Return the text as the grammar can read it, and its tree."""
     for needed, mend in _MENDERS:
-        for _ in range(MOST_ROUNDS):
+        rounds = min(MOST_ROUNDS, max(_LEAST_ROUNDS, _MOST_BYTES // (len(source) + 1)))
+        for _ in range(rounds):
             if not needed.search(source):
                 break
             done = mend(source, tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Count the operators of a text outside of quotes, comments and here-documents, in linear time.
+"""Count operators and brackets outside of quotes, comments and here-documents, in linear time.
 
 An estimate that is needed before a text is parsed: it bounds what parsing may cost.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-_OPERATORS = ";|&`<>()"
+_OPERATORS = ";|&`<>()[{}"
 _TOKEN = re.compile(
     r"""
       '[^']*+'
@@ -16,7 +16,7 @@ _TOKEN = re.compile(
     | \\.
     | (?<![^\s;&|()])\#[^\n]*+
     | <<-?[ \t]*+(?:'(?P<single>[^'\n]++)'|"(?P<double>[^"\n]++)"|\\?(?P<bare>[\w.+!:-]++))
-    | (?P<operator>[;|&`<>()])
+    | (?P<operator>[;|&`<>()\[{}])
     """,
     re.VERBOSE | re.DOTALL,
 )

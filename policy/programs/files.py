@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 from policy import disclosure
 from policy.catalog_model import Programs, Use
@@ -39,6 +40,8 @@ def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return ""
 
 
+_FEW = 16
+"""Sources that are looked at whatever was named before them."""
 _TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - names to compare with
 
 
@@ -73,6 +76,14 @@ def _split(parsed: Parsed) -> tuple[list[str], str]:
     if len(parsed.operands) < 2:
         return parsed.operands, ""
     return parsed.operands[:-1], parsed.operands[-1]
+
+
+def _judged(shell: Shell, sources: list[str]) -> Iterator[str]:
+    """Yield the sources, until the text has named more paths than are judged."""
+    for at, source in enumerate(sources):
+        if at > _FEW and shell.full():
+            break
+        yield source
 
 
 def _arrive(shell: Shell, source: str, target: str, name: str, *, folder: bool) -> None:
@@ -115,7 +126,7 @@ def _copy(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     sources, target = _split(parsed)
     for mode in parsed.values("-m", "--mode"):
         judge_mode(shell, mode, call.name)
-    for source in sources:
+    for source in _judged(shell, sources):
         shell.touch(How.READ, source, program=call.name)
         if parsed.has("-r", "-R", "-a", "--recursive", "--archive"):
             disclosure.swept(shell, source, call.name)
@@ -138,7 +149,7 @@ def _move(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         )
         return ""
     sources, target = _split(parsed)
-    for source in sources:
+    for source in _judged(shell, sources):
         shell.touch(How.MOVE, source, program=call.name)
         if target in ("/dev/null",):
             shell.touch(How.DELETE, source, program=call.name)
@@ -160,7 +171,7 @@ def _link(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
     sources, target = _split(parsed)
-    for source in sources:
+    for source in _judged(shell, sources):
         name = target or source.rstrip("/").rsplit("/", 1)[-1]
         full = shell.resolve(name)
         symbolic = parsed.has("-s", "--symbolic") or call.name == "symlink"

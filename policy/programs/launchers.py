@@ -14,13 +14,15 @@ from policy.options import parse
 from policy.shell import Shell
 from policy.shell_state import Call
 
+_SETTING = re.compile(r"\w+=|/user:")
+
 
 def _privilege(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     parsed = parse(
         call.args, ("-u", "-g", "-p", "-C", "-D", "-R", "-T", "-U", "-h", "-r", "-t"), in_order=True
     )
-    words = [one for one in parsed.operands if not re.match(r"\w+=|/user:", one)]
+    words = [one for one in parsed.operands if not _SETTING.match(one)]
     return shell.call(call.only(tuple(words))) if words else ""
 
 

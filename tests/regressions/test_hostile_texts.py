@@ -46,6 +46,14 @@ BUSY = {
     "lines that are blank without their quotes": "{ tra<<-'E'\np '! \n" + "''\n" * 45_000,
     "blank lines for gdb": "gdb -ex '" + "\n" * LONG + "'",
     "redirections that cannot be read": "'" + "> x " * (LONG // 4),
+    "brackets that the grammar takes for tests": "[] " * (LONG // 3),
+    "empty braces": "{} " * (LONG // 3),
+    "words that are evaluated again and again": "eval " * (LONG // 5),
+    "a chain of one wrapper": "time " * (LONG // 5),
+    "many files for one folder": "mv " + " ".join(f"a{n}" for n in range(10_000)),
+    "five million private characters": "\ue00b" * 5_000_000,
+    "five million operators": "a;" * 2_500_000,
+    "a million lines without a word": "\n" * 1_000_000,
     "every byte": bytes(range(256)).decode("latin-1") * 200,
     "surrogates": "ls " + "".join(map(chr, range(0xD800, 0xDC00))),
 }
@@ -61,6 +69,18 @@ def test_the_answer_comes_soon(text: str) -> None:
 @pytest.mark.parametrize("text", BUSY.values(), ids=BUSY)
 def test_a_forbidden_command_before_it_is_seen(text: str) -> None:
     assert bash(f"rm -rf src; {text}").verdict is Verdict.DENY
+
+
+def test_the_end_of_a_text_far_too_long_is_seen() -> None:
+    assert bash("true; " * 500_000 + "\nrm -rf src").verdict is Verdict.DENY
+    assert bash("true; " * 500_000 + "\nls src").verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize("blank", [" ", "\n", "\t \n"])
+def test_blanks_hide_no_command_from_a_glance(blank: str) -> None:
+    text = f"{'(' * 100} {blank * 70_000}\nrm -rf src\n{blank * 70_000}ls"
+    assert bash(text).verdict is Verdict.DENY
+    assert bash(text.replace("rm -rf", "ls -la")).verdict is Verdict.ASK
 
 
 def test_nesting_that_no_stack_holds_is_asked_about() -> None:
