@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from sandbox.serving.server import Server, Supervising
 
 READ_BYTES = 1024 * 1024
+UNREAD_BYTES = 400 * 1024 * 1024
+"""More than the output of one call may come to, whose reader may be a pager."""
 DEFECT_CHARS = 300
 """How much of a defect's message a client is told; the log has the whole."""
 
@@ -77,9 +79,15 @@ class Connection:
             await asyncio.gather(*ends, return_exceptions=True)  # it may be gone already
 
     def send(self, message: Message) -> None:
-        """Queue a message; one that nobody will read any more is dropped."""
-        if not self._writer.is_closing():
-            self._writer.write(encode(message))
+        """Queue a message; one that nobody will read any more is dropped.
+
+        A client that reads nothing is cut off, before what it leaves unread takes all memory.
+        """
+        if self._writer.is_closing():
+            return
+        self._writer.write(encode(message))
+        if self._writer.transport.get_write_buffer_size() > UNREAD_BYTES:
+            self._writer.transport.abort()
 
     def _take(self, message: Message) -> None:
         number, op = message.get("id"), message.get("op")

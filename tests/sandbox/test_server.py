@@ -19,10 +19,10 @@ from policy.model import ActionPlan, Params
 from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, NotEnforced, SandboxError, Stopped, Unavailable
 from sandbox.results import Ending
-from sandbox.serving import server, wire
+from sandbox.serving import connection, server, wire
 from sandbox.serving.client import BlockingClient
 from sandbox.serving.server import hold_lock
-from sandbox.serving.start import connect, reach
+from sandbox.serving.start import Line, connect, reach
 from sandbox.version import VERSION, digest
 from sandbox.workspaces import Registry
 from tests.fakes import FakeSupervisor, Served, served, wait_for
@@ -45,10 +45,10 @@ def plan(command: str, **params: Any) -> ActionPlan:
 
 
 def raw(dirs: Dirs) -> socket.socket:
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(20)
-    connection.connect(str(dirs.socket))
-    return connection
+    made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    made.settimeout(20)
+    made.connect(str(dirs.socket))
+    return made
 
 
 def test_the_socket_is_closed_to_others(running: Served) -> None:
@@ -141,6 +141,29 @@ def test_a_disconnect_cancels_the_call(running: Served) -> None:
     assert running.fake.started.wait(20)
     line.close()
     wait_for(lambda: running.fake.cancelled == ["c1"], "cancelled")
+
+
+def test_a_client_that_reads_nothing_is_cut_off(
+    running: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "UNREAD_BYTES", 5_000_000)
+
+    def flood(line: Line, number: int, megabytes: int) -> None:
+        one = plan(f"flood {megabytes}").model_dump(mode="json")
+        line.send({"id": number, "op": "call", "plan": one, "output": True})
+
+    patient, deaf = reach(running.dirs), reach(running.dirs)
+    deaf.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
+    assert running.fake.started.wait(20)
+    for number in range(2, 9):  # each of them may be left unread, but not all
+        flood(deaf, number, 2)
+    wait_for(lambda: running.fake.cancelled == ["c1"], "cut off")
+    for number in range(2, 9):
+        flood(patient, number, 2)
+        while (said := patient.receive()).get("event") != "result":
+            assert said["event"] == "output"
+    patient.close()
+    deaf.close()
 
 
 def test_a_disconnect_does_not_cut_an_undo_short(running: Served) -> None:
