@@ -14,9 +14,9 @@ Runs in the keeper: standard library only, Python 3.9.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
-from .layer import LandingError, Node, join
+from .layer import LandingError, Node, above, join, lies_in
 from .steps import Change, Put, Take, Walk
 
 
@@ -34,7 +34,7 @@ class Names:
 
     def fit(self, path: str) -> bool:
         """Whether a path is named, lies in a folder that is named, or fits a glob."""
-        found = [self._plain[one] for one in (path, *_above(path)) if one in self._plain]
+        found = [self._plain[one] for one in (path, *above(path)) if one in self._plain]
         found += [name for name, glob in self._globs if glob.fullmatch(path)]
         self.used.update(found)
         return bool(found)
@@ -72,17 +72,6 @@ def _component(part: str) -> str:
     return out
 
 
-def _above(path: str) -> Iterator[str]:
-    """Give the folders above a path, the nearest first."""
-    while "/" in path:
-        path = path.rpartition("/")[0]
-        yield path
-
-
-def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder + "/")
-
-
 def choose(walked: Walk, names: Names) -> set[int]:
     """Return the positions of the changes that are named, and of those that must go with them.
 
@@ -106,6 +95,13 @@ class _Choice:
     def __init__(self, walked: Walk) -> None:
         self._changes = walked.changes
         self._moves = [(put.source, put.path) for put in walked.puts if put.source is not None]
+        self._inside: list[list[int]] = [[] for _ in self._moves]
+        """For each move the positions of what goes with it."""
+        self._of: list[set[int]] = [set() for _ in self._changes]
+        """For each change the moves with which it goes."""
+        self._index()
+        self._torn: set[int] = set()
+        """Moves of which something is chosen; all of them is, then."""
         self._new = {
             change["path"]: position
             for position, change in enumerate(walked.changes)
@@ -117,40 +113,57 @@ class _Choice:
             if change["kind"] in ("deleted", "renamed")
         }
 
+    def _index(self) -> None:
+        sources = {source: number for number, (source, _) in enumerate(self._moves)}
+        targets = {path: number for number, (_, path) in enumerate(self._moves)}
+        for position, change in enumerate(self._changes):
+            ends = [(change["path"], sources if change["kind"] == "deleted" else targets)]
+            if "source" in change:
+                ends.append((change["source"], sources))
+            for path, moves in ends:
+                mine = {moves[one] for one in (path, *above(path)) if one in moves}
+                for number in mine - self._of[position]:
+                    self._inside[number].append(position)
+                self._of[position] |= mine
+
     def close(self, chosen: set[int]) -> set[int]:
         """Add what must go with what is chosen."""
-        while True:
-            before = len(chosen)
-            for source, path in self._moves:
-                chosen |= self._moved(source, path, chosen)
-            for position in list(chosen):
-                chosen |= self._folders(self._changes[position], chosen)
-            if len(chosen) == before:
-                return chosen
+        new = set(chosen)
+        while new:
+            new |= self._moved(new, chosen)
+            found: set[int] = set()
+            for position in new:
+                found |= self._folders(self._changes[position], chosen)
+            new = found - chosen
+            chosen |= new
+        return chosen
 
-    def _moved(self, source: str, path: str, chosen: set[int]) -> set[int]:
-        members = {
-            position
-            for position, change in enumerate(self._changes)
-            if (change["kind"] != "deleted" and _within(change["path"], path))
-            or (change["kind"] == "deleted" and _within(change["path"], source))
-            or _within(change.get("source", ""), source)
-        }
-        torn = members & chosen
-        if torn and self._new.get(path) not in chosen:
-            one = self._changes[min(torn)]["path"]
-            raise LandingError(
-                f"`{one}` goes with the move of `{source}` to `{path}`, which lands as a whole: "
-                f"name `{path}`"
-            )
-        return members if torn else set()
+    def _moved(self, new: set[int], chosen: set[int]) -> set[int]:
+        """Choose what goes with what is newly chosen; return that."""
+        found: set[int] = set()
+        waiting = list(new)
+        while waiting:
+            for number in self._of[waiting.pop()] - self._torn:
+                source, path = self._moves[number]
+                if self._new.get(path) not in chosen:
+                    first = min(one for one in self._inside[number] if one in chosen)
+                    raise LandingError(
+                        f"`{self._changes[first]['path']}` goes with the move of `{source}` to "
+                        f"`{path}`, which lands as a whole: name `{path}`"
+                    )
+                self._torn.add(number)
+                more = set(self._inside[number]) - chosen
+                chosen |= more
+                found |= more
+                waiting += more
+        return found
 
     def _folders(self, change: Change, chosen: set[int]) -> set[int]:
         """Return the new folders above a change that stays, and of what they replace its move."""
         if change["kind"] == "deleted":
             return set()
         found = set()
-        for folder in _above(change["path"]):
+        for folder in above(change["path"]):
             position = self._new.get(folder)
             if position is None or self._changes[position]["kind"] != "created":
                 continue
@@ -177,6 +190,7 @@ def part(walked: Walk, chosen: set[int], times: Callable[[str], bool] = lambda _
     result.changes = changes
     result.since, result.origins, result.own = walked.since, walked.origins, walked.own
     moved = {put.source: put.path for put in walked.puts if put.source and put.path in stays}
+    places = set(moved.values())
     for take in walked.takes:
         if take.moved:
             result.takes += [take] if take.path in moved else []
@@ -190,9 +204,7 @@ def part(walked: Walk, chosen: set[int], times: Callable[[str], bool] = lambda _
     result.metas = [
         meta
         for meta in walked.metas
-        if (meta.path or ".") in stays
-        or times(meta.path or ".")
-        or any(_within(meta.path, path) for path in moved.values())
+        if (meta.path or ".") in stays or times(meta.path or ".") or lies_in(meta.path, places)
     ]
     result.left_out = [path for path in walked.left_out if path in stays]
     return result
@@ -205,18 +217,20 @@ def _taken(take: Take, gone: set[str]) -> list[Take]:
     inner = {join(take.path, name): held for name, held in take.inner.items()}
     if take.path in gone and inner.keys() <= gone:
         return [take]
-    found: list[Take] = []
+    below: dict[str, list[str]] = {}
+    for path in inner:
+        for folder in above(path):
+            below.setdefault(folder, []).append(path)
+    found: dict[str, Take] = {}
     for path in sorted(inner, key=lambda one: one.split("/")):
-        if path not in gone or any(_within(path, one.path) for one in found):
+        if path not in gone or any(folder in found for folder in above(path)):
             continue
-        held = {
-            one[len(path) + 1 :]: what for one, what in inner.items() if one.startswith(path + "/")
-        }
-        is_folder = inner[path][1] < 0
-        if held and not {join(path, name) for name in held} <= gone:
+        held = {one[len(path) + 1 :]: inner[one] for one in below.get(path, ())}
+        if held and not gone.issuperset(below[path]):
             continue  # something in it stays
-        found.append(Take(path, inner[path], held if is_folder else None, False))
-    return found
+        is_folder = inner[path][1] < 0
+        found[path] = Take(path, inner[path], held if is_folder else None, False)
+    return list(found.values())
 
 
 def _pruned(node: Node, path: str, stays: set[str]) -> Node:

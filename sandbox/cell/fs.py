@@ -16,7 +16,7 @@ import fcntl
 import os
 import platform
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import BinaryIO
 
 NOREPLACE = 1
@@ -289,10 +289,13 @@ def identity(status: os.stat_result) -> list[int]:
     return [status.st_ino, status.st_size, status.st_mtime_ns, ctime, kind]
 
 
-def tree(directory: int, prefix: str = "") -> Iterator[tuple[str, os.stat_result]]:
+def tree(
+    directory: int, prefix: str = "", skipped: Callable[[str], bool] | None = None
+) -> Iterator[tuple[str, os.stat_result]]:
     """Give all that an open directory holds, parents first, by relative path.
 
-    Without recursion, which would end a landing in the middle where a tree is deep.
+    `skipped` says which paths are left out, with what they hold. Without recursion, which would end
+    a landing in the middle where a tree is deep.
     """
     opened = [directory]
     waiting = [(prefix, _entries(directory))]
@@ -304,6 +307,8 @@ def tree(directory: int, prefix: str = "") -> Iterator[tuple[str, os.stat_result
                 waiting.pop()
                 if waiting:
                     os.close(opened.pop())
+                continue
+            if skipped is not None and skipped(place + name):
                 continue
             yield place + name, status
             if stat.S_ISDIR(status.st_mode):

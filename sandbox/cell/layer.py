@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 from . import fs
 
@@ -110,6 +110,13 @@ def lies_in(path: str, places: Collection[str]) -> bool:
     """Whether a path is one of `places`, or lies in one."""
     parts = path.split("/")
     return any("/".join(parts[: n + 1]) in places for n in range(len(parts)))
+
+
+def above(path: str) -> Iterator[str]:
+    """Give the folders above a path, the nearest first."""
+    while "/" in path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def join(directory: str, name: str) -> str:

@@ -9,13 +9,15 @@ Runs in the keeper: standard library only, Python 3.9. Changes nothing.
 
 from __future__ import annotations
 
+import functools
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from . import fs
 from .journal import META, PUT, SWAP, TAKE, Op
+from .layer import above
 from .pieces import Look, Piece, below, nothing
 from .steps import Change, type_name
 
@@ -40,6 +42,7 @@ class _Outlook:
             for op in moved
         }
         """Where each moved directory lies now -> where it will lie."""
+        self._starts = {then: now for now, then in self._ends.items()}
 
     def pieces(self) -> Iterator[Piece]:
         arrives, leaves = (TAKE, PUT) if self._back else (PUT, TAKE)
@@ -104,8 +107,7 @@ class _Outlook:
         """
         if self._back:
             return path, _mapped(path, self._ends)
-        backwards = {then: now for now, then in self._ends.items()}
-        return _mapped(path, backwards), path
+        return _mapped(path, self._starts), path
 
     def _carried(self) -> dict[str, tuple[str, os.stat_result]]:
         """Return what moves along: where it is now -> (where it will be, status)."""
@@ -117,17 +119,19 @@ class _Outlook:
             if status is None or not stat.S_ISDIR(status.st_mode):
                 continue
             found[now] = (then, status)
+            # What moves or goes by itself is listed by itself, with all it holds.
+            apart = functools.partial(self._apart, now, away)
             descriptor = fs.open_beneath(self._root, now)
             try:
-                held = dict(fs.tree(descriptor))
+                for name, inner in fs.tree(descriptor, skipped=apart):
+                    found[f"{now}/{name}"] = (f"{then}/{name}", inner)
             finally:
                 os.close(descriptor)
-            inner_ends = [one for one in self._ends if one != now and _within(one, now)]
-            for name, inner in held.items():
-                place = f"{now}/{name}"
-                if not any(_within(place, one) for one in (*inner_ends, *away)):
-                    found[place] = (f"{then}/{name}", inner)
         return found
+
+    def _apart(self, top: str, away: Collection[str], name: str) -> bool:
+        path = f"{top}/{name}"
+        return path in self._ends or path in away
 
 
 def _counts(op: Op) -> bool:
@@ -136,14 +140,10 @@ def _counts(op: Op) -> bool:
     return old[:3] != new[:3] or old[4:] != new[4:]
 
 
-def _within(path: str, folder: str) -> bool:
-    return path == folder or path.startswith(folder + "/")
-
-
 def _mapped(path: str, moves: Mapping[str, str]) -> str:
     """Return a path after moves; of directories within each other the inner one counts."""
-    for start in sorted(moves, key=len, reverse=True):
-        if _within(path, start):
+    for start in (path, *above(path)):
+        if start in moves:
             return moves[start] + path[len(start) :]
     return path
 

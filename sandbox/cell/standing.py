@@ -131,7 +131,8 @@ def later_changes(
         elif op.inner is not None and op.action == leaves:
             found = _listing(root, op.path)
             news = differing(op.path, op.inner, found)
-            changed += [path for path in news if not lies_in(path, placed - {op.path})]
+            others = placed - {op.path}
+            changed += [path for path in news if not lies_in(path, others)]
     return sorted(set(changed))
 
 

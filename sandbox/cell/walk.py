@@ -38,7 +38,7 @@ from typing import Any
 
 from . import fs
 from .below import Below, tree
-from .layer import Layer, LayerError, Node, join
+from .layer import Layer, LayerError, Node, above, join
 from .steps import Change, Meta, Put, Swap, Take, Walk, landed_mode, type_name
 
 __all__ = ["LayerError", "Walk", "walk"]
@@ -296,7 +296,7 @@ class _Walker:
 
     def _in_replaced(self, low: str) -> bool:
         """Whether a path lies in a folder that took the place of the one that the call saw."""
-        return any(low.startswith(folder + "/") for folder in self._replaced)
+        return bool(self._replaced) and any(one in self._replaced for one in above(low))
 
     def _vanished(self, low: str) -> None:
         change: Change = {"path": low, "kind": "deleted", "type": "file", "conflict": True}
