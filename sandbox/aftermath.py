@@ -74,7 +74,8 @@ class Aftermath:
             name, fate = record["call"], fates[record["call"]]
             if record["event"] != PARTING:
                 shown = await self._left(cell, name, fate["changes"])
-                await self._record.event(_told(record, fate["state"], shown.views))
+                stands = fate.get("stands") or {}
+                await self._record.event(_told(record, fate["state"], shown.views, stands))
             if fate["state"] == "landed" and of_part(record):
                 await self._settle_parts(cell, record["of"])
             self._unsure.discard(name)
@@ -141,25 +142,32 @@ class Aftermath:
 
         The state is `landed`, `held` or `nothing`. Raises Unsure where no other keeper starts.
         """
+        fate = await self._fate(name, lost, get_cell)
+        return fate["state"], fate["changes"]
+
+    async def _fate(self, name: str, lost: CellLost, get_cell: GetCell) -> Mapping[str, Any]:
         self._unsure.add(name)
         try:
             cell = await get_cell()
-            fate = (await self._ask(cell, [name]))[name]
+            fate: Mapping[str, Any] = (await self._ask(cell, [name]))[name]
         except SandboxError as error:
             cause = str(lost).removesuffix("; nothing landed")
             raise Unsure(
                 f"{cause}; whether `{name}` landed is recorded before the next call here: {error}"
             ) from None
         self._unsure.discard(name)
-        return fate["state"], fate["changes"]
+        return fate
 
     async def effects(
         self, name: str, effects: Effects, lost: CellLost, get_cell: GetCell
     ) -> tuple[Effects, bool]:
         """Return a call's effects as they turned out, and whether they landed. Raises CellLost."""
-        state, _ = await self.after_loss(name, lost, get_cell)
+        fate = await self._fate(name, lost, get_cell)
+        state = fate["state"]
         if state == "landed":
             said = "its keeper ended in the middle of the landing, which was brought to its end"
+            if fate.get("stands"):
+                said = f"its keeper ended; it landed {_only_there(fate['stands'])}"
             return replace(effects, judgement=_judged(effects, Outcome.LAND, said)), True
         if state == "held":
             said = effects.judgement.message or "held: its keeper ended before it could land"
@@ -209,10 +217,16 @@ def _workspaces(record: Mapping[str, Any]) -> tuple[str, ...]:
     return (record["workspace"], *(record.get("also") or ()))
 
 
-def _told(begun: Mapping[str, Any], state: str, views: Sequence[ChangeView]) -> dict[str, Any]:
-    """Return the record that says how something ended."""
+def _told(
+    begun: Mapping[str, Any], state: str, views: Sequence[ChangeView], stands: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return the record that says how something ended; `stands` is where alone it did, and why."""
     if begun["event"] == "decided":
-        return {"event": "ended", "call": begun["call"], **_end_of_call(begun, state, views)}
+        return {
+            "event": "ended",
+            "call": begun["call"],
+            **_end_of_call(begun, state, views, stands),
+        }
     if begun["event"] == "discarding" and state == "nothing":
         fields = {"landed": False, "judgement": Outcome.DISCARD.value}
         return {"event": "discarded", "call": begun["call"], **fields}
@@ -222,7 +236,15 @@ def _told(begun: Mapping[str, Any], state: str, views: Sequence[ChangeView]) -> 
     told = {k: v for k, v in begun.items() if k not in _NOT_TOLD}
     if begun["event"] == "landing":
         told["judgement"] = Outcome.LAND.value
+    if stands:
+        told["outcome"] = _only_there(stands)
     return {**told, "event": ENDS[begun["event"]][0], "landed": True, "changes": recorded(views)}
+
+
+def _only_there(stands: Mapping[str, str]) -> str:
+    """Say in which of several workspaces something stands."""
+    named = "; ".join(f"`{path}`: {why}" for path, why in stands.items())
+    return f"only where it could not be taken back after a crash: {named}"
 
 
 _NOT_TOLD = ("n", "ts", "prev", "event", "supervisor")
@@ -230,7 +252,7 @@ _NOT_TOLD = ("n", "ts", "prev", "event", "supervisor")
 
 
 def _end_of_call(
-    begun: Mapping[str, Any], state: str, views: Sequence[ChangeView]
+    begun: Mapping[str, Any], state: str, views: Sequence[ChangeView], stands: Mapping[str, str]
 ) -> dict[str, Any]:
     ms = _ms_since(begun)
     if state == "nothing":
@@ -240,6 +262,8 @@ def _end_of_call(
         return {"ending": ending, "landed": False, "outcome": outcome, "ms": ms}
     landed = state == "landed"
     after = "its changes had landed" if landed else "its changes are held"
+    if stands:
+        after += f" {_only_there(stands)}"
     return {
         "ending": Ending.RAN.value,
         "judgement": (Outcome.LAND if landed else Outcome.HOLD).value,

@@ -150,14 +150,16 @@ class Held:
         about = {"workspace": workspaces[0], "also": list(workspaces[1:])}
         await self._keepers.aftermath.begin("discarding", entry["id"], **about)
         answer = await cell.ask({"tx": entry["id"]}, op="drop")
-        parts = entry["parts"] or ()
+        fate = (await cell.ask({"calls": [entry["id"]]}, op="fate"))["fates"][entry["id"]]
+        # Of several workspaces it may stand in one where it could not be taken back.
+        landed = bool(entry["parts"]) or fate["state"] == "landed"
         gone = "; its layer was gone already" if answer.get("gone") else ""
         said = f"discarded by a person{gone}"
         await self._record.event(
             {
                 "event": "discarded",
                 "call": entry["id"],
-                "landed": bool(parts),
+                "landed": landed,
                 "judgement": "discard",
                 "outcome": said,
                 "discarded_by": login(),

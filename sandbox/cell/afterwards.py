@@ -8,7 +8,7 @@ standard library only, Python 3.9.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from . import choosing, diffs, fs, landing, pieces, together
@@ -30,6 +30,15 @@ class Landed(NamedTuple):
     conflicts: list[str]
     evicted: list[str]
     """Calls that can no longer be undone."""
+
+
+class _InTheWay(LandingError):
+    """A landing or an undo was refused; these paths are in its way."""
+
+    def __init__(self, result: landing.Landing) -> None:
+        self.paths = list(result.conflicts)
+        named = ", ".join(f"`{path}`" for path in self.paths[: together.NAMED])
+        super().__init__(f"{named}: {result.message}")
 
 
 class Afterwards:
@@ -146,54 +155,64 @@ class Afterwards:
 
     def land(self, walks: Walks, name: str, *, force: bool) -> Landed:
         """Land in every workspace or in none."""
-        evicted: list[str] = []
         busy = self._busy(walks)
-        with together.noted(name, [space.path for space, _ in busy]):
-            for space, walked in busy:
-                result = landing.land(
-                    space.root,
-                    walked.upper,
-                    walked,
-                    name,
-                    force=force,
-                    quota=self._quota,
-                    fault=self._fault,
-                )
-                if result.state == "landed":
-                    space.note([change["path"] for change in walked.changes])
+        late = [path for _, walked in busy for path in walked.conflicts]
+        if late and not force:
+            return Landed(late, [])
+        evicted: list[str] = []
+        try:
+            with together.whole(name, _roots(space for space, _ in busy), self._fault) as done:
+                for space, walked in busy:
+                    result = landing.land(
+                        space.root,
+                        walked.upper,
+                        walked,
+                        name,
+                        force=force,
+                        quota=self._quota,
+                        fault=self._fault,
+                    )
+                    if result.state == "conflict":
+                        raise _InTheWay(result)
+                    done.append(space.path)
                     evicted += result.evicted
-                elif result.state != "nothing":
-                    together.take_back(name, [one.root for one, _ in busy])
-                    if result.state != "conflict":
-                        raise LandingError(result.message or result.state)
-                    return Landed(list(result.conflicts), [])
+        except _InTheWay as error:
+            return Landed(error.paths, [])
+        finally:
+            for space, walked in busy:
+                space.note([change["path"] for change in walked.changes])
         return Landed([], evicted)
 
     def undo(self, call: str, name: str, digests: Sequence[Sequence[str]]) -> dict[str, Any]:
         """Undo a landed call in every workspace that it changed, as `name`."""
         known = self._known(call)
         found: list[landing.Landing | None] = []
-        with together.noted(name, [space.path for space in known]):
-            for space, wanted in zip(self._spaces, digests):
-                if space not in known:
-                    found.append(None)
-                    continue
-                result = landing.undo(
-                    space.root, call, name, digests=wanted, quota=self._quota, fault=self._fault
-                )
-                if result.state != "undone":
-                    together.take_back(name, [one.root for one in known])
-                    if result.state != "conflict":
-                        raise LandingError(result.message or result.state)
-                    return {"refused": list(result.refused)}
-                found.append(result)
-                space.note([change["path"] for change in result.changes])
+        try:
+            with together.whole(name, _roots(known), self._fault) as done:
+                for space, wanted in zip(self._spaces, digests):
+                    if space not in known:
+                        found.append(None)
+                        continue
+                    found.append(self._undone(space, call, name, wanted))
+                    done.append(space.path)
+        except _InTheWay as error:
+            return {"refused": error.paths}
+        for space, one in zip(self._spaces, found):
+            space.note([change["path"] for change in one.changes] if one else [])
         return {
             "refused": [],
             "changes": [list(one.changes) if one else [] for one in found],
             "digests": [dict(one.digests) if one else {} for one in found],
             "evicted": [call for one in found if one for call in one.evicted],
         }
+
+    def _undone(self, space: Space, call: str, name: str, wanted: Sequence[str]) -> landing.Landing:
+        result = landing.undo(
+            space.root, call, name, digests=wanted, quota=self._quota, fault=self._fault
+        )
+        if result.state != "undone":
+            raise _InTheWay(result)
+        return result
 
     def outlook(self, call: str, *, shown: bool) -> dict[str, Any]:
         """Return what an undo would do: `refused`, and per workspace `changes`; `diff` as text."""
@@ -249,6 +268,10 @@ class Afterwards:
             for space, walked in zip(self._spaces, walks)
             if walked is not None and not walked.empty
         ]
+
+
+def _roots(spaces: Iterable[Space]) -> dict[str, str]:
+    return {space.path: space.root for space in spaces}
 
 
 def _landed(space: Space) -> Callable[[str], bool]:

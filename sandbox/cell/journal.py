@@ -145,9 +145,12 @@ def amend(ops: list[Op], amended: Sequence[Amendment]) -> list[Op]:
     return ops
 
 
-def void(now: list[Identity | None]) -> object:
-    """Return the record that says that the last run was given up and reversed."""
-    return {"now": now, "void": True}
+def void(now: list[Identity | None], runs: int = 1) -> object:
+    """Return the record that says that the last run was given up and reversed.
+
+    With two runs, the last was the reversal of the one before it.
+    """
+    return {"now": now, "void": runs}
 
 
 def _trimmed(op: Op) -> list[Any]:
@@ -173,7 +176,7 @@ def read(folder: int) -> Journal | None:
     for record in records[1:]:
         ops = amend(ops, record.get("amended", ()))
         if "void" in record:
-            runs.pop()
+            del runs[-int(record["void"]) :]
             runs[-1] = runs[-1]._replace(now=record["now"])
         elif "now" in record:
             runs[-1] = runs[-1]._replace(

@@ -17,6 +17,7 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Collection
 from typing import Any
 
 from . import (
@@ -67,6 +68,8 @@ class Transaction:
         self.since: list[int] = []
         self.walks: list[walk.Walk] = []
         """What changed, once the transaction is closed."""
+        self.stands: Collection[str] = ()
+        """Paths of workspaces where it has landed, though it could not in all of them."""
         self.unwatched = ""
         """Why nobody watches it any more."""
 
@@ -205,7 +208,11 @@ class Keeper:
     def land(self, request: dict[str, Any]) -> dict[str, Any]:
         """Apply a closed transaction to the real workspaces."""
         transaction = self._open[request["tx"]]
-        landed = self._after.land(transaction.walks, request["tx"], force=False)
+        try:
+            landed = self._after.land(transaction.walks, request["tx"], force=False)
+        except together.Parted as error:
+            transaction.stands = error.stands.keys()
+            raise
         if not landed.conflicts:
             self._forget(transaction)
         return landed._asdict()
@@ -218,7 +225,11 @@ class Keeper:
     def hold(self, request: dict[str, Any]) -> dict[str, Any]:
         """Keep a closed transaction for a person to look at."""
         transaction = self._open[request["tx"]]
-        kept = [index for index, walked in enumerate(transaction.walks) if walked.changes]
+        kept = [
+            index
+            for index, walked in enumerate(transaction.walks)
+            if walked.changes and self._spaces[index].path not in transaction.stands
+        ]
         if kept:
             self._keep(transaction, kept)
         self._open.pop(transaction.name)
@@ -261,7 +272,7 @@ class Keeper:
     def fate(self, request: dict[str, Any]) -> dict[str, Any]:
         """Say what became of calls and undos whose answers nobody heard: `landed`, `held` or not.
 
-        `changes` are those of what landed, per workspace.
+        `changes` are those of what landed, per workspace; `stands` says in which alone it did.
         """
         fates = {}
         for name in request["calls"]:
@@ -271,7 +282,12 @@ class Keeper:
             landed = any(one is not None for one in found)
             state = "held" if os.path.isdir(f"{HELD}/{name}") else "nothing"
             changes = [one or [] for one in found]
-            fates[name] = {"state": "landed" if landed else state, "changes": changes}
+            stands = together.standing(name) if landed else {}
+            fates[name] = {
+                "state": "landed" if landed else state,
+                "changes": changes,
+                "stands": stands,
+            }
         return {"fates": fates}
 
     def left(self, request: dict[str, Any]) -> dict[str, Any]:

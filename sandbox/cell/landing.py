@@ -4,7 +4,7 @@
     land(root: str, upper: str, changes: Walk | list[dict], call: str,
          owners: Mapping[int, int] | None = None, *, force: bool = False, durable: bool = True,
          quota: int = UNDO_QUOTA, fault: Callable[[str], None] | None = None) -> Landing
-    undo(...), outlook(...)   see `undoing`
+    undo(...), retract(...), outlook(...)   see `undoing`
     recover(root: str, *, fault: Callable[[str], None] | None = None) -> list[dict]
     list_undo(root: str) -> list[dict]
     stamp(root: str) -> int
@@ -46,11 +46,21 @@ from .planning import Fault, check_paths, plan, say
 from .standing import bytes_kept
 from .steps import Walk
 from .taken import overruled
-from .undoing import outlook, undo
+from .undoing import outlook, retract, undo
 from .vault import NAME, UNDO_QUOTA, Vault, checked
 from .walk import walk
 
-__all__ = ["Landing", "LandingError", "land", "list_undo", "outlook", "recover", "stamp", "undo"]
+__all__ = [
+    "Landing",
+    "LandingError",
+    "land",
+    "list_undo",
+    "outlook",
+    "recover",
+    "retract",
+    "stamp",
+    "undo",
+]
 
 TICK, MOST_TICKS = 0.001, 20
 """Seconds between two looks at a clock that stands still, and looks; one set back goes on later."""

@@ -3,6 +3,7 @@
 
     undo(root: str, call: str, new_call: str, *, digests: Sequence[str] = (), durable: bool = True,
          quota: int = UNDO_QUOTA, fault: Callable[[str], None] | None = None) -> Landing
+    retract(root: str, name: str, *, fault: Callable[[str], None] | None = None) -> Landing
     outlook(root: str, call: str, hides: Callable[[str], bool], *, shown: bool) -> Landing
 
 INVARIANT (P12, undo): what a landing replaced or deleted lies under `.lockgate/undo/CALL/` until
@@ -99,6 +100,44 @@ def undo(
     return Landing(
         "undone", new_call, (), (), tuple(evicted), said_evicted(evicted), changes, digest
     )
+
+
+def retract(root: str, name: str, *, fault: Fault | None = None) -> Landing:
+    """Undo what `name` landed or undid, so that the records are as if it had never been.
+
+    For what failed in another workspace: it may be tried again under the same name. Does the rest
+    where a crash cut that short. A `conflict` changes nothing.
+    """
+    back = f"{name}-back"
+    done = Landing("undone", back)
+    with locked(root) as vault:
+        finish_all(vault, fault)
+        stands = read_record(vault.undo, vault.folder_of(name)).last.call == name
+    if stands:
+        done = undo(root, name, back, fault=fault)
+    if done.conflicts:
+        return done
+    with locked(root) as vault:
+        folder = vault.folder_of(name)
+        runs = read_record(vault.undo, folder).runs
+        say(fault, "retract")
+        if runs[-1].call == back and folder == name:
+            vault.forget(folder)
+        elif runs[-1].call == back:
+            descriptor = fs.open_directory(folder, vault.undo)
+            try:
+                line = journal.void(runs.pop().now or [], runs=2)
+                journal.append(descriptor, line, durable=True)
+            finally:
+                os.close(descriptor)
+            runs.pop()
+            say(fault, "retracted")
+        if folder != name and name not in {run.call for run in runs}:
+            for alias in (name, back):
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(alias, dir_fd=vault.undo)
+        vault.recount()
+    return done
 
 
 def outlook(

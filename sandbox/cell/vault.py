@@ -209,7 +209,7 @@ class Vault:
             while total > quota and records:
                 name, record = records.pop(0)
                 total -= record.last.kept
-                self._forget(name)
+                self.forget(name)
                 gone.append(name)
         with contextlib.suppress(OSError):  # only a count, made anew by `recount`
             os.pwrite(self._file("kept"), b"%020d" % total, 0)
@@ -224,7 +224,8 @@ class Vault:
         text = os.pread(self._file("kept"), 20, 0)
         return int(text) if text.isdigit() else sum(r.last.kept for _, r in self.kept())
 
-    def _forget(self, name: str) -> None:
+    def forget(self, name: str) -> None:
+        """Remove a complete landing and all that stands for its undos."""
         with os.scandir(self.undo) as entries:
             aliases = [entry.name for entry in entries if entry.is_file(follow_symlinks=False)]
         for alias in aliases:

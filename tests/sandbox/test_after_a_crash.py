@@ -91,7 +91,8 @@ def test_a_note_stands_as_long_as_somebody_is_at_work(tmp_path: Path) -> None:
         assert together.settle(roots, notes) == []
     assert _names(notes) == []
     assert Path(root, "f").read_text() == "new"
-    assert together.take_back("c1", [root, other]) == [root]
+    assert together.take_back("c1", roots) == {}
+    assert Path(other, "f").read_text() == "old"
     assert Path(root, "f").read_text() == "old"
 
 
