@@ -87,7 +87,7 @@ class Held:
         )
         if look.get("gone"):
             raise BadInput(GONE.format(call=call))
-        shown = self._keepers.shown(look["changes"], workspaces)
+        shown = self._keepers.shown(look, workspaces)
         in_parts = bool(names or parts)
         name = f"{call}-{len(parts) + 1}" if in_parts else call
         by = {"landed_by": {"call": call, "person": login(), "grant": None}}
@@ -109,7 +109,7 @@ class Held:
                 f"call `{call}` was not landed; changed meanwhile: {named(conflicts)}; `--force` "
                 "lands over them and keeps what is there for an undo"
             )
-        shown = self._keepers.shown(answer["changes"], workspaces)
+        shown = self._keepers.shown(answer, workspaces)
         shown = shown.with_digests(answer.get("digests", ()))
         await self._record.event(
             {
@@ -128,7 +128,7 @@ class Held:
             return _result(entry, LANDED, shown, landed=True)
         self._record.keep_diff(name, answer.get("diff", ""))
         if "rest" in answer:
-            rest = self._keepers.shown(answer["rest"], workspaces)
+            rest = self._keepers.shown(answer, workspaces, "rest")
             diff = answer.get("rest_diff", "")
         else:  # its keeper died over the landing, which another one brought to its end
             cell, _ = await self._keepers.of(entry)

@@ -7,6 +7,7 @@ Shared by what a person does afterwards (`held`, `undoing`).
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from policy.model import ActionPlan
@@ -55,10 +56,11 @@ class Keepers:
         return next(iter(self.pool.living()), None)
 
     def shown(
-        self, raw: Sequence[Sequence[Mapping[str, Any]]], workspaces: tuple[str, ...]
+        self, answer: Mapping[str, Any], workspaces: tuple[str, ...], key: str = "changes"
     ) -> Shown:
-        """Return a keeper's raw changes for people."""
-        return shown_of(raw, workspaces, self._paths(workspaces))
+        """Return the raw changes in a keeper's answer for people."""
+        shown = shown_of(answer[key], workspaces, self._paths(workspaces))
+        return replace(shown, total=max(shown.total, answer.get("total", {}).get(key, 0)))
 
     async def carry_out(
         self, name: str, entry: Mapping[str, Any], cell: Cell, request: dict[str, Any], *, op: str

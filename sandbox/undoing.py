@@ -79,7 +79,7 @@ class Undoing:
         call, target = entry["id"], entry["last"]
         cell, workspaces = await self._keepers.of(entry)
         look = await cell.ask({"call": target, "shown": True}, op="outlook")
-        shown = self._keepers.shown(look["changes"], workspaces)
+        shown = self._keepers.shown(look, workspaces)
         refused = look["refused"]
         if refused and not (dry_run and newer and set(refused) <= newer):
             raise BadInput(_would_lose(call, refused))
@@ -105,7 +105,7 @@ class Undoing:
         if refused := answer.get("refused"):
             await self._keepers.aftermath.given_up(name, "a later change would be lost")
             raise BadInput(_would_lose(call, refused))
-        done = self._keepers.shown(answer["changes"], workspaces)
+        done = self._keepers.shown(answer, workspaces)
         done = done.with_digests(answer.get("digests", ()))
         await self._note(name, about, done)
         self._record.keep_diff(name, look["diff"])

@@ -465,6 +465,10 @@ _ABOUT_HELD = ("setup", "hold", "land_held", "drop", "count")
 """Requests whose answer says how many transactions wait for a person."""
 _LISTS = ("close", "look_held", "outlook")
 """Requests that list changes, and make none themselves."""
+_CHANGES = ("changes", "rest")
+"""Fields of an answer that list changes, per workspace."""
+_DOES = ("land", "land_held", "undo", "fate")
+"""Requests that change files, or say that this was done; their answers list what changed."""
 _REQUESTS = (
     "direct",
     "setup",
@@ -510,12 +514,38 @@ def serve() -> None:
 
 
 def _packed(answer: dict[str, Any]) -> bytes:
-    """Return an answer as a frame; an error instead of a list that is too long to be one."""
+    """Return an answer as a frame that is short enough to be one.
+
+    Where nothing was done, an error takes the place of a list that is too long. What was done is
+    told all the same: with the first entries of each list, and how many there were.
+    """
     frame = protocol.pack(answer)
-    if answer["op"] not in _LISTS or len(frame) <= protocol.MAX_BODY:
+    if len(frame) <= protocol.MAX_BODY:
         return frame
-    error = "more changed than can be listed; make fewer changes in one call"
-    return protocol.pack({"op": answer["op"], "n": answer["n"], "error": error})
+    if answer["op"] in _LISTS:
+        error = "more changed than can be listed; make fewer changes in one call"
+        return protocol.pack({"op": answer["op"], "n": answer["n"], "error": error})
+    if answer["op"] not in _DOES:
+        return frame
+    most = protocol.MAX_BODY // 64
+    while len(frame) > protocol.MAX_BODY:
+        frame = protocol.pack({**_cut(answer, most), "n": answer["n"]})
+        most //= 4
+    return frame
+
+
+def _cut(value: Any, most: int) -> Any:
+    """Return an answer with at most so many entries in each list and signs in each text.
+
+    `total` of an answer says how many changes there were of each list of them.
+    """
+    if isinstance(value, dict):
+        cut = {key: _cut(one, most) for key, one in value.items()}
+        totals = {key: sum(map(len, value[key])) for key in _CHANGES if key in value}
+        return {**cut, "total": totals} if totals else cut
+    if isinstance(value, list):
+        return [_cut(one, most) for one in value[:most]]
+    return value[:most] if isinstance(value, str) else value
 
 
 def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,8 @@ evidence and speed, not the boundary: what lands is decided by the walk when the
 watchdog needs care: always an event filter (7.1 without one hears its own looking and drowns); its
 reader can be killed by folders that are renamed, made anew and removed; where the kernel's queue
 overflows, events are lost. So when the reader died, a new observer is made, and after that or an
-overflow all names in the layers are looked at.
+overflow all names in the layers are looked at. It also goes through folders with `os.walk`, which
+recurses in Python 3.9 to 3.11.
 """
 
 from __future__ import annotations
@@ -23,9 +24,10 @@ import socket
 import threading
 import time
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
+from watchdog import events
 from watchdog.events import (
     DirCreatedEvent,
     DirDeletedEvent,
@@ -36,14 +38,16 @@ from watchdog.events import (
     FileSystemEvent,
     FileSystemEventHandler,
 )
+from watchdog.observers import inotify
 from watchdog.observers.api import BaseObserver, ObservedWatch
 from watchdog.observers.inotify import InotifyEmitter
 from watchdog.observers.inotify_c import InotifyConstants, InotifyFD, Mask, inotify_add_watch
 from watchdog.observers.inotify_move_event_grouper import InotifyMoveEventGrouper
 
 from . import host
+from .layer import MAX_DEPTH
 from .masks import Patterns
-from .watch_layer import Alarm, WatchedLayer
+from .watch_layer import MOST_ENTRIES, Alarm, WatchedLayer
 from .watch_trail import CREATED, DELETED
 
 FILTER: list[type[FileSystemEvent]] = [
@@ -57,6 +61,9 @@ PAUSE_SECONDS = 0.05
 LOOK_SHARE = 5
 """Looking at all names takes at most one part in this many of the time."""
 STOP_SECONDS = 2.0
+DEEPEST = MAX_DEPTH + 20
+"""Names in the path of a folder that is watched. What a layer has deeper never lands; to follow it
+takes time by the cube of the depth, in which nothing else would be heard."""
 _USED_UP = (errno.ENOSPC, errno.ENOMEM)
 """What the kernel answers where a user watches as many folders as it may (`max_user_watches`)."""
 
@@ -106,6 +113,8 @@ class _Watched(FileSystemEventHandler):
 
     def cannot_watch(self, code: int) -> None:
         """Take note of a folder that cannot be watched; one that is gone needs no watching."""
+        if code == errno.ENAMETOOLONG:
+            self.lossy = True  # the walk refuses a layer of such a depth as a whole
         if code in _USED_UP and not self.deaf:
             self.deaf = True
             self._watcher.lose()
@@ -132,16 +141,33 @@ class _Emitter(InotifyEmitter):
     def __init__(self, *args: Any, layers: Mapping[str, _Watched], **more: Any) -> None:
         super().__init__(*args, **more)
         self._layers = layers
+        self._created: set[Any] = set()
+        """What was heard to be created, since anything last moved or went away."""
 
     def queue_event(self, event: FileSystemEvent) -> None:
         one = self._layers.get(str(self.watch.path))
-        if one is None or type(event) not in FILTER:
+        if one is None or type(event) not in FILTER or self._again(event):
+            return
+        if _too_deep(event.dest_path or event.src_path):
+            one.cannot_watch(errno.ENAMETOOLONG)
             return
         one.on_any_event(event)
         if event.is_directory and event.event_type != "deleted":
             path = os.fsencode(event.dest_path or event.src_path)
             if self._secure(path):
                 one.look_below(os.fsdecode(path))
+
+    def _again(self, event: FileSystemEvent) -> bool:
+        """Whether nothing but watchdog says an event once more.
+
+        It tells all of a folder's names again for each folder above it that is new.
+        """
+        if event.event_type != "created" or len(self._created) > MOST_ENTRIES:
+            self._created.clear()
+            return False
+        known = event.src_path in self._created
+        self._created.add(event.src_path)
+        return known
 
     def _secure(self, path: bytes) -> bool:
         """Watch a folder that watchdog believes it watches but does not; return whether it was so.
@@ -150,7 +176,7 @@ class _Emitter(InotifyEmitter):
         taken for what stands at its place now (often the whiteout that the move left).
         """
         group = self._inotify
-        if group is None:
+        if group is None or _too_deep(path):
             return False
         mask = Mask(group.event_mask | InotifyConstants.IN_ONLYDIR)
         watch = inotify_add_watch(self._inotify_fd._inotify_fd, path, mask)
@@ -180,11 +206,41 @@ class _Reader(InotifyFD):
 
     def add_callback(self, *arguments: Any) -> Any:
         try:
+            if _too_deep(arguments[0]):
+                raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
             return super().add_callback(*arguments)
         except OSError as error:
+            path = os.fsdecode(arguments[0])
             for one in list(self._layers.values()):
-                one.cannot_watch(error.errno or 0)
+                if path.startswith(f"{one.layer.folder}/"):
+                    one.cannot_watch(error.errno or 0)
             raise
+
+
+class _Os:
+    """The module `os` for watchdog, with a `walk` that no deep tree ends."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(os, name)
+
+    @staticmethod
+    def walk(top: Any, *, followlinks: bool = False) -> Iterator[tuple[Any, list[Any], list[Any]]]:
+        """Give folders, each with the names in it: parents first. Links are never followed."""
+        assert not followlinks
+        waiting = [top]
+        while waiting:
+            folder = waiting.pop()
+            names: tuple[list[Any], list[Any]] = ([], [])
+            with contextlib.suppress(OSError), os.scandir(folder) as entries:
+                for entry in entries:
+                    names[not entry.is_dir(follow_symlinks=False)].append(entry.name)
+            yield folder, *names
+            if not _too_deep(folder):
+                waiting += [os.path.join(folder, name) for name in reversed(names[0])]
+
+
+def _too_deep(path: str | bytes) -> bool:
+    return os.fsencode(path).count(b"/") > DEEPEST
 
 
 class _Observer(BaseObserver):
@@ -230,6 +286,7 @@ class Watcher:
         logger.addHandler(self._overflows)
         logger.propagate = False
         InotifyMoveEventGrouper.delay = PAIR_SECONDS
+        inotify.os = events.os = _Os()  # type: ignore[attr-defined, assignment]
         warnings.simplefilter("ignore")  # watchdog prints all that it watches
         threading.excepthook = self._on_death
         self._observer = self._start()

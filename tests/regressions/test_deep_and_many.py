@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,19 +82,39 @@ def test_a_tree_is_listed_parents_first_and_leaves_nothing_open(tmp_path: Path) 
     assert opened_below(tmp_path) == []
 
 
-@pytest.mark.parametrize(("op", "refused"), [("close", True), ("look_held", True), ("land", False)])
-def test_an_answer_that_is_too_long_is_an_error_where_nothing_was_done(
-    monkeypatch: pytest.MonkeyPatch, op: str, refused: bool
-) -> None:
-    monkeypatch.setattr(protocol, "MAX_BODY", 500)
-    short = {"op": op, "n": 3, "changes": ["x" * 100]}
-    assert keeper._packed(short) == protocol.pack(short)
-    long = {"op": op, "n": 3, "changes": ["x" * 1_000]}
-    [(_, answer)] = (
-        protocol.Decoder().feed(keeper._packed(long)) if refused else [(0, {"error": ""})]
-    )
-    assert answer["error"].startswith("more changed" if refused else "")
-    assert refused or keeper._packed(long) == protocol.pack(long)
+@pytest.fixture
+def short_frames(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(protocol, "MAX_BODY", 2_000)
+
+
+def _told(answer: dict[str, Any]) -> dict[str, Any]:
+    [(_, told)] = protocol.Decoder().feed(keeper._packed(answer))
+    assert isinstance(told, dict)
+    return told
+
+
+@pytest.mark.parametrize("op", ["close", "look_held", "outlook"])
+@pytest.mark.usefixtures("short_frames")
+def test_an_answer_that_is_too_long_is_an_error_where_nothing_was_done(op: str) -> None:
+    short = {"op": op, "n": 3, "changes": [["x" * 100]]}
+    assert _told(short) == short
+    error = "more changed than can be listed; make fewer changes in one call"
+    assert _told({"op": op, "n": 3, "changes": [["x" * 3_000]]}) == {
+        "op": op,
+        "n": 3,
+        "error": error,
+    }
+
+
+@pytest.mark.parametrize("op", ["land", "land_held", "undo"])
+@pytest.mark.usefixtures("short_frames")
+def test_what_was_done_is_told_however_long_the_answer_is(op: str) -> None:
+    changes = [[{"path": f"f{n}"} for n in range(500)], [{"path": "g"}]]
+    told = _told({"op": op, "n": 3, "changes": changes, "diff": "x" * 5_000, "conflicts": []})
+    assert told["total"] == {"changes": 501}
+    assert (told["n"], told["conflicts"], told["changes"][1]) == (3, [], [{"path": "g"}])
+    assert told["changes"][0] == changes[0][: len(told["changes"][0])] != []
+    assert "x" * 5_000 != told["diff"] != ""
 
 
 def test_a_folder_that_is_opened_as_a_file_is_closed_again(tmp_path: Path) -> None:

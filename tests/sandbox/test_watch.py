@@ -19,6 +19,7 @@ import pytest
 from watchdog.observers.inotify_c import InotifyFD
 
 from sandbox.cell import host, watch
+from sandbox.cell.removal import remove
 from sandbox.cell.watch import Watch
 from sandbox.cell.watch_trail import COPIED, CREATED, KEPT, MOVED, TOLD, Event, Trail
 from sandbox.cell.watcher import Watcher
@@ -246,6 +247,33 @@ def test_a_flood_of_folders_is_followed(layer: Layer) -> None:
     found = layer.alarm()
     assert found is not None
     assert found[0] == f"40/50/{WAIVER}"
+
+
+DEEP = """
+import os
+for step in range({depth}):
+    os.mkdir("d")
+    os.chdir("d")
+"""
+
+
+@pytest.mark.parametrize("depth", [1_200, 3_000], ids=["it has a path", "it has none"])
+def test_no_depth_ends_the_observer(layer: Layer, depth: int) -> None:
+    try:
+        program = DEEP.format(depth=depth)
+        subprocess.run([sys.executable, "-c", program], cwd=layer.upper, check=True)
+        layer.settled()
+        layer.do("mv d e; mkdir f; mv e f/e")
+        seen = layer.settled()
+        assert layer.observer.lost == ""
+        assert (seen.lossy, seen.behind, seen.alarm) == (True, False, None)
+        layer.do(f"echo x >f/e/d/d/d/{WAIVER}")
+        found = layer.alarm()
+        assert found is not None
+        assert found[0] == f"f/e/d/d/d/{WAIVER}"
+    finally:
+        for path in list(layer.upper.iterdir()):
+            remove(str(layer.upper), path.name)
 
 
 @pytest.mark.parametrize("few", [0, 3], ids=["enough watches", "few watches"])
