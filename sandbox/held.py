@@ -24,6 +24,8 @@ from sandbox.results import CallResult, Ending, HeldCall
 HELD, HELD_END = "held, nothing landed yet: ", "; a person can land or discard it"
 """What gate 2 puts around its reasons; a list of held calls says so by itself."""
 LANDED = "landed by a person"
+LOOKED_AT = 20
+"""Held calls, the newest, that a list looks at for files that changed meanwhile."""
 GONE = (
     "call `{call}` is recorded as held, but its layer is gone with the engine's volume; "
     "`lockgate discard {call}` clears the record"
@@ -51,6 +53,10 @@ class Held:
         there = await self._there(entries)
         now = time.time()
         found = [_held_call(entry, there, now) for entry in entries]
+        for position, entry in enumerate(entries[:LOOKED_AT]):
+            if found[position].there and (late := await self._late(entry)):
+                note = f"changed meanwhile: {named(late)}"
+                found[position] = found[position].model_copy(update={"note": note})
         known = {entry["id"] for entry in entries}
         for name, row in sorted((there or {}).items()):
             if name not in known:
@@ -69,6 +75,20 @@ class Held:
                 return None
         answer = await cell.ask({}, op="waiting")
         return {row["name"]: row for row in answer["waiting"]}
+
+    async def _late(self, entry: Mapping[str, Any]) -> list[str]:
+        """Return the paths of a held call that somebody changed since, if a keeper can be asked."""
+        workspaces = (entry["workspace"], *(entry["also"] or ()))
+        cells = self._keepers.pool.living()
+        cell = next((one for one in cells if one.spec.workspaces == workspaces), None)
+        if cell is None:
+            return []
+        try:
+            request = {"tx": entry["id"], "names": [], "shown": False}
+            answer = await cell.ask(request, op="look_held")
+        except SandboxError:  # landing it will say so
+            return []
+        return [one["path"] for each in answer["changes"] for one in each if one["conflict"]]
 
     async def land(
         self, call_id: str, names: Sequence[str] = (), *, force: bool = False

@@ -68,6 +68,9 @@ class Runner:
         `resumed` is how many stand already, after a crash (see `progress`).
         """
         start = resumed or 0
+        if start and self._unlike(start - 1, expected):
+            path = self._ops[start - 1].path
+            raise self._gave_up(Conflict(path), self._revert(start))
         now = [self._at(op.path) if n < start else None for n, op in enumerate(self._ops)]
         for position in range(start, len(self._ops)):
             self._step(f"do {position}")
@@ -88,6 +91,9 @@ class Runner:
         count = len(self._ops) if resumed is None else resumed
         if all(op.action == META for op in self._ops[count:]):
             count = len(self._ops)
+        if count < len(self._ops) and self._unlike(count, expected):
+            path = self._ops[count].path
+            raise self._gave_up(Conflict(path), self._redo(count, from_meta=False))
         now = [self._at(op.path) if n >= count else None for n, op in enumerate(self._ops)]
         for position in range(count - 1, -1, -1):
             self._step(f"undo {position}")
@@ -126,6 +132,20 @@ class Runner:
                 failed.append(op.path)
         return failed
 
+    def _unlike(self, position: int, expected: Sequence[Identity | None]) -> bool:
+        """Whether an operation moved something else than it should have.
+
+        INVARIANT (P11, unlike): each is compared right after it was done, and put back where it is
+        not what was expected. A crash may come between: this is asked of the last one before it.
+        """
+        op, wanted = self._ops[position], expected[position]
+        slot = None if op.action == META else self._slot(op)
+        if slot is None or wanted is None:
+            return False  # it moved nothing out of the workspace, or on to another place
+        if self._written(op) or not _same(fs.identity(slot), wanted):
+            return True
+        return bool(self._strangers(op))
+
     @staticmethod
     def _gave_up(error: Conflict | OSError, failed: list[str]) -> Exception:
         if failed:
@@ -160,6 +180,7 @@ class Runner:
             return False
         if op.action == SWAP:
             self._settle(op)
+            self._put_back(op)
         slot = self._slot(op)
         if op.action == SWAP:
             return slot is None or op.identity is None or slot.st_ino != op.identity[0]
@@ -168,6 +189,18 @@ class Runner:
                 return slot is not None
             return slot is not None or self._lies_at(op, op.other)
         return slot is None and (op.other is None or self._lies_at(op, op.path))
+
+    def _put_back(self, op: Op) -> None:
+        """Exchange again what a run backwards took for the file of the landing, and is another.
+
+        Forwards it shows in `_unlike`; here neither side would tell that the exchange was begun.
+        """
+        slot, found = self._slot(op), self._at(op.path)
+        if slot is None or found is None or op.old is None or op.identity is None:
+            return
+        if found[0] == op.old[0] and slot.st_ino not in (op.old[0], op.identity[0]):
+            with self._parent(op.path) as (directory, name):
+                self._exchange(op, directory, name)
 
     def _lies_at(self, op: Op, path: str) -> bool:
         found = self._at(path)
@@ -209,6 +242,7 @@ class Runner:
         with self._parent(op.path) as (directory, name):
             found = self._expect(op, directory, name, expected)
             _move(directory, name, self._folder, op.slot)
+            self._step(f"moved {op.slot}")
             more = self._written(op)
             more = more or ([] if _same(_look(self._folder, op.slot), found) else [op.path])
             more = more or self._strangers(op)
@@ -231,6 +265,7 @@ class Runner:
             if found[4] == stat.S_IFDIR:
                 raise Conflict(op.path)
             self._exchange(op, directory, name)
+            self._step(f"exchanged {op.slot}")
             if self._written(op) or not _same(_look(self._folder, op.slot), found):
                 self._exchange(op, directory, name)
                 raise Conflict(op.path)

@@ -166,7 +166,9 @@ def _finish(vault: Vault, name: str, fault: Fault | None) -> Landing:
                     now = runner.forward(expected, stands)
             except (OSError, Conflict) as error:
                 if len(record.runs) > 1 and not isinstance(error, Stuck):
-                    journal.append(folder, journal.void(identities(vault.root, ops)), durable=False)
+                    journal.append(
+                        folder, journal.void(identities(vault.root, ops, expected)), durable=False
+                    )
                 return gave_up(vault, name, last.call, error, keep=len(record.runs) > 1)
             kept = bytes_kept(folder, ops, back=last.back)
             found = gitindex.found(vault.root, ops, now, back=last.back)

@@ -18,12 +18,16 @@ LARGE = 1 << 20
 """Bytes of a file from which on it is looked up what it takes up."""
 
 
-def identities(root: int, ops: list[Op]) -> Identities:
-    """Return the identity of what lies at each operation's path now."""
+def identities(root: int, ops: list[Op], before: Sequence[Identity | None]) -> Identities:
+    """Return the identity of what lies at each operation's path now, after a run was reversed.
+
+    `before` are those from before that run, which stand where it is another object by now: what
+    somebody else put there must not be taken for ours.
+    """
     found: Identities = []
-    for op in ops:
-        status = fs.lstat(root, "" if op.path == "." else op.path)
-        found.append(None if status is None else fs.identity(status))
+    for op, old in zip(ops, before):
+        fresh = _restamped(root, op.path, old)
+        found.append(old if fresh is None else fresh)
     return found
 
 

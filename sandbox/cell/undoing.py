@@ -88,7 +88,9 @@ def undo(
             except (OSError, Conflict) as error:
                 if not isinstance(error, Stuck):
                     journal.append(
-                        folder, journal.void(identities(vault.root, record.ops)), durable=False
+                        folder,
+                        journal.void(identities(vault.root, record.ops, run.now)),
+                        durable=False,
                     )
                 return gave_up(vault, name, new_call, error, keep=True)
             kept = bytes_kept(folder, record.ops, back=back)

@@ -24,7 +24,11 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 @click.command(short_help="Take back what calls landed.")
 @click.argument("call", metavar="[CALL]", required=False)
 @click.option(
-    "--last", "count", type=click.IntRange(min=1), metavar="N", help="The last N landed calls."
+    "--last",
+    "count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The last N landed calls, of all agents.",
 )
 @click.option("--dry-run", is_flag=True, help="Show what it would change; change nothing.")
 @JSON
@@ -33,7 +37,8 @@ def undo(call: str | None, count: int | None, **flags: bool) -> int:
 
     CALL is an id of `lockgate log`, a beginning of one, or `last`: the last call whose changes
     stand. An undo is in the log as well; to undo it does the call again. With --last, calls are
-    undone newest first, until one cannot be; the status is 1 then.
+    undone newest first, until one cannot be; the status is 1 then. `last` and --last count the
+    calls of all agents in all workspaces: see first with --dry-run.
 
     \b
     Examples:
@@ -56,21 +61,32 @@ def undo(call: str | None, count: int | None, **flags: bool) -> int:
         terminal.show_json(report)
     else:
         for result in report["done"]:
-            _show_undone(result)
+            _show_undone(result, _recorded(result["undone"]))
         if report["stopped"]:
             terminal.say(report["stopped"])
             terminal.say(f"not undone: {', '.join(report['left'])}")
     return terminal.REFUSED if report["stopped"] else 0
 
 
-def _show_undone(result: Mapping[str, Any]) -> None:
+def _recorded(call: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = _store().call(call)
+    except BadInput:  # its records went away with an old file of the log
+        return None
+    return found
+
+
+def _show_undone(result: Mapping[str, Any], call: Mapping[str, Any] | None = None) -> None:
     from sandbox.show import changes
 
+    whose = safe_line(f" of {call['agent']} in {call['workspace']}") if call else ""
     if result["id"]:
-        terminal.show(f"undone {result['undone']}; `lockgate undo {result['id']}` does it again")
+        terminal.show(
+            f"undone {result['undone']}{whose}; `lockgate undo {result['id']}` does it again"
+        )
     else:
         note = f" ({safe_line(result['message'])})" if result.get("message") else ""
-        terminal.show(f"an undo of {result['undone']} would change{note}:")
+        terminal.show(f"an undo of {result['undone']}{whose} would change{note}:")
     if result["changes"]:
         terminal.show(changes(result["changes"]))
     if result.get("diff"):
@@ -122,9 +138,10 @@ def held(**flags: bool) -> int:
 
 
 def _why(one: Mapping[str, Any]) -> str:
-    if one["note"]:
-        return str(one["note"])
-    return "proposal" if one["proposal"] else str(one["because"])[:120]
+    why = "proposal" if one["proposal"] else str(one["because"])[:120]
+    if one["there"] and one["note"]:
+        return "; ".join(filter(None, (why, str(one["note"])))).strip()
+    return str(one["note"] or why)
 
 
 def _age(seconds: float) -> str:

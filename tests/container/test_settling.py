@@ -73,6 +73,16 @@ def test_a_proposal_never_lands_by_itself_and_a_person_lands_it(
     assert lab.run(lab.supervisor.held()) == ()
 
 
+def test_the_list_of_what_is_held_says_what_changed_meanwhile(lab: Lab) -> None:
+    done = lab.sh("rm tool.sh; echo call > README.md")
+    assert done.judgement == "hold"
+    (waits,) = lab.run(lab.supervisor.held())
+    assert (waits.id, waits.note) == (done.id, "")
+    (lab.ws / "README.md").write_text("a person's")
+    (waits,) = lab.run(lab.supervisor.held())
+    assert waits.note == "changed meanwhile: `README.md`"
+
+
 def test_a_proposal_that_gate_2_discards_is_discarded(lab: Lab, lands: Callable[..., None]) -> None:
     lands(Landing.PROPOSAL)
     done = lab.sh("echo x > .devkit-waiver.yml")
