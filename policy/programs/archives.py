@@ -158,7 +158,10 @@ def _gzip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if parsed.operands and not parsed.has(
         "-c", "--stdout", "--to-stdout", "-l", "--list", "-t", "--test"
     ):
-        keeps = parsed.has("-k", "--keep") or call.name in ("zstd", "unzstd", "brotli", "lz4")
+        keeps = parsed.has("-k", "--keep") or (
+            call.name in ("zstd", "unzstd", "brotli", "lz4")
+            and not parsed.has("--rm", "-j", "--rm=")
+        )
         shell.facts.writes = True
         for path in parsed.operands:
             shell.touch(How.WRITE, path + ".gz", program=call.name)

@@ -56,6 +56,9 @@ def _editor(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.facts.writes = True
     parsed = parse(call.args, _VALUED.get(call.name, _VIM))
     texts = parsed.values("-c", "--cmd", "--eval", "-eval", "--execute")
+    if call.name == "nvim" and "-l" in call.args:
+        at = call.args.index("-l") + 1
+        return shell.call(Call(("lua", *call.args[at:]), call.stdin, call.env, plain=False))
     if call.name == "emacsclient":
         texts += [*parsed.operands, *parsed.values("-e")]
         for text in parsed.values("-a", "--alternate-editor"):

@@ -145,6 +145,10 @@ def _run_by(words: list[str]) -> Iterator[str]:
                 yield text
 
 
+_ONLY_SHOWN = frozenset(("--check", "--stat", "--numstat", "--summary"))
+_PATCHED = re.compile(r"(?m)^(?:\+\+\+|---) (?:[ab]/)?([^\t\n]+)")
+
+
 def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     name = call.name.removeprefix("git ")
     words = list(call.args)
@@ -175,11 +179,16 @@ def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
                 else How.WRITE
             )
             shell.touch(how, path, program="git")
+        if name == "apply" and not _ONLY_SHOWN.intersection(words):
+            for found in _PATCHED.finditer(call.stdin or ""):
+                shell.touch(How.WRITE, found[1], program="git")
         return HOLE if name != "hash-object" else NAME
     elif name in ("filter-branch", "filter-repo"):
         joined = (tuple(one.split("=", 1)) for one in words if "=" in one)
         for flag, value in (*pairwise(words), *joined):
-            if flag.endswith(("-filter", "-callback")):
+            if flag.endswith("-callback"):
+                shell.aside(lambda: shell.call(Call(("python3", "-c", value), plain=False)))  # noqa: B023
+            elif flag.endswith("-filter"):
                 shell.aside(lambda: shell.run_text(value))  # noqa: B023
     elif name in ("difftool", "mergetool"):
         for value in parse(words, ("-x", "--extcmd", "-t", "--tool")).values("-x", "--extcmd"):

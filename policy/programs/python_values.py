@@ -140,6 +140,8 @@ class Values:
                 self._dotted(func) == "importlib.import_module"
             ):
                 return self.value(first)
+            case ast.Subscript(value=inner, slice=key) if self._dotted(inner) == "sys.modules":
+                return self.value(key)
             case ast.Call(func=ast.Name(id="getattr"), args=[base, name, *_]):
                 return f"{self._dotted(base)}.{self.value(name)}"
         return ""

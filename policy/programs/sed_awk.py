@@ -45,6 +45,8 @@ def _sed(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         given = call.stdin if path in ("-", *STDIN_FILES) else None
         content = given if given is not None else open_for_reading(shell, path)
         script += "\n" + content
+        if NET in content:
+            _foreign(shell, "sed")
         if unknown(content):
             shell.touch(How.RUN, path)
             shell.find(
@@ -64,6 +66,12 @@ def _sed(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         _substituted(text, scripts)
         if exact(text)
         else (NET if NET in text else NAME + "\n" if NAME in text else HOLE)
+    )
+
+
+def _foreign(shell: Shell, name: str) -> None:
+    shell.find(
+        Tier.FORBIDDEN, "remote-script", f"`{name}` follows a program that came from the network"
     )
 
 
@@ -164,6 +172,8 @@ def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         content = call.stdin if path in ("-", *STDIN_FILES) else shell.held(path)
         if content is None or unknown(content):
             shell.touch(How.RUN, path)
+            if NET in (content or ""):
+                _foreign(shell, "awk")
             shell.find(
                 Tier.DANGER, "script", f"`awk` runs the program `{path}`, whose text is not known"
             )

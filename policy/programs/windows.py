@@ -21,7 +21,7 @@ _ENCODED = re.compile(r"^[-/]e(?:c|nc|ncodedcommand|n|nco\w*)?$", re.IGNORECASE)
 _TREE = re.compile(
     r"\b(?:rd|rmdir|del|erase|deltree)\b[^&|;\n]{0,500}\s/s\b"
     r"|\b(?:remove-item|ri|rm|rmdir|del|erase|rd)\b[^;|\n]{0,500}\s-r(?:ec(?:u(?:r(?:s(?:e)?)?)?)?)?\b"
-    r"|\|\s*(?:remove-item|ri|del|rm)\b|\brm\s+-\w*r|\[io\.directory\]::delete\([^)]*true|clear-recyclebin",
+    r"|\|\s*(?:remove-item|ri|del|rm)\b|\brm\s+-\w*r|\[io\.directory\]::delete\([^)]*(?:true|,\s*1)|clear-recyclebin",
     re.IGNORECASE,
 )
 _FORMAT = re.compile(
