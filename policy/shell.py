@@ -139,14 +139,16 @@ class Shell:
         """Record what is done to a path, as seen from every place the shell may stand in."""
         self._touched += 1
         if self.full():
-            self.budget.spent = True
             return
         for place in self.state.places:
             self.facts.touch(Touch(how, self.resolve(path, place), program, redirect))
 
     def full(self) -> bool:
-        """Return whether the text has named more paths than are judged."""
-        return len(self.facts.touches) > MOST_TOUCHES or self._touched > MOST_TOUCHED
+        """Return whether no further path is judged; a text that goes on was not read whole then."""
+        if len(self.facts.touches) <= MOST_TOUCHES and self._touched <= MOST_TOUCHED:
+            return False
+        self.budget.spent = True
+        return True
 
     def resolve(self, path: str, place: str | None = None) -> str:
         """Return the absolute path, through the links that the text itself made."""

@@ -10,6 +10,7 @@ import pytest
 from policy.document import read_document
 from policy.load import PolicyError
 from policy.model import Verdict
+from policy.shell import MOST_TOUCHES
 from tests.policy.asking import bash
 
 MOST_SECONDS = 3.0
@@ -74,6 +75,17 @@ def test_a_forbidden_command_before_it_is_seen(text: str) -> None:
 def test_the_end_of_a_text_far_too_long_is_seen() -> None:
     assert bash("true; " * 500_000 + "\nrm -rf src").verdict is Verdict.DENY
     assert bash("true; " * 500_000 + "\nls src").verdict is Verdict.ASK
+
+
+@pytest.mark.parametrize("program", ["touch", "tee", "truncate -s 0", "sed -i s/a/b/"])
+@pytest.mark.parametrize("count", [MOST_TOUCHES + more for more in (-2, -1, 0, 1, 2, 3, 20, 2000)])
+def test_what_is_named_behind_more_paths_than_are_judged_is_asked_about(
+    program: str, count: int
+) -> None:
+    many = " ".join(f"f{number}" for number in range(count))
+    assert bash(f"{program} {many} .devkit-waiver.yml").verdict in (Verdict.ASK, Verdict.DENY)
+    assert bash(f"{program} {many[:500]} .devkit-waiver.yml").verdict is Verdict.DENY
+    assert bash(f"touch {many[:500]} other.yml").verdict is Verdict.REPORT
 
 
 @pytest.mark.parametrize("blank", [" ", "\n", "\t \n"])
