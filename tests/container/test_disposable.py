@@ -157,6 +157,25 @@ def test_a_protected_file_is_read_only_in_the_cell(of_kind: Callable[..., Lab]) 
     assert (done.stdout, done.landed) == ("went on\n", True)
 
 
+def _mode(lab: Lab, name: str) -> int:
+    return (lab.ws / name).stat().st_mode & 0o777
+
+
+def test_settings_of_a_protected_file_never_land(of_kind: Callable[..., Lab]) -> None:
+    """gVisor carries a chmod of a read-only mount out, for itself alone."""
+    lab = of_kind()
+    before = snapshot(lab.ws)
+    change = "chmod 777 {0}; touch -d 2001-01-01 {0}; ln {0} second; true"
+    lab.sh(change.format("devkit.config.json"))
+    lab.sh("chmod 777 .git/hooks/pre-commit .git/hooks; true")
+    assert snapshot(lab.ws)["devkit.config.json"] == before["devkit.config.json"]
+    assert _mode(lab, ".git/hooks/pre-commit") == 0o755
+    (lab.ws / "devkit.config.json").write_text("a person's")
+    assert not (lab.ws / "second").exists() or lab.text("second") != "a person's"
+    assert lab.sh("chmod 600 README.md").landed  # the control
+    assert _mode(lab, "README.md") == 0o600
+
+
 def test_a_protected_path_that_appears_ends_the_call(of_kind: Callable[..., Lab]) -> None:
     started = time.monotonic()
     done = of_kind().sh("echo x > tmp1; mv tmp1 .devkit-waiver.yml; sleep 60; echo went on")
