@@ -165,6 +165,45 @@ _BELOW = re.compile(
     """
 )
 """A value that stands below its name, as YAML and JSON may be laid out."""
+_ISSUERS = (
+    *("AKIA", "ASIA", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "glrt-"),
+    *("gldt-", "glptt-", "glsoat-", "glcbt-", "xox", "xapp-", "sk-", "gsk_", "xai-", "k_live_"),
+    *(
+        "k_test_",
+        "AIza",
+        "ya29.",
+        "GOCSPX-",
+        "npm_",
+        "pypi-",
+        "hf_",
+        "dckr_",
+        "rubygems_",
+        "shpat_",
+    ),
+    *("shpca_", "shppa_", "shpss_", "doo_v1_", "dop_v1_", "dor_v1_", "hvb.", "hvs.", "figd_"),
+    *("lin_api_", "sq0atp-", "sq0csp-", "SG.", "AGE-SECRET-KEY-1", ":AA", "hooks.slack.com/"),
+    *("/api/webhooks/", "eyJ"),
+)
+"""What every match of `_SHAPES` holds: to look for words costs a hundredth of a pattern."""
+_TELLING = ("pass", "pwd", "secret", "token", "key", "credential")
+_SIGNS = ("=", ":", "%3d", "%3a")
+_KEPT = (
+    (_ADDRESS, (("://",), ("@",))),
+    (_HEADER, (("authorization", "bearer"),)),
+    (_COOKIE, (("cookie",), (":",))),
+    (_OPTION, (("-",), _TELLING)),
+    (
+        _SPOKEN,
+        (
+            (
+                *("password", "identified", "passwd>", "secret>", "token>", "-u", "sshpass"),
+                *("mysql", "mariadb", "login", "with-token", "passphrase-fd", "openssl"),
+            ),
+        ),
+    ),
+    (_PIPED, (("|",), ("echo", "printf"))),
+)
+"""Patterns, and words of which each match holds one (of each group)."""
 _SHORTEST = 3
 """A bare value of fewer characters is left alone."""
 _LITERALS = frozenset(
@@ -195,13 +234,29 @@ def _hinted(text: str) -> bool:
 
 
 def _masked(text: str) -> str:
-    text = _SHAPES.sub(MASK, text)
-    for pattern in (_ADDRESS, _HEADER, _COOKIE, _OPTION, _SPOKEN):
-        text = pattern.sub(_kept, text)
-    if "|" in text:
-        text = _PIPED.sub(_kept, text)
-    text = _TOLD.sub(_told, text)
-    return _KEY.sub(_named, _NAMED.sub(_named, text))
+    folded = _folded(text)
+    if _holds(text, _ISSUERS):
+        text = _SHAPES.sub(MASK, text)
+    for pattern, needed in _KEPT:
+        if all(_holds(folded, one) for one in needed):
+            text = pattern.sub(_kept, text)
+    if _holds(folded, _TELLING):
+        text = _TOLD.sub(_told, text)
+        if _holds(folded, _SIGNS):
+            text = _NAMED.sub(_named, text)
+    return _KEY.sub(_named, text) if "_KEY=" in text else text
+
+
+def _folded(text: str) -> str:
+    """Return the text in the letters that patterns take for the same whatever their case."""
+    low = text.lower()
+    if low.isascii():
+        return low
+    return low.replace("\u017f", "s").replace("\u0131", "i").replace("i\u0307", "i")
+
+
+def _holds(text: str, words: tuple[str, ...]) -> bool:
+    return any(one in text for one in words)
 
 
 def mask_bytes(data: bytes) -> bytes:

@@ -226,3 +226,18 @@ def test_text_that_is_looked_at_in_vain_costs_little() -> None:
         started = time.process_time()
         assert re.search(r"(?i)pass|secret|token|identified", text) is None
         assert took < 3 * (time.process_time() - started)  # it was twenty times as much
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "PA\u017f\u017fWORD=hunter22x",
+        "\u0131dentified by 'hunter22x'",
+        "to\u212aen=hunter22xy",
+        "AUTHOR\u0130ZATION: hunter22xy",
+    ],
+)
+def test_letters_that_a_pattern_takes_for_others_hide_nothing(text: str) -> None:
+    masked = mask(f"token secret {text}")
+    assert "hunter22x" not in masked
+    assert MASK in masked
