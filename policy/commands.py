@@ -8,13 +8,12 @@ own (find, git, interpreters, ...) have readers in `policy.programs`; all others
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
-from importlib import resources
 
-from policy import carried, load, outputs
+from policy import carried, outputs
 from policy.builtins import BUILTINS, QUIET
 from policy.catalog_model import (
     Carrier,
@@ -79,10 +78,16 @@ _HOW = {
 }
 
 
+Reader = Callable[["Catalog", Shell, Call, Programs], str]
+"""Records what one call of a program does and returns what it prints."""
+
+
 class Catalog:
     """Knows programs; built once from `policy/catalog/*.yaml`."""
 
-    def __init__(self, files: Sequence[CatalogFile]) -> None:
+    def __init__(self, files: Sequence[CatalogFile], readers: Mapping[str, Reader]) -> None:
+        """`readers` are those that entries name as their `handler`."""
+        self.readers = readers
         self.entries: dict[str, Programs] = {}
         self.exact: dict[str, Variable] = {}
         self.globbed: list[tuple[str, Variable]] = []
@@ -128,12 +133,6 @@ class Catalog:
                 return self.content(shell, content, call)
         if (builtin := BUILTINS.get(name)) is not None:
             shell.facts.programs[name] = None
-            if (
-                name in ("echo", "printf", "pwd", "test", "[")
-                or call.plain
-                or name in ("exec", "eval")
-            ):
-                return builtin(shell, call)
             return builtin(shell, call)
         if name in QUIET:
             shell.facts.programs[name] = None
@@ -142,8 +141,6 @@ class Catalog:
 
     def known(self, shell: Shell, call: Call) -> str:
         """Record what a program of this name does."""
-        from policy.programs import READERS
-
         entry = self.lookup(call.name)
         if entry is None:
             shell.facts.programs[call.name] = None
@@ -162,7 +159,7 @@ class Catalog:
         shell.facts.programs[name] = None
         if call.args in _ASKED_ABOUT and entry.tier is not Tier.FORBIDDEN:
             return HOLE
-        reader = READERS[entry.handler] if entry.handler else Catalog.by_data
+        reader = self.readers[entry.handler] if entry.handler else Catalog.by_data
         with shell.standing_in(call):
             out = reader(self, shell, call, entry)
         if call.stdin is not None and NET in call.stdin and HOLE in out:
@@ -505,18 +502,3 @@ def output(entry: Entry, call: Call) -> str:
             return call.stdin if call.stdin is not None else HOLE
         case _:
             return HOLE
-
-
-@lru_cache(maxsize=1)
-def default() -> Catalog:
-    """Return the catalog that comes with the package."""
-    folder = resources.files("policy").joinpath("catalog")
-    names = sorted(one.name for one in folder.iterdir() if one.name.endswith(".yaml"))
-    return Catalog(
-        [
-            load.build(
-                CatalogFile, load.parse(folder.joinpath(name).read_text("utf-8"), name), name
-            )
-            for name in names
-        ]
-    )

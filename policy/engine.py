@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from policy import commands, glance, load, tiers, tools
+from policy import glance, known_programs, load, tiers, tools
 from policy.advice import advice
 from policy.commands import Catalog
 from policy.facts import DELETES, WRITES, Facts, How
@@ -87,7 +87,7 @@ class Policy:
         """Return the policy that comes with the package."""
         file = load.default(PolicyFile, "policy.yaml")
         places = load.default(Places, "places.yaml")
-        catalog, digest = commands.default(), load.digest()
+        catalog, digest = known_programs.default(), load.digest()
         return Policy(catalog, places, file.rules, file.tools, file.commands, digest=digest)
 
     def tightened(self, file: PolicyFile) -> Policy:

@@ -6,10 +6,7 @@ Each reader records what one call does and returns what it prints, as far as tha
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from policy.catalog_model import Programs
-from policy.commands import Catalog
+from policy.commands import Reader
 from policy.programs import (
     archives,
     data,
@@ -33,10 +30,6 @@ from policy.programs import (
     windows,
     wrappers,
 )
-from policy.shell import Shell
-from policy.shell_state import Call
-
-Reader = Callable[[Catalog, Shell, Call, Programs], str]
 
 READERS: dict[str, Reader] = {
     **archives.READERS,

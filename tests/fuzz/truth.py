@@ -15,7 +15,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from policy.commands import default
+from policy.known_programs import default
 from policy.shell import read
 from tests.fuzz.generate import Grammar, mutated
 

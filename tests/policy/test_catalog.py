@@ -8,8 +8,9 @@ import time
 import pytest
 
 from policy.catalog_model import Entry, Pattern, Programs, Variable
-from policy.commands import Catalog, default
+from policy.commands import Catalog
 from policy.facts import Facts
+from policy.known_programs import default
 from policy.model import Tier, worst
 from policy.programs import READERS
 from policy.shell import read

@@ -13,8 +13,8 @@ from enum import Enum
 
 import pytest
 
-from policy.commands import default
 from policy.engine import Policy, decide, heed
+from policy.known_programs import default
 from policy.model import Verdict
 from policy.second_opinion import answer as second_answer
 from policy.shell import read

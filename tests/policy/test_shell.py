@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy.commands import default
 from policy.facts import Facts, How
+from policy.known_programs import default
 from policy.marks import shown
 from policy.model import Verdict
 from policy.shell import read

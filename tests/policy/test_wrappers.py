@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from policy.catalog_model import Carrier
-from policy.commands import default
+from policy.known_programs import default
 from policy.model import Verdict
 from tests.policy.asking import bash
 
