@@ -225,10 +225,9 @@ class Keeper:
     def hold(self, request: dict[str, Any]) -> dict[str, Any]:
         """Keep a closed transaction for a person to look at."""
         transaction = self._open[request["tx"]]
+        stand = {n for n, space in enumerate(self._spaces) if space.path in transaction.stands}
         kept = [
-            index
-            for index, walked in enumerate(transaction.walks)
-            if walked.changes and self._spaces[index].path not in transaction.stands
+            n for n, walked in enumerate(transaction.walks) if walked.changes and n not in stand
         ]
         if kept:
             self._keep(transaction, kept)

@@ -316,7 +316,7 @@ def test_control_groups_are_mounted_where_nobody_did() -> None:
     code = (
         "import subprocess\n"
         "from pathlib import Path\n"
-        "from sandbox import cgroups\n"
+        "from sandbox.setup import cgroups\n"
         "from sandbox.progress import Silent\n"
         "read = lambda: Path('/proc/mounts').read_text()\n"
         "while cgroups.mounted(read()):\n"
