@@ -82,18 +82,25 @@ def _spelled(call: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
     named = [one.partition("=")[0] for one in call[1:]]
     if not all(any(fits(one, option) for one in named) for option in options):
         return False
-    return _operands(call, 1, operands)
+    return _operands(call, operands)
 
 
-def _operands(call: tuple[str, ...], at: int, wanted: tuple[str, ...]) -> bool:
-    """Whether the operands from `at` on begin with `wanted`."""
-    if not wanted:
-        return True
-    while at < len(call) and call[at].startswith("-") and len(call[at]) > 1:
-        if "=" not in call[at] and at + 2 < len(call) and _operands(call, at + 2, wanted):
-            return True  # the option has a value
-        at += 1
-    return at < len(call) and fits(call[at], wanted[0]) and _operands(call, at + 1, wanted[1:])
+def _operands(call: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    """Whether the operands of a call begin with `wanted`, whichever options have a value."""
+    places = {1}
+    for one in wanted:
+        found = set()
+        for at in range(1, len(call)):
+            if at not in places:
+                continue
+            if call[at].startswith("-") and len(call[at]) > 1:
+                places.add(at + 1)
+                if "=" not in call[at] and at + 2 < len(call):
+                    places.add(at + 2)  # the option has a value
+            elif fits(call[at], one):
+                found.add(at + 1)
+        places = found
+    return bool(places)
 
 
 @lru_cache(maxsize=4096)

@@ -55,6 +55,8 @@ BUSY = {
     "five million private characters": "\ue00b" * 5_000_000,
     "five million operators": "a;" * 2_500_000,
     "a million lines without a word": "\n" * 1_000_000,
+    "options that may have values": "gh " + " ".join(f"-a{n}" for n in range(2000)),
+    "options that may have values, few": "git push " + "-a " * 60 + "; docker " + "-a b " * 60,
     "every byte": bytes(range(256)).decode("latin-1") * 200,
     "surrogates": "ls " + "".join(map(chr, range(0xD800, 0xDC00))),
 }
