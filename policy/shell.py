@@ -35,7 +35,7 @@ MOST_TOUCHES = 1500
 MOST_TOUCHED = 8 * MOST_TOUCHES
 """... however often it names the same."""
 MOST_OUTPUT = 64 * 1024
-MOST_WORDS = 64_000
+MOST_WORDS = 8_000
 """Words that are expanded and handed on, however often they are the same."""
 _MANY_WORDS = 256
 """A command of fewer words costs no more than its step."""

@@ -7,7 +7,6 @@ A first look only: names of files are joined from literals, and what is made at 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 from policy import disclosure
 from policy.catalog_model import Use
@@ -37,6 +36,10 @@ _ENVIRONMENT = re.compile(
 _MOST_TEXT = 32 * 1024
 """Characters of a program that are read."""
 _MOST_ARGS = 4000
+_MOST_READ = 64 * 1024
+"""Characters of arguments that are read of one program."""
+_MOST_CALLS = 200
+"""Calls of one program whose arguments are read."""
 
 
 def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -> str:
@@ -52,6 +55,7 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
     plain = _HOME.sub("'" + shell.state.home.replace("'", "") + "'", shown(text))
     names = {found[1]: _unescaped(found[2][1:-1]) for found in _NAMED.finditer(plain)}
     taken: set[int] = set()
+    calls, left = _MOST_CALLS, _MOST_READ
     for matcher, rule in catalog.calls.get(language, ()):
         for found in matcher.finditer(plain):
             if found.start() in taken and rule.args:
@@ -66,8 +70,13 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
             shell.facts.network |= rule.network
             if not rule.args:
                 continue
+            calls -= 1
+            if calls < 0 or left < 0:
+                shell.find(Tier.DANGER, "opaque", "the program makes more calls than are read here")
+                break  # what such a call is, whatever it is given, was found above
             rest = plain[found.end() : found.end() + _MOST_ARGS]
-            values = _bare(rest) if language == "tcl" else list(_arguments(rest, names))
+            values, length = _bare(rest) if language == "tcl" else _arguments(rest, names)
+            left -= length
             if language == "tcl" and rule.args[:1] == (Use.SHELL,):
                 values = [re.split(r"[\n\]}]", rest, maxsplit=1)[0]]
             elif rule.args[:1] in ((Use.SHELL,), (Use.PROGRAM,)):
@@ -104,11 +113,11 @@ def _raw(text: str) -> str:
     return found[1] if found and " " in found[1].strip() else HOLE
 
 
-def _bare(text: str) -> list[str]:
-    """Return the words of a language that needs no quotes."""
+def _bare(text: str) -> tuple[list[str], int]:
+    """Return the words of a language that needs no quotes, and how much was read for them."""
     line = re.split(r"[;\n\]}]", text, maxsplit=1)[0]
     words = [one.strip('"{}') for one in line.split()]
-    return [one for one in words if not one.startswith("-")]
+    return [one for one in words if not one.startswith("-")], len(line)
 
 
 def _unescaped(body: str) -> str:
@@ -121,8 +130,10 @@ def _unescaped(body: str) -> str:
     return clean(_ESCAPES.sub(decode, body))
 
 
-def _arguments(text: str, names: dict[str, str]) -> Iterator[str]:
-    """Yield the arguments that start a text, each joined from its literals."""
+def _arguments(text: str, names: dict[str, str]) -> tuple[list[str], int]:
+    """Return the arguments that start a text, each joined from its literals, and how much they
+    take up."""
+    arguments = []
     rest = text.lstrip(" \t\n(")
     depth, start, at = 0, 0, 0
     while at < len(rest):
@@ -140,10 +151,11 @@ def _arguments(text: str, names: dict[str, str]) -> Iterator[str]:
         elif char in ";\n" and depth <= 0:
             break
         elif char == "," and depth == 0:
-            yield _joined(rest[start:at], names)
+            arguments.append(_joined(rest[start:at], names))
             start = at + 1
         at += 1
-    yield _joined(rest[start:at], names)
+    arguments.append(_joined(rest[start:at], names))
+    return arguments, at
 
 
 def _joined(text: str, names: dict[str, str]) -> str:

@@ -37,6 +37,10 @@ _PLAIN = frozenset(
 )  # fmt: skip
 
 
+_MOST_TEXT = 24 * 1024
+"""Characters of a program that are read."""
+
+
 def run_code(catalog: Catalog, shell: Shell, text: str, args: list[str], stdin: str | None) -> str:
     """Record what a literal Python program plainly does and return what it prints."""
     if NET in text:
@@ -44,6 +48,9 @@ def run_code(catalog: Catalog, shell: Shell, text: str, args: list[str], stdin: 
         return HOLE
     if unknown(text):
         shell.find(Tier.DANGER, "opaque", "a part of the program that it runs cannot be known")
+    if len(text) > _MOST_TEXT:
+        shell.find(Tier.DANGER, "opaque", "the program is too long to be read here")
+        text = text[:_MOST_TEXT].rpartition("\n")[0]
     return Code(shell, args, stdin).run(shown(text) if not exact(text) else text)
 
 

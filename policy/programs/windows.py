@@ -81,8 +81,15 @@ def _decoded(text: str) -> str:
         return ""
 
 
+_MOST_TEXT = 16 * 1024
+"""Characters of commands that are looked at, half of them at the end."""
+
+
 def judge(shell: Shell, text: str) -> None:
     """Record what Windows commands show."""
+    if len(text) > _MOST_TEXT:
+        shell.find(Tier.DANGER, "opaque", "the program is too long to be read here")
+        text = text[: _MOST_TEXT // 2] + "\n" + text[-_MOST_TEXT // 2 :]
     rules = (
         (_BOMB, Tier.FORBIDDEN, "resources", FORK_BOMB),
         (_TREE, Tier.FORBIDDEN, "recursive-delete", "it deletes whole trees"),

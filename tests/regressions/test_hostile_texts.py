@@ -57,6 +57,11 @@ BUSY = {
     "a million lines without a word": "\n" * 1_000_000,
     "options that may have values": "gh " + " ".join(f"-a{n}" for n in range(2000)),
     "options that may have values, few": "git push " + "-a " * 60 + "; docker " + "-a b " * 60,
+    "backticks in perl": "perl -e '" + "`a`;" * (LONG // 4) + "'",
+    "backticks in ruby, few": "ruby -e '" + "`a`;" * 250 + "'",
+    "assignments in Python": "python3 -c '" + "x=1\n" * (LONG // 4) + "'",
+    "words for PowerShell": "powershell " + "../a/b.py " * (LONG // 10),
+    "addresses": "wget " + " ".join(f"a{n}" for n in range(LONG // 7)),
     "every byte": bytes(range(256)).decode("latin-1") * 200,
     "surrogates": "ls " + "".join(map(chr, range(0xD800, 0xDC00))),
 }
@@ -88,6 +93,19 @@ def test_what_is_named_behind_more_paths_than_are_judged_is_asked_about(
     assert bash(f"{program} {many} .devkit-waiver.yml").verdict in (Verdict.ASK, Verdict.DENY)
     assert bash(f"{program} {many[:500]} .devkit-waiver.yml").verdict is Verdict.DENY
     assert bash(f"touch {many[:500]} other.yml").verdict is Verdict.REPORT
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "perl -e '" + "`ls`;" * 250 + 'system("rm -rf src")\'',
+        "python3 -c '" + "x=1\n" * 10_000 + 'import shutil; shutil.rmtree("src")\'',
+        "powershell " + "a " * 20_000 + "; Remove-Item -Recurse -Force src",
+    ],
+    ids=("perl", "python", "powershell"),
+)
+def test_what_is_behind_more_code_than_is_read_is_asked_about(text: str) -> None:
+    assert bash(text).verdict in (Verdict.ASK, Verdict.DENY)
 
 
 @pytest.mark.parametrize("blank", [" ", "\n", "\t \n"])
