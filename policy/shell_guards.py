@@ -195,6 +195,9 @@ def misread_document(source: bytes, node: Node) -> int | None:
     return None
 
 
+_BACKSLASH = ord("\\")
+
+
 def _residue(
     source: bytes,
     starts: set[int],
@@ -205,8 +208,10 @@ def _residue(
         at = found.start()
         if at in starts and not found[0].startswith((b"${", b"$[")):
             continue
-        slashes = len(source[:at]) - len(source[:at].rstrip(b"\\"))
-        if slashes % 2 or within(at, skipped):
+        before = at
+        while before and source[before - 1] == _BACKSLASH:
+            before -= 1
+        if (at - before) % 2 or within(at, skipped):
             continue
         if found[0] in (b"<(", b">(") and within(at, strings):
             continue
