@@ -199,7 +199,8 @@ def pattern(word: str) -> re.Pattern[str]:
                 inside = _PRIVATE.sub("", word[at + 1 : end])
                 negated = inside[:1] in "!^" and inside[:1] != ""
                 body = re.sub(r"([\\\]\[&~|])", r"\\\1", inside.lstrip("!^"))
-                out.append(f"[{'^' if negated else ''}{body}]" if body else "[^/]")
+                readable = body and "--" not in body  # which may come to mean something else
+                out.append(f"[{'^' if negated else ''}{body}]" if readable else "[^/]")
                 at = end
         else:
             out.append(re.escape(char))
