@@ -62,11 +62,11 @@ def statements(catalog: Catalog, shell: Shell, call: Call, text: str) -> None:
     catalog.statements(shell, text)
     for found in _BANG.finditer(text):
         shell.find(Tier.DANGER, "runs-text", "a statement runs a program")
-        shell.run_text(found[1] or found[2] or found[3])
+        shell.run_text(found[1] or found[2] or found[3] or "")
     for found in _OUT.finditer(text):
-        catalog.use(shell, Use.WRITE, next(one for one in found.groups() if one), call)
+        catalog.use(shell, Use.WRITE, next((one for one in found.groups() if one), ""), call)
     for found in _IN.finditer(text):
-        shell.touch(How.READ, found[1] or found[2], program=call.name)
+        shell.touch(How.READ, found[1] or found[2] or "", program=call.name)
 
 
 def _database(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:

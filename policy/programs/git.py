@@ -149,7 +149,7 @@ def _pathspecs(shell: Shell, call: Call, name: str, entry: Entry) -> None:
         for word in call.args:
             found = re.match(r"-O(.+)|--open-files-in-pager=(.+)", word)
             if found:
-                shell.aside(lambda: shell.run_text(found[1] or found[2]))  # noqa: B023
+                shell.aside(lambda: shell.run_text(found[1] or found[2] or ""))  # noqa: B023
     for value in parsed.values("-L"):
         if ":" in value:
             shell.touch(How.READ, value.rsplit(":", 1)[1], program="git")

@@ -65,7 +65,7 @@ def make(shell: Shell, call: Call, named: str) -> None:
     from_input = named == "-" or call.args[-1:] in (("-f",), ("--file",), ("--makefile",))
     texts = [call.stdin] if from_input and call.stdin is not None else []
     for found in _MADE.finditer("\n".join(call.args)):
-        _run(shell, found[1] or found[2])
+        _run(shell, found[1] or found[2] or "")
     for name in (named,) if named else _MAKEFILES:
         if (content := shell.held(name)) is not None:
             texts.append(content)
@@ -73,7 +73,7 @@ def make(shell: Shell, call: Call, named: str) -> None:
         if NET in text:
             shell.find(Tier.FORBIDDEN, "remote-script", "its makefile came from the network")
         for found in islice(_MADE.finditer(text), _MOST_RECIPES):
-            _run(shell, found[1] or found[2])
+            _run(shell, found[1] or found[2] or "")
         for found in islice(_RECIPE.finditer(text), _MOST_RECIPES):
             shell.run_text(found[1].replace("$$", "$"))
 

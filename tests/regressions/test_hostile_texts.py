@@ -177,3 +177,20 @@ def test_a_policy_file_whose_key_is_a_mapping_is_refused_with_its_line() -> None
     with pytest.raises(PolicyError) as refused:
         read_document("# a policy\n? {a: b}\n: c\n", "policy.yaml")
     assert str(refused.value) == "policy.yaml:2: a key is no text; write `key: value`"
+
+
+EMPTY = {
+    "a command in a makefile": "cat > Makefile <<'E'\nV := $(shell )\nE\nmake test",
+    "a command in a setting of make": "make 'V=$(shell )'",
+    "an alias of git": "git -c alias.x='!' x",
+    "an editor of git": "git -c core.editor= commit",
+    "a shell's line in SQL": "psql -c '\\!'",
+    "a quoted shell's line in SQL": "sqlite3 x \".shell ''\"",
+    "a file in SQL": "sqlite3 x \".read ''\"",
+}
+
+
+@pytest.mark.parametrize("text", EMPTY.values(), ids=EMPTY)
+def test_where_a_command_should_stand_there_may_be_none(text: str) -> None:
+    assert bash(text).verdict in Verdict
+    assert bash(f"{text}; rm -rf src").verdict is Verdict.DENY
