@@ -122,17 +122,6 @@ async def measure(ways: Sequence[Way]) -> list[Row]:
     ]
 
 
-def _workspace(root: Path, files: int) -> Path:
-    folder = root / f"files-{files}"
-    folder.mkdir()
-    subprocess.run(["git", "init", "-q", str(folder)], check=True)
-    for number in range(files):
-        if number % 100 == 0:
-            (folder / f"d{number // 100}").mkdir()
-        (folder / f"d{number // 100}" / f"f{number}.txt").write_text(f"{number}\n")
-    return folder
-
-
 def _bwrap(workspace: Path, command: str) -> list[str]:
     shared = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/root"]
     return [
@@ -152,7 +141,7 @@ def _bwrap(workspace: Path, command: str) -> list[str]:
 async def run(root: Path, rounds: int) -> list[Row]:
     """Set up, measure, clean up."""
     dirs = Dirs.under(root / "lockgate")
-    spaces = {files: _workspace(root, files) for files in (SMALL, LARGE)}
+    spaces = {files: bench_changes.tree(root / "calls", files) for files in (SMALL, LARGE)}
     small = spaces[SMALL]
     container = f"lockgate-bench-{os.getpid()}"
     image = names().cell

@@ -59,7 +59,7 @@ class ChangeRow:
 def tree(root: Path, files: int) -> Path:
     """Make a git repository with so many files, 100 to a folder."""
     folder = root / f"tree-{files}"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     subprocess.run(["git", "init", "-q", str(folder)], check=True)
     for number in range(files):
         if number % 100 == 0:

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from policy.model import ActionPlan, Params, Workspace
+from sandbox import interpreter
 from sandbox.agents.registry import Registry, register
 from sandbox.config import Dirs
 from sandbox.people.approvals import yes
@@ -143,14 +144,12 @@ def _stopped(dirs: Dirs) -> tuple[tuple[float, float], int]:
 
     The start of that process is not counted.
     """
-    root = str(Path(__file__).parents[2])
-    paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
     with subprocess.Popen(
         [sys.executable, "-P", "-c", _STOP, str(dirs.state.parent)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        env=interpreter.environment(os.environ),
     ) as stop:
         assert stop.stdin is not None
         assert stop.stdout is not None

@@ -29,7 +29,8 @@ _RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "ppc64le": 357, "s3
 _NO_XDEV, _NO_MAGICLINKS, _NO_SYMLINKS, _BENEATH = 1, 2, 4, 8
 _RESOLVE = _NO_XDEV | _NO_MAGICLINKS | _NO_SYMLINKS | _BENEATH
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+"""How a file is opened to be read, whatever stands in its place by then."""
 _KEPT_PREFIXES = ("user.", "system.posix_acl_")
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """What the system answers where a path, or a directory on its way, is not there."""
@@ -332,7 +333,7 @@ def being_written(directory: int, name: str) -> bool:
     holds one gets SIGIO when somebody opens the file, so it is given back at once.
     """
     try:
-        descriptor = os.open(name, _READ, dir_fd=directory)
+        descriptor = os.open(name, READ, dir_fd=directory)
     except OSError:
         return False
     try:

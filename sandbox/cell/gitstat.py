@@ -187,8 +187,7 @@ class _Folder:
             if stat.S_ISLNK(status.st_mode):
                 digest.update(os.fsencode(os.readlink(self._name, dir_fd=self._open)))
                 return bool(digest.digest() == entry.oid)
-            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-            with fs.reading(os.open(self._name, flags, dir_fd=self._open)) as file:
+            with fs.reading(os.open(self._name, fs.READ, dir_fd=self._open)) as file:
                 while chunk := file.read(fs.CHUNK):
                     digest.update(chunk)
                 same = fs.identity(os.fstat(file.fileno())) == fs.identity(status)
