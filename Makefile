@@ -17,7 +17,7 @@ run: images ## Set up, then send the example session through the lock
 test: images ## Set up, then run every test, with real containers; nothing is skipped
 	@$(BIN)/python -m sandbox.bootstrap program ps procps  # the engine's `top` calls it on this host
 	@$(BIN)/python -m sandbox.bootstrap runtimes || true  # the tests that need gVisor say what is missing
-	@LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m pytest -n 4 --dist loadgroup --no-loadscope-reorder
+	@LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m tests
 
 test-agents: images ## Drive the real Claude Code, Codex and Gemini CLI offline (installs them with npm, 1.2 GB)
 	@LOCKGATE_AGENT_TESTS=1 LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m pytest tests/agents

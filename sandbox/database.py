@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -34,8 +35,7 @@ class Database:
     def reading(self) -> Iterator[sqlite3.Connection]:
         """Give a connection for questions. Raises Unavailable."""
         try:
-            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
-            os.close(os.open(self.path, flags, 0o600))
+            self._ensure_there()
             db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
             raise Unavailable(f"{self.path}: {error}") from None
@@ -59,6 +59,19 @@ class Database:
                 db.execute("ROLLBACK")
                 raise
             db.execute("COMMIT")
+
+    def _ensure_there(self) -> None:
+        """Make the file, for its owner alone. Raises OSError, also where it is a link.
+
+        A file that is there is not opened: closing it would end the locks that other connections
+        of this process hold on it (POSIX; see "How To Corrupt An SQLite Database File", 2.2).
+        """
+        try:
+            flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            os.close(os.open(self.path, flags, 0o600))
+        except FileExistsError:
+            if self.path.is_symlink():
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP)) from None
 
     def _prepare(self, db: sqlite3.Connection) -> None:
         db.execute("PRAGMA synchronous = FULL")

@@ -61,21 +61,23 @@ def run(
     Latch(dirs).check()
     _become_subreaper()
     mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WAITED_FOR)
-    own_session = not any(map(os.isatty, (0, 1, 2)))
-    child = _Child(command, mask, own_session=own_session)
     try:
-        agent = _registered(dirs, registry, child, name=name, role=role, parent=parent)
-        child.go(agent)
-    except BaseException:
-        child.abandon()
-        raise
-    status = _Waiting(registry, agent, child.pid, own_session=own_session).wait()
-    registry.note_seen()
-    left = len(registry.members(agent))
-    with contextlib.suppress(Unavailable):
-        registry.drop_ended()
-        registry.let_go(agent)
-    signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        own_session = not any(map(os.isatty, (0, 1, 2)))
+        child = _Child(command, mask, own_session=own_session)
+        try:
+            agent = _registered(dirs, registry, child, name=name, role=role, parent=parent)
+            child.go(agent)
+        except BaseException:
+            child.abandon()
+            raise
+        status = _Waiting(registry, agent, child.pid, own_session=own_session).wait()
+        registry.note_seen()
+        left = len(registry.members(agent))
+        with contextlib.suppress(Unavailable):
+            registry.drop_ended()
+            registry.let_go(agent)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return status, agent, left
 
 
