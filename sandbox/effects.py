@@ -15,6 +15,8 @@ from policy.protected import PathPolicy
 from sandbox.gitconfigured import configured
 from sandbox.guarding.rules import Protected
 from sandbox.ignored import Ignored
+from sandbox.ignoring.ledger import Ledger
+from sandbox.ignoring.sources import Touched, touched
 from sandbox.results import ChangeView
 
 SHOWN = 1000
@@ -73,6 +75,8 @@ class Effects:
     shown: Shown
     objected_to: bool = False
     """A person objected before they landed."""
+    touched: tuple[Touched, ...] = ()
+    """What they change, per workspace, of what git goes by in what it ignores."""
 
     @property
     def views(self) -> tuple[ChangeView, ...]:
@@ -139,9 +143,16 @@ def weigh(
     raw: Sequence[Sequence[Mapping[str, Any]]],
     workspaces: Sequence[str],
     paths: PathPolicy,
+    ledger: Ledger,
 ) -> Effects:
-    """Judge the changes of each workspace; the strictest outcome counts for all of them."""
-    listed = [changes_of(items, root) for items, root in zip(raw, workspaces, strict=False)]
+    """Judge the changes of each workspace; the strictest outcome counts for all of them.
+
+    It may take seconds where an agent made it so: call it off the event loop.
+    """
+    listed = [
+        with_ignored(changes_of(items), root, ledger)
+        for items, root in zip(raw, workspaces, strict=False)
+    ]
     judgements = [
         judge(
             decision,
@@ -157,32 +168,54 @@ def weigh(
     )
     reasons = tuple(reason for one in judgements for reason in one.reasons)
     shown = show(listed, workspaces, paths, [one.reasons for one in judgements])
-    return Effects(Judgement(strictest.outcome, reasons, strictest.message), shown)
+    return Effects(
+        Judgement(strictest.outcome, reasons, strictest.message),
+        shown,
+        touched=tuple(touched(items) for items in raw),
+    )
 
 
 def _named(changes: Sequence[Change]) -> list[str]:
     return [path for one in changes for path in (one.path, one.source) if path is not None]
 
 
-def changes_of(items: Sequence[Mapping[str, Any]], root: str) -> list[Change]:
-    """Return typed changes; deletions are looked up in git's ignore rules."""
-    ignored = Ignored(Path(root))
+def changes_of(items: Sequence[Mapping[str, Any]]) -> list[Change]:
+    """Return typed changes."""
     out = []
     for item in items:
         fields = {k: v for k, v in item.items() if k in Change.__dataclass_fields__}
-        change = Change(**{**fields, "kind": Kind(item["kind"]), "type": FileType(item["type"])})
-        gone = change.source if change.kind is Kind.RENAMED else change.path
-        if change.kind in (Kind.DELETED, Kind.RENAMED) and gone is not None:
-            change = replace(change, ignored=gone in ignored)
-        out.append(change)
+        out.append(Change(**{**fields, "kind": Kind(item["kind"]), "type": FileType(item["type"])}))
     return out
+
+
+def with_ignored(changes: list[Change], root: str, ledger: Ledger) -> list[Change]:
+    """Return changes in which what goes away is marked where a person's rules ignore it."""
+    if not any(change.kind in (Kind.DELETED, Kind.RENAMED) for change in changes):
+        return changes
+    try:
+        with Ignored(Path(root), ledger) as ignored:
+            return [
+                replace(change, ignored=gone in ignored)
+                if (gone := _gone(change)) is not None
+                else change
+                for change in changes
+            ]
+    except OSError:  # the workspace cannot be read
+        return changes
+
+
+def _gone(change: Change) -> str | None:
+    """Return the path of a file that is there no more after a change."""
+    if change.type is FileType.DIRECTORY:
+        return None  # what it holds is listed by itself
+    return {Kind.DELETED: change.path, Kind.RENAMED: change.source}.get(change.kind)
 
 
 def shown_of(
     raw: Sequence[Sequence[Mapping[str, Any]]], workspaces: Sequence[str], paths: PathPolicy
 ) -> Shown:
     """Return a keeper's raw changes, per workspace, for people."""
-    listed = [changes_of(items, root) for items, root in zip(raw, workspaces, strict=False)]
+    listed = [changes_of(items) for items, _ in zip(raw, workspaces, strict=False)]
     return show(listed, workspaces, paths)
 
 

@@ -16,6 +16,8 @@ from policy.model import Tier, Verdict
 from sandbox.effects import Shown
 from sandbox.errors import BadInput, SandboxError
 from sandbox.history import is_held
+from sandbox.ignoring.noting import note
+from sandbox.ignoring.sources import touched
 from sandbox.keepers import Keepers, named
 from sandbox.people.person import login
 from sandbox.records import recorded
@@ -120,7 +122,12 @@ class Held:
             "as": name,
             "names": tidy,
             "force": force,
-            "digests": shown.per_workspace(len(workspaces)),
+            "digests": [
+                list(dict.fromkeys((*wanted, *touched(changes).written)))
+                for wanted, changes in zip(
+                    shown.per_workspace(len(workspaces)), look["changes"], strict=True
+                )
+            ],
         }
         answer = await self._keepers.carry_out(name, entry, cell, request, op="land_held")
         if conflicts := answer.get("conflicts"):
@@ -129,8 +136,11 @@ class Held:
                 f"call `{call}` was not landed; changed meanwhile: {named(conflicts)}; `--force` "
                 "lands over them and keeps what is there for an undo"
             )
+        digests = answer.get("digests", ())
+        rules = [touched(changes) for changes in answer["changes"]]
+        await note(self._keepers.ledger, rules, digests, workspaces, person=True)
         shown = self._keepers.shown(answer, workspaces)
-        shown = shown.with_digests(answer.get("digests", ()))
+        shown = shown.with_digests(digests)
         await self._record.event(
             {
                 "event": "landed",

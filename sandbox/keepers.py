@@ -16,6 +16,7 @@ from sandbox.aftermath import Aftermath
 from sandbox.cells import Cell, CellLost
 from sandbox.effects import Shown, shown_of
 from sandbox.errors import SandboxError
+from sandbox.ignoring.ledger import Ledger
 from sandbox.pool import CellPool
 from sandbox.records import Recorder
 
@@ -33,10 +34,12 @@ class Keepers:
         workspaces: Callable[[ActionPlan], tuple[str, ...]],
         paths: Callable[[tuple[str, ...]], PathPolicy],
         aftermath: Aftermath,
+        ledger: Ledger,
     ) -> None:
         self.record = record
         self.pool = pool
         self.aftermath = aftermath
+        self.ledger = ledger
         self._workspaces = workspaces
         self._paths = paths
 

@@ -17,6 +17,8 @@ from sandbox.transactions import Transaction
 
 Window = Callable[[Effects], Awaitable[Objection | None]]
 """Gives a person time to object to effects that are about to land."""
+Note = Callable[[Effects], Awaitable[None]]
+"""Notes what must be known of effects before they land."""
 
 
 async def settle(
@@ -26,10 +28,13 @@ async def settle(
     seconds: float,
     window: Window,
     workspaces: int = 1,
+    *,
+    note: Note,
 ) -> tuple[Effects, bool]:
     """Land, hold, or (by leaving it alone) throw away.
 
-    `seconds` is how long `window` waits where landing is delayed. Returns the effects as they
+    `seconds` is how long `window` waits where landing is delayed; `note` is done before anything
+    lands. Returns the effects as they
     turned out, and whether anything landed. Raises CellLost.
     """
     outcome = effects.judgement.outcome
@@ -52,12 +57,13 @@ async def settle(
             effects = effects.waited(seconds)
         case Landing.DELAYED | Landing.AT_ONCE | Landing.APPROVED:
             pass
-    return await _land(transaction, effects)
+    return await _land(transaction, effects, note)
 
 
-async def _land(transaction: Transaction, effects: Effects) -> tuple[Effects, bool]:
+async def _land(transaction: Transaction, effects: Effects, note: Note) -> tuple[Effects, bool]:
     """Land; hold what cannot land now."""
     try:
+        await note(effects)
         conflicts = await transaction.land()
     except CellLost:
         raise

@@ -36,6 +36,8 @@ from sandbox.errors import SandboxError, Stopped
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate, within
 from sandbox.host_tools import tightened
+from sandbox.ignoring.ledger import Ledger
+from sandbox.ignoring.noting import note_agents
 from sandbox.keepers import Keepers
 from sandbox.known import KnownWorkspaces
 from sandbox.opinion import SecondOpinion
@@ -107,6 +109,7 @@ class Supervisor:
         self._objections = Objections(self._latch.check)
         self._record = Recorder(self._dirs)
         self._names = CallNames(self._record.store)
+        self._ledger = Ledger(self._dirs.state / "ignoring")
         self._aftermath = Aftermath(self._record)
         self._opinion = SecondOpinion()
         self._gate = Gate(self._policies, self._opinion)
@@ -327,7 +330,9 @@ class Supervisor:
             if call.writes:
                 raw, diff = await transaction.close()
                 self._record.keep_diff(call.id, diff)
-                effects = weigh(call.decision, raw, call.workspaces, call.paths)
+                effects = await asyncio.to_thread(
+                    weigh, call.decision, raw, call.workspaces, call.paths, self._ledger
+                )
                 effects = transaction.watched.over(effects, call.paths)
                 effects = await as_shown(call.preview, transaction, raw, effects)  # P8
                 effects = await approved(call.plan, call.preview, call.paths, transaction, effects)
@@ -340,6 +345,9 @@ class Supervisor:
                         call.decision.objection_seconds,
                         lambda found: self._window(call, found),
                         len(call.workspaces),
+                        note=lambda found: note_agents(
+                            self._ledger, transaction, found, call.workspaces
+                        ),
                     )
                 except CellLost as lost:  # in the middle of the landing, perhaps
                     effects, landed = await self._turned_out(call, effects, lost)
@@ -405,6 +413,7 @@ class Supervisor:
             call.workspaces,
             call.paths,
             self._seconds(call.plan, decision),
+            self._ledger,
             call.given.data if call.given else b"",
         )
         pool = await self._connected()
@@ -638,6 +647,7 @@ class Supervisor:
             self._workspaces,
             self._policies.paths,
             self._aftermath,
+            self._ledger,
         )
 
     async def _end_cells(self) -> None:

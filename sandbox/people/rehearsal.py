@@ -8,6 +8,7 @@ names them by a digest over every changed path, what it is, and its content.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
@@ -21,6 +22,7 @@ from policy.model import Access, Decision, FileType, Kind, Outcome
 from policy.protected import PathPolicy
 from sandbox.cells import Cell, Exit
 from sandbox.effects import Effects, weigh
+from sandbox.ignoring.ledger import Ledger
 from sandbox.masking import mask, mask_bytes
 from sandbox.people.card import CONTENT_LINES
 from sandbox.people.given import pieces
@@ -56,6 +58,7 @@ class Rehearsal:
     workspaces: tuple[str, ...]
     paths: PathPolicy
     seconds: float
+    ledger: Ledger
     stdin: bytes = b""
     """What it is given on standard input, as a person is shown it too."""
 
@@ -82,10 +85,12 @@ class Rehearsal:
             if not self.writes:
                 return {**shown, "ms": _ms(began)}, None
             raw, diff = await transaction.close()
-            effects = weigh(self.decision, raw, self.workspaces, self.paths)
+            effects = await asyncio.to_thread(
+                weigh, self.decision, raw, self.workspaces, self.paths, self.ledger
+            )
             effects = transaction.watched.over(effects, self.paths)
             digest = await effects_digest(transaction, raw)
-        masked = mask(diff)
+        masked = await asyncio.to_thread(mask, diff)
         return {
             **shown,
             "judgement": _judged(effects),

@@ -12,6 +12,7 @@ from policy.judge import judge
 from policy.model import Access, Change, Decision, FileType, Kind, Outcome, Rights, Tier, Verdict
 from policy.protected import PathPolicy
 from sandbox.ignored import Ignored
+from sandbox.ignoring.ledger import Ledger
 
 DECISION = Decision(
     verdict=Verdict.REPORT,
@@ -75,7 +76,7 @@ def test_a_tracked_file_is_not_ignored_whatever_gitignore_says(tmp_path: Path) -
         (tmp_path / name).write_text("x\n")
     git("add", "-A")
     (tmp_path / ".gitignore").write_text("src/\nREADME.md\nbuild/\n")
-    ignored = Ignored(tmp_path)
+    ignored = Ignored(tmp_path, Ledger(tmp_path / ".git" / "ledger"))
     assert "src/kept.py" not in ignored
     assert "README.md" not in ignored
     assert "build/out.o" in ignored

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.ignored import Ignored
+from sandbox.ignoring.ledger import Ledger
 
 FILES = {
     ".gitignore": "*.log\nbuild/\n/only-here\n!keep.log\ndocs/*.tmp\nnode_modules\n**/cache/**\n",
@@ -57,13 +58,13 @@ def test_the_answers_are_gits_own(folder: Path) -> None:
         check=False,
     )
     wanted = {name for name in asked.stdout.split("\0") if name}
-    ignored = Ignored(folder)
+    ignored = Ignored(folder, Ledger(folder / ".git" / "ledger"))
     assert {name for name in PATHS if name in ignored} == wanted
     assert {"a.log", "build/x.o", "excluded.txt"} <= wanted
 
 
 def test_without_rules_nothing_is_ignored(tmp_path: Path) -> None:
-    assert "a.log" not in Ignored(tmp_path)
+    assert "a.log" not in Ignored(tmp_path, Ledger(tmp_path / "ledger"))
 
 
 def test_rules_that_cannot_be_read_ignore_nothing(tmp_path: Path) -> None:
@@ -71,11 +72,12 @@ def test_rules_that_cannot_be_read_ignore_nothing(tmp_path: Path) -> None:
     outside.write_text("*\n")
     work = tmp_path / "work"
     work.mkdir()
+    ledger = Ledger(tmp_path / "ledger")
     (work / ".gitignore").symlink_to(outside)
-    assert "a" not in Ignored(work)
+    assert "a" not in Ignored(work, ledger)
     (work / "sub").mkdir()
     (work / "sub" / ".gitignore").mkdir()
-    assert "sub/a" not in Ignored(work)
+    assert "sub/a" not in Ignored(work, ledger)
     (work / "big").mkdir()
     (work / "big" / ".gitignore").write_text("*\n" * 600_000)
-    assert "big/a" not in Ignored(work)
+    assert "big/a" not in Ignored(work, ledger)

@@ -24,6 +24,7 @@ from policy.model import (
 from policy.protected import PathPolicy
 from sandbox.cells import Cell, Exit
 from sandbox.effects import Effects, Shown
+from sandbox.ignoring.ledger import Ledger
 from sandbox.people.approvals import Answer
 from sandbox.people.card import card
 from sandbox.people.grants import Terms
@@ -121,7 +122,10 @@ def test_the_last_lines_are_shown_without_secrets(tmp_path: Path) -> None:
         layers=(LayerAnswer(layer="test", verdict=Verdict.ASK, reason="a test"),),
         message="a test",
     )
-    rehearsal = Rehearsal({"argv": ["x"]}, decision, (str(tmp_path),), PathPolicy.default(), 9.0)
+    ledger = Ledger(tmp_path / "ledger")
+    rehearsal = Rehearsal(
+        {"argv": ["x"]}, decision, (str(tmp_path),), PathPolicy.default(), 9.0, ledger
+    )
     shown, found = asyncio.run(rehearsal.run(cast(Cell, Talking([]))))
     assert (shown["ending"], shown["exit_status"], found) == ("ran", 7, None)
     lines = shown["output"].split("\n")

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""In a cell: a call's own ignore rules excuse no deletion, and none keeps anybody waiting."""
+
+from __future__ import annotations
+
+import shlex
+
+from tests.container.lab import Lab
+
+REMOVE = "python3 -c 'import os, sys; [os.unlink(one) for one in sys.argv[1:]]' "
+
+
+def test_what_a_call_may_remove(lab: Lab) -> None:
+    (lab.ws / ".gitignore").write_text("*.log\n")
+    (lab.ws / "sub").mkdir()
+    for name in ("a.log", "b.log", "mine.md", "sub/plan.md", "kept.txt"):
+        (lab.ws / name).write_text("x\n")
+    lab.git("add", ".gitignore", "kept.txt")
+    lab.git("commit", "-q", "-m", "x")
+
+    assert lab.sh(REMOVE + "a.log").landed  # a person ignores it
+    for own in ("> .gitignore", "> sub/.gitignore", "| tee -a sub/.gitignore"):
+        assert lab.sh(f"echo '*' {own}").landed
+    lab.sh("mv sub/.gitignore sub/x && ln sub/x sub/.gitignore && rm sub/x")
+    assert lab.sh("git rm -q --cached kept.txt").landed
+
+    for name in ("mine.md", "sub/plan.md", "kept.txt"):
+        result = lab.sh(REMOVE + name)
+        assert (result.judgement, result.landed) == ("hold", False), name
+        assert (lab.ws / name).exists()
+    assert lab.sh(REMOVE + "b.log").landed
+
+    held = lab.sh("printf '*.md\\n*.log\\n' > .gitignore && " + REMOVE + "kept.txt")
+    lab.run(lab.supervisor.land(held.id))  # with the rules, which a person saw
+    assert lab.sh(REMOVE + "mine.md").landed
+
+
+def test_rules_that_once_took_for_ever(lab: Lab) -> None:
+    name = "a" * 200
+    (lab.ws / name).write_text("x\n")
+    rules = shlex.quote("*a" * 30 + "*b")
+    assert lab.sh(f"yes {rules} | head -1000 > .gitignore").landed
+    assert lab.sh(REMOVE + name).judgement == "hold"
+    assert lab.read(f"test -e {name}").exit_status == 0
