@@ -63,7 +63,11 @@ def _declare(shell: Shell, call: Call) -> str:
             subscript(shell, value)
         if equals:
             give(shell, name.removesuffix("+"), value)
-        elif printed and disclosure.SECRET_VARIABLE.search(word):
+        if call.name == "export" and isinstance(known := shell.state.get(name), str):
+            shell.catalog.exported(shell, name, known)
+        if equals:
+            continue
+        if printed and disclosure.SECRET_VARIABLE.search(word):
             shell.find(Tier.FORBIDDEN, "secrets", f"it prints the secret `{shown(word)}`")
         elif unknown(word):
             shell.find(Tier.DANGER, "opaque", "it sets variables whose names cannot be known")
@@ -92,6 +96,7 @@ def _set(shell: Shell, call: Call) -> str:
         word = words.pop(0)
         if word in ("--", "-"):
             shell.state.args = words
+            shell.state.note(words)
             return ""
         if word in ("-o", "+o") and words:
             option = words.pop(0)
@@ -99,6 +104,7 @@ def _set(shell: Shell, call: Call) -> str:
                 shell.find(Tier.DANGER, "security", "it switches the shell's history off")
     if words:
         shell.state.args = words
+        shell.state.note(words)
     return ""
 
 

@@ -118,6 +118,7 @@ def _taken(
         elif carrier.assigns and _ASSIGNMENT.match(word):
             name, _, value = word.partition("=")
             catalog.environment(shell, name, value)
+            catalog.exported(shell, name, value)
         elif carrier.each:
             texts.append(word)
         elif carrier.seek and not _named(catalog, word):

@@ -14,6 +14,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from policy import carried, outputs
+from policy.arguments import named_commands, secret_files, written_files
 from policy.builtins import BUILTINS, QUIET
 from policy.catalog_model import (
     Carrier,
@@ -152,6 +153,7 @@ class Catalog:
             )
             carried.guess(self, shell, call)
             outputs.record(self, shell, call, in_place=True)
+            secret_files.record(shell, call, None)
             return NET if call.stdin is not None and NET in call.stdin else HOLE
         name = self._known_as(call.name)
         if name != call.name:
@@ -164,6 +166,10 @@ class Catalog:
             out = reader(self, shell, call, entry)
         if call.stdin is not None and NET in call.stdin and HOLE in out:
             out += NET  # whatever it makes of what came from the network
+        secret_files.record(shell, call, entry)
+        if entry.writes and entry.tier is not Tier.SAFE:
+            outputs.record(self, shell, call)
+            named_commands.record(self, shell, call)
         for carrier in self.carriers.get(name, ()):
             out += carried.command(self, shell, call, carrier)
         return out
@@ -363,9 +369,7 @@ class Catalog:
 
     def environment(self, shell: Shell, name: str, value: str) -> None:
         """Record what setting a variable does to the programs that follow."""
-        found = self.exact.get(name) or next(
-            (one for wanted, one in self.globbed if fnmatchcase(name, wanted)), None
-        )
+        found = self._variable(name)
         if name == "PATH":
             self._search(shell, value)
         if found is None or value in found.harmless:
@@ -389,6 +393,20 @@ class Catalog:
             self.scan(shell, value.replace("\\ ", " "))
         elif found.value == "command":
             self.scan(shell, value)
+
+    def exported(self, shell: Shell, name: str, value: str) -> None:
+        """Record what a variable does to the programs that are started with it."""
+        written_files.record(shell, name, value)
+        if (found := self._variable(name)) is not None and found.tier is not Tier.SAFE:
+            words = Call((name, *value.split()))
+            secret_files.record(shell, words, None, operands=True)
+            if found.value == "options":
+                outputs.record(self, shell, words)
+
+    def _variable(self, name: str) -> Variable | None:
+        return self.exact.get(name) or next(
+            (one for wanted, one in self.globbed if fnmatchcase(name, wanted)), None
+        )
 
     def _search(self, shell: Shell, value: str) -> None:
         folders = value.split(":")

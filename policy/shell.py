@@ -66,6 +66,9 @@ class Catalog(Protocol):
     def environment(self, shell: Shell, name: str, value: str) -> None:
         """Record what setting an environment variable does."""
 
+    def exported(self, shell: Shell, name: str, value: str) -> None:
+        """Record what a variable does to the programs that are started with it."""
+
     def statements(self, shell: Shell, text: str) -> None:
         """Record what statements for a database do."""
 
@@ -329,6 +332,8 @@ class Shell:
         env = tuple((name, value) for name, _, value in (one.partition("=") for one in fields[:at]))
         for name, value in env:
             self.catalog.environment(self, name, value)
+            if fields[at:]:
+                self.catalog.exported(self, name, value)
         return self.call(Call(tuple(fields[at:]), stdin, env))
 
     def _run(self, node: Node, stdin: str | None, extra: list[Node]) -> str:
@@ -388,6 +393,8 @@ class Shell:
             stdin = plan.stdin if plan.stdin is not None else stdin
         for name, value in env:
             self.catalog.environment(self, name, value)
+            if fields:
+                self.catalog.exported(self, name, value)
         out = self.call(Call(tuple(fields), stdin, tuple(env), node=node))
         return redirects.write(self, plan, out, empty=False) if plan is not None else out
 
@@ -437,6 +444,7 @@ class Shell:
             return HOLE
         kept = self.state.args
         self.state.args = list(call.args)
+        self.state.note(call.args)
         self.calling.append(name)
         self.called.add(name)
         self.facts.programs[name] = None
@@ -502,6 +510,9 @@ class Shell:
     def _settle(self) -> None:
         while self._pending:
             self.feed(self._pending[-1], HOLE)
+        while self.state.latent and self.budget.take():
+            hidden = self.state.latent.pop()
+            self.aside(lambda: self.words.evaluated(hidden))  # noqa: B023
 
 
 def _together(pipe: list[Stage]) -> str:

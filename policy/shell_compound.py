@@ -276,15 +276,21 @@ def _declaration(shell: Shell, node: Node, stdin: str | None) -> str:
     counts = any(
         re.fullmatch(r"-\w*i\w*", source(one)) for one in node.children if one.type == "word"
     )
+    exports = fields == ["export"] or any(
+        re.fullmatch(r"-\w*x\w*", source(one)) for one in node.children if one.type == "word"
+    )
     for child in node.children[1:]:
         if child.type == "variable_assignment" and refers:
             name, target = variables.assignment(shell, child)
             shell.state.references[name] = target
+            shell.state.note((target,))
         elif child.type == "variable_assignment":
             variables.assign(shell, child)
+            name = source(child).partition("=")[0].rstrip("+")
+            value = shell.state.get(name)
+            if exports and isinstance(value, str):
+                shell.catalog.exported(shell, name, value)
             if counts:  # an integer's value is evaluated once more
-                name = source(child).partition("=")[0].rstrip("+")
-                value = shell.state.get(name)
                 variables.subscript(shell, value if isinstance(value, str) else "")
         elif child.is_named:
             fields += shell.words.fields(child)

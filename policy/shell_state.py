@@ -7,6 +7,8 @@ the others are kept as alternatives, so that a command is judged under each of t
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
@@ -14,6 +16,8 @@ from tree_sitter import Node
 from policy.marks import HOLE, NUM
 
 Value = str | list[str] | dict[str, str]
+
+_SUBSCRIPT = re.compile(r"\w\[")
 
 MOST_ALTERNATIVES = 8
 MOST_PLACES = 3
@@ -76,6 +80,8 @@ class State:
     git_aliases: dict[str, str] = field(default_factory=dict)
     search: tuple[str, ...] = ()
     """Directories put into PATH before the system's own."""
+    latent: list[str] = field(default_factory=list)
+    """Values that a shell runs where it counts with them; all copies share the list."""
 
     def copy(self) -> State:
         """Return an independent copy."""
@@ -92,6 +98,7 @@ class State:
             dict(self.streams),
             dict(self.git_aliases),
             self.search,
+            self.latent,
         )
 
     @property
@@ -115,8 +122,21 @@ class State:
     def set(self, name: str, value: Value) -> None:
         """Set a variable, forgetting what else it could have been."""
         self.values[name] = value
+        self.note((value,) if isinstance(value, str) else value)
         if self.alternatives:
             self.alternatives.pop(name, None)
+
+    def note(self, values: Iterable[str]) -> None:
+        """Keep values that hold a command in a subscript.
+
+        A shell runs it wherever it counts with the value: an integer's assignment, `let`, `[[ x -eq
+        1 ]]`, the index of an array, a reference. There is no other use for such a value.
+        """
+        for one in values:
+            if "[" in one and (found := _SUBSCRIPT.search(one)) is not None:
+                rest = one[found.end() :]
+                if "$(" in rest or "`" in rest or "${" in rest:
+                    self.latent.append(one)
 
     def append(self, name: str, value: Value) -> None:
         """Append to a variable as `+=` does."""

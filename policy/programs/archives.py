@@ -66,6 +66,10 @@ def _tar(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for path in parsed.values("--index-file", "-g", "--listed-incremental", "--volno-file"):
         catalog.use(shell, Use.WRITE, path, call)
     base = place[-1] + "/" if place else ""
+    for path in parsed.values("--one-top-level"):
+        shell.touch(How.WRITE, base + path, program="tar")
+        base = f"{base}{path}/"
+    _renamed(catalog, shell, call, (base, parsed.has("-x", "--extract", "--get")))
     if parsed.has("-x", "--extract", "--get"):
         packed = call.stdin
         if archive and archive != "-":
@@ -91,6 +95,21 @@ def _tar(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 shell.find(Tier.DANGER, "delete", "`tar --remove-files` deletes what it packed")
                 shell.touch(How.DELETE, path, program="tar")
     return NET if NET in (call.stdin or "") else HOLE
+
+
+_RENAMES = re.compile(r"s?([^\w\s\\])((?:\\.|(?!\1).)*)\1((?:\\.|(?!\1).)*)\1\w*", re.DOTALL)
+_LONGEST_RENAME = 1024
+
+
+def _renamed(catalog: Catalog, shell: Shell, call: Call, extracts: tuple[str, bool]) -> None:
+    """Record the names that members of an archive are given as they are unpacked."""
+    base, unpacks = extracts
+    parsed = parse(call.args, ("--transform", "--xform", "-s"))
+    texts = parsed.values("--transform", "--xform", *(("-s",) if call.name != "tar" else ()))
+    for text in texts if unpacks else ():
+        for found in _RENAMES.finditer(text[:_LONGEST_RENAME]):
+            name = re.sub(r"\\(.)", r"\1", found[3])
+            catalog.use(shell, Use.WRITE, base + name.replace("&", ""), call)
 
 
 def _zip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Sequence
 from itertools import pairwise
 
 from policy import carried
@@ -207,9 +208,23 @@ def _module(catalog: Catalog, shell: Shell, call: Call, name: str, words: list[s
     for word in words:
         governed(shell, word)
     if name == "venv" or name == "virtualenv":
-        for path in parse(words, ("-p", "--python", "--prompt")).operands:
+        made(catalog, shell, call, words)
+    if name == "zipapp":
+        for path in parse(words, ("-o", "--output", "-p", "-m")).values("-o", "--output"):
             catalog.use(shell, Use.WRITE, path, call)
     return HOLE
+
+
+_ENVIRONMENT = re.compile(r"(?:.*/)?\.?(?:v?env|virtualenv)[\w.-]*/?")
+
+
+def made(catalog: Catalog, shell: Shell, call: Call, words: Sequence[str]) -> None:
+    """Record that a virtual environment is made, and what is emptied for it."""
+    parsed = parse(words, ("-p", "--python", "--prompt", "--system-site-packages-from"))
+    for path in parsed.operands:
+        catalog.use(shell, Use.WRITE, path, call)
+        if parsed.has("--clear") and not _ENVIRONMENT.fullmatch(path) and path != "venv":
+            shell.touch(How.TREE, path, program="venv")
 
 
 def _archive(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> None:

@@ -141,6 +141,10 @@ _AWK_FILE = re.compile(
 )
 
 
+_AWK_OUTPUT = re.compile(r"(?:-[odpD]|--(?:pretty-print|dump-variables|profile|debug)=)(.+)")
+"""Options of gawk that name a file for its program, its variables or its profile."""
+
+
 def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(
         call.args,
@@ -160,6 +164,9 @@ def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             "-E",
         ),
     )
+    for word in call.args:
+        if (found := _AWK_OUTPUT.fullmatch(word)) is not None:
+            catalog.use(shell, Use.WRITE, found[1], call)
     files = list(parsed.operands)
     names = dict(one.partition("=")[::2] for one in parsed.values("-v", "--assign"))
     programs = parsed.values("-e", "--source")

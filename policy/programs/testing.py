@@ -12,9 +12,9 @@ from policy.facts import How
 from policy.marks import HOLE
 from policy.model import Tier
 from policy.options import Parsed, parse
-from policy.programs import interpreters, literal_code, literal_commands, scripts
+from policy.programs import compilers, interpreters, literal_code, literal_commands, scripts
 from policy.programs.data import drops
-from policy.programs.python import governed, managed
+from policy.programs.python import governed, made, managed
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -156,7 +156,11 @@ _OUTPUTS = (
 def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
-    parsed = parse(call.args, (*entry.values, *_VALUES.get(call.name, ())))
+    compiles = call.name in compilers.NAMES
+    valued = compilers.VALUED if compiles else (*entry.values, *_VALUES.get(call.name, ()))
+    parsed = parse(call.args, valued)
+    if compiles:
+        compilers.record(catalog, shell, call)
     words = parsed.operands
     verb = words[0] if words else ""
     for path in parsed.values(*_OUTPUTS):
@@ -263,7 +267,18 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                     shell.find(
                         Tier.DANGER, "packages", f"it runs the package `{path}` of the index"
                     )
-    for word in words:
+    if call.name in ("strip", "ranlib", "objcopy"):
+        for path in words:
+            catalog.use(shell, Use.WRITE, path, call)
+    if call.name == "cargo" and verb == "clean" and (place := parsed.value("--target-dir")):
+        shell.touch(How.TREE, place, program="cargo")
+    if call.name == "cargo" and verb == "vendor" and words[1:]:
+        catalog.use(shell, Use.WRITE, words[1], call)
+    if call.name == "meson" and words:
+        catalog.use(shell, Use.WRITE, words[1] if verb == "setup" and words[1:] else words[0], call)
+    if call.name == "uv" and verb == "venv":
+        made(catalog, shell, call, call.args)
+    for word in (*words, *(one for values in parsed.flags.values() for one in values)):
         if not word.startswith("//"):  # a label, not a path
             governed(shell, word)
     return HOLE

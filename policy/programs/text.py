@@ -179,8 +179,8 @@ _SECRET_NAME = re.compile(r"KEY|TOKEN|SECRET|PASSW|CREDENTIAL|AUTH", re.IGNORECA
 def _facts(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, ("-d", "-s", "--date", "--set", "-r", "-f", "-e"))
     name = call.name
-    if name == "date" and parsed.has("-s", "--set"):
-        shell.find(Tier.DANGER, "system", "`date -s` sets the clock")
+    if name == "date":
+        _date(catalog, shell, call)
     if name == "printenv" and any(_SECRET_NAME.search(one) for one in parsed.operands):
         shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret of the environment")
     if name in ("which", "whereis"):
@@ -201,6 +201,34 @@ def _facts(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if name == "expr" and len(parsed.operands) == 1:
         return parsed.operands[0] + "\n"
     return HOLE
+
+
+def _date(catalog: Catalog, shell: Shell, call: Call) -> None:
+    parsed = parse(
+        call.args,
+        ("-d", "--date", "-s", "--set", "-r", "--reference", "-f", "--file"),
+        ("--debug",),
+    )
+    if parsed.has("-s", "--set"):
+        shell.find(Tier.DANGER, "system", "`date -s` sets the clock")
+    for path in parsed.values("-f", "--file", "-r", "--reference"):
+        catalog.use(shell, Use.READ, path, call)
+
+
+def _calculator(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    """`bc` and `dc`: what they print of a file they cannot read; `dc` runs lines with `!`."""
+    parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
+    catalog.apply(shell, call, entry, parsed)
+    texts = [*parsed.values("-e", "--expression"), call.stdin or ""]
+    texts += [shell.held(one) or "" for one in (*parsed.operands, *parsed.values("-f", "--file"))]
+    for text in texts if call.name == "dc" else ():
+        for found in _DC_RUNS.finditer(text):
+            shell.find(Tier.DANGER, "runs-text", "`dc` runs a command")
+            shell.run_text(found[1])
+    return HOLE
+
+
+_DC_RUNS = re.compile(r"!(?![<>=])([^\n]++)")
 
 
 def _piped(call: Call) -> bool:
@@ -287,21 +315,7 @@ def _ranges(text: str) -> str:
     )
 
 
-_JQ_TEXT = re.compile(r'(?<!\\)"((?:[^"\\]|\\.)*)"')
-
-
-def _query(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    """A query of data; texts that stand in it may be printed."""
-    out = catalog.by_data(shell, call, entry)
-    query = next((one for one in call.args if not one.startswith("-")), "")
-    made = [found[1] for found in _JQ_TEXT.finditer(query)]
-    if out == HOLE and made and re.match(r'\s*"', query):
-        return "".join(re.sub(r"\\\([^)]*\)", HOLE, one) + "\n" for one in made)
-    return out
-
-
 READERS = {
-    "query": _query,
     "cat": _cat,
     "head": _head,
     "pager": _pager,
@@ -310,6 +324,7 @@ READERS = {
     "base64": _base64,
     "cutpath": _cutpath,
     "facts": _facts,
+    "calculator": _calculator,
     "grep": _grep,
     "sort": _sort,
     "tr": _tr,

@@ -153,6 +153,7 @@ def _env(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         elif _ASSIGNMENT.match(word):
             name, _, value = word.partition("=")
             catalog.environment(shell, name, value)
+            catalog.exported(shell, name, value)
             given.append((name, value))
             words.pop(0)
         elif word.startswith("-") and len(word) > 1:
@@ -180,6 +181,15 @@ def _xargs(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for path in parsed.values("-a", "--arg-file"):
         shell.touch(How.READ, path)
     words = list(parsed.operands)
+    if call.name == "parallel":
+        for path in parsed.values("--joblog", "--results", "--tmpdir"):
+            catalog.use(shell, Use.WRITE, path, call)
+    for mark in ("::::", "::::+"):
+        if mark in words:
+            at = words.index(mark)
+            for path in words[at + 1 :]:
+                shell.touch(How.READ, path, program=call.name)
+            words = words[:at]
     text = call.stdin if call.stdin is not None else HOLE
     if ":::" in words:
         at = words.index(":::")
