@@ -17,6 +17,7 @@ from collections.abc import Iterator, Sequence
 
 from policy import gitconfig
 from policy.configured import NOTHING, Configured
+from policy.gate2.git_losses import losses
 from policy.model import (
     Access,
     Change,
@@ -72,6 +73,7 @@ def judge(
         reasons += _git_settings(change, paths)
         reasons += _hidden_tracked(change)
         reasons += _commits(change, paths)
+        reasons += losses(change, named.covers)
         reasons += _deletion(change, named, paths)
         reasons += _link(change, paths, workspace)
         reasons += _plain(change)

@@ -332,6 +332,8 @@ class Change:
     the real files have."""
     commits_odd: str = ""
     """For git's objects: why it cannot be found out what new commits hold."""
+    loses: tuple[str, ...] = ()
+    """For files of a git repository: what it would lose that it held before."""
 
 
 class Outcome(str, Enum):

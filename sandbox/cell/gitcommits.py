@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from . import fs
+from .gitfiles import Standing, width_of
 from .gitobjects import Entry, Store, commit, tree
-from .gitpacks import HASHES, Odd
+from .gitpacks import HASHES, Budget, Odd
 
 MOST_COMMITS = 2_000
 """New commits that are looked at in one call."""
@@ -124,13 +125,12 @@ class _Look:
             self._top = top
             layer = fs.open_directory(self._upper)
             stack.callback(os.close, layer)
-            width = _width(top, layer, self._folder)
-            self._new = Store(fs.open_beneath(layer, self._folder), width)
+            budget = Budget()
+            width = width_of((Standing(layer), Standing(top)), self._folder.rpartition("/")[0])
+            self._new = Store(Standing(layer, self._folder), width, budget)
             stack.callback(self._new.close)
-            self._old = None
-            with contextlib.suppress(OSError):
-                self._old = Store(fs.open_beneath(top, self._folder), width)
-                stack.callback(self._old.close)
+            self._old = Store(Standing(top, self._folder), width, budget)
+            stack.callback(self._old.close)
             found: set[str] = set()
             for count, oid in enumerate(self._commits()):
                 if count >= MOST_COMMITS:
@@ -144,19 +144,18 @@ class _Look:
         Or an object of that name could stand in for one that the real repository has.
         """
         for oid, kind in self._arrived():
-            if kind == b"commit" and not (self._old is not None and self._old.has(oid)):
+            if kind == b"commit" and not self._old.has(oid):
                 yield oid
 
     def _arrived(self) -> Iterator[tuple[bytes, bytes]]:
         for oid in self._new.loose():
             yield oid, self._new.checked(oid)
-        others = () if self._old is None else (self._old,)
         for pack in self._new.packs():
-            yield from pack.kinds(self._new.finder(others))
+            yield from pack.kinds(self._new.finder((self._old,)))
 
     def _read(self, oid: bytes, kind: bytes) -> bytes:
         for store, other in ((self._new, self._old), (self._old, self._new)):
-            found = None if store is None else store.read(oid, (other,) if other else ())
+            found = store.read(oid, (other,))
             if found is not None:
                 if found[0] != kind:
                     raise Odd(f"object {oid.hex()} is no {kind.decode()}")
@@ -220,17 +219,3 @@ def _work_tree(folder: str) -> str:
     """Return the prefix of the work tree whose objects lie in a folder."""
     git = f"/{folder}/".index("/.git/")
     return folder[:git]
-
-
-def _width(root: int, layer: int, folder: str) -> int:
-    """Return the bytes of an object id, as the repository's settings say."""
-    for top in (layer, root):
-        path = folder.rpartition("/")[0] + "/config"
-        try:
-            descriptor = fs.open_beneath(top, path, os.O_RDONLY | os.O_NONBLOCK)
-        except OSError:
-            continue
-        with open(descriptor, "rb") as file:
-            text = file.read(1 << 20).lower()
-        return 32 if b"objectformat" in text and b"sha256" in text else 20
-    return 20

@@ -9,14 +9,14 @@ Runs in the keeper: standard library only, Python 3.9. No git is run, no link is
 
 from __future__ import annotations
 
-import os
 import stat
 import zlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from . import fs
-from .gitpacks import HASHES, MOST_BYTES, Odd, Pack
+from .gitfiles import Files
+from .gitpacks import HASHES, MOST_BYTES, Budget, Odd, Pack
 
 
 class Entry(NamedTuple):
@@ -34,32 +34,34 @@ class Entry(NamedTuple):
 class Store:
     """One `objects` folder. Close it after use."""
 
-    def __init__(self, folder: int, width: int) -> None:
-        """Take over an open folder; `width` is the bytes of an object id: 20 or 32."""
-        self._folder = folder
+    def __init__(self, files: Files, width: int, budget: Budget | None = None) -> None:
+        """Look at files; `width` is the bytes of an object id: 20 or 32."""
+        self._files = files
         self.width = width
+        self._budget = budget or Budget()
         self._packs: list[Pack] | None = None
 
     def close(self) -> None:
-        """Close the folder and what was opened in it."""
+        """Close what was opened."""
         for pack in self._packs or ():
             pack.close()
-        os.close(self._folder)
 
     def packs(self) -> list[Pack]:
         """Return the packs that are there."""
         if self._packs is None:
             self._packs = []
-            for name in self._names("pack"):
+            names = self._files.names("pack")
+            for name in names:
                 if name.endswith(".idx") and not self._is_gone(f"pack/{name}"):
-                    self._packs.append(Pack(self._folder, f"pack/{name[:-4]}", self.width))
+                    path = f"pack/{name[:-4]}"
+                    self._packs.append(Pack(self._files, path, self.width, self._budget))
         return self._packs
 
     def loose(self) -> Iterator[bytes]:
         """Give the ids of loose objects."""
-        for head in self._names(""):
+        for head in self._files.names(""):
             if len(head) == 2 and _is_hex(head):
-                for tail in self._names(head):
+                for tail in self._files.names(head):
                     if len(tail) == 2 * self.width - 2 and _is_hex(tail):
                         oid = bytes.fromhex(head + tail)
                         if not self._is_gone(self._place(oid)):
@@ -73,17 +75,21 @@ class Store:
         """Return the type of a loose object whose content is what its name says. Raises Odd."""
         digest = HASHES[self.width]()
         unpack, head = zlib.decompressobj(), b""
-        flags = os.O_RDONLY | os.O_NONBLOCK
-        with open(fs.open_beneath(self._folder, self._place(oid), flags), "rb") as file:
+        with open(self._files.open(self._place(oid)), "rb") as file:
             try:
-                while raw := file.read(fs.CHUNK) if not unpack.eof else b"":
-                    while raw:
+                while raw := file.read(fs.CHUNK):
+                    if unpack.eof:
+                        raise Odd(f"object {oid.hex()} goes on behind its end")
+                    while raw and not unpack.eof:
                         content = unpack.decompress(raw, fs.CHUNK)
+                        self._budget.spend(len(content))
                         head = head or content[:16]
                         digest.update(content)
                         raw = unpack.unconsumed_tail
             except zlib.error as error:
                 raise Odd(f"object {oid.hex()}: {error}") from None
+        if unpack.unused_data:
+            raise Odd(f"object {oid.hex()} goes on behind its end")
         if digest.digest() != oid or not unpack.eof:
             raise Odd(f"object {oid.hex()} is not what its name says")
         return head.partition(b" ")[0]
@@ -100,6 +106,21 @@ class Store:
                 return pack.read(offset, self.finder(others))
         return None
 
+    def kind(self, oid: bytes) -> bytes | None:
+        """Return the type of an object, without reading all of it; None where it is not there."""
+        if self._loose_status(oid):
+            with open(self._files.open(self._place(oid)), "rb") as file:
+                try:
+                    head = zlib.decompressobj().decompress(file.read(512), 32)
+                except zlib.error as error:
+                    raise Odd(f"object {oid.hex()}: {error}") from None
+            return head.partition(b" ")[0]
+        for pack in self.packs():
+            offset = pack.find(oid)
+            if offset:
+                return pack.kind(offset)
+        return None
+
     def finder(self, others: tuple[Store, ...]) -> Callable[[bytes], tuple[bytes, bytes]]:
         """Return how a pack of this store finds what its deltas build upon."""
 
@@ -113,21 +134,9 @@ class Store:
 
         return find
 
-    def _names(self, folder: str) -> list[str]:
-        try:
-            descriptor = fs.open_beneath(self._folder, folder)
-        except OSError as error:
-            if error.errno in fs.ABSENT:
-                return []
-            raise
-        try:
-            return sorted(os.listdir(descriptor))
-        finally:
-            os.close(descriptor)
-
     def _is_gone(self, path: str) -> bool:
         """Whether a name only says that the one below it was removed (a whiteout of a layer)."""
-        status = fs.lstat(self._folder, path)
+        status = self._files.status(path)
         return status is None or (stat.S_ISCHR(status.st_mode) and status.st_rdev == 0)
 
     @staticmethod
@@ -136,20 +145,24 @@ class Store:
         return f"{name[:2]}/{name[2:]}"
 
     def _loose_status(self, oid: bytes) -> bool:
-        status = fs.lstat(self._folder, self._place(oid))
+        status = self._files.status(self._place(oid))
         return status is not None and stat.S_ISREG(status.st_mode)
 
     def _loose(self, oid: bytes) -> bytes | None:
         """Return what a loose object unpacks to, header first."""
         if not self._loose_status(oid):
             return None
-        flags = os.O_RDONLY | os.O_NONBLOCK
-        with open(fs.open_beneath(self._folder, self._place(oid), flags), "rb") as file:
+        with open(self._files.open(self._place(oid)), "rb") as file:
             raw = file.read(MOST_BYTES + 1)
+        unpack = zlib.decompressobj()
         try:
-            return zlib.decompressobj().decompress(raw, MOST_BYTES + 32)
+            content = unpack.decompress(raw, MOST_BYTES + 32)
         except zlib.error as error:
             raise Odd(f"object {oid.hex()}: {error}") from None
+        self._budget.spend(len(content))
+        if not unpack.eof:
+            raise Odd(f"object {oid.hex()}: cut, or too large")
+        return content
 
 
 # What objects say

@@ -23,6 +23,7 @@ from typing import Any
 from . import (
     gitcommits,
     gitindex,
+    gitlost,
     landing,
     leftovers,
     masks,
@@ -449,6 +450,7 @@ class Keeper:
         walked = walk.walk(upper, space.root, masks=space.hidden, since=since, owners=space.back)
         gitindex.note_dropped(walked.changes, space.root, upper, space.hidden)
         gitcommits.note_commits(walked.changes, space.root, upper, space.patterns.counts)
+        gitlost.note_lost(walked.changes, space.root, upper, time.time())
         return walked
 
     def _forget(self, transaction: Transaction) -> None:
