@@ -14,6 +14,7 @@ from pathlib import Path
 
 from sandbox import own_files
 from sandbox.cell import fs, gitobjects
+from sandbox.cell.gitfiles import Standing
 from sandbox.cell.gitpacks import Odd
 from sandbox.ignoring.ledger import EVERYTHING, MOST_INDEX, Ledger, names_in
 
@@ -38,6 +39,8 @@ class Repository:
     def __init__(self, work_tree: Path, workspace: str, ledger: Ledger) -> None:
         """`work_tree` holds `.git`: a folder, or a file that names one."""
         self._store: gitobjects.Store | None = None
+        self._objects = -1
+        """The open folder of the store's objects, while there is a store."""
         self._trees: dict[bytes, dict[bytes, gitobjects.Entry]] = {}
         self._folders: dict[bytes, frozenset[bytes]] = {}
         self._read = 0
@@ -56,6 +59,7 @@ class Repository:
         if self._store is not None:
             self._store.close()
             self._store = None
+            os.close(self._objects)
 
     def tracks(self, path: bytes) -> bool:
         """Whether it tracks a path of its work tree, as far as can be said."""
@@ -120,8 +124,8 @@ class Repository:
 
     def _object(self, oid: bytes) -> tuple[bytes, bytes]:
         if self._store is None:
-            folder = fs.open_directory(str(self.common_dir / "objects"))
-            self._store = gitobjects.Store(folder, len(oid))
+            self._objects = fs.open_directory(str(self.common_dir / "objects"))
+            self._store = gitobjects.Store(Standing(self._objects), len(oid))
         found = self._store.read(oid) if len(oid) == self._store.width else None
         self._read += len(found[1]) + _SMALL if found else 0
         if found is None or self._read > MOST_READ:
