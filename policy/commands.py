@@ -372,6 +372,8 @@ class Catalog:
         found = self._variable(name)
         if name == "PATH":
             self._search(shell, value)
+        if name == "PATH" or found is not None:
+            shell.facts.settings[name, value] = None
         if found is None or value in found.harmless:
             return
         shell.find(found.tier, found.rule, f"`{name}`: {found.because}")
@@ -396,6 +398,7 @@ class Catalog:
 
     def exported(self, shell: Shell, name: str, value: str) -> None:
         """Record what a variable does to the programs that are started with it."""
+        shell.facts.settings[name, value] = None
         written_files.record(shell, name, value)
         if (found := self._variable(name)) is not None and found.tier is not Tier.SAFE:
             words = Call((name, *value.split()))

@@ -63,6 +63,8 @@ class Facts:
     programs: dict[str, None] = field(default_factory=dict)
     calls: dict[tuple[str, ...], None] = field(default_factory=dict)
     """The first words of each command."""
+    settings: dict[tuple[str, str], None] = field(default_factory=dict)
+    """Variables that programs are started with, and those that change what commands mean."""
     writes: bool = False
     """The call may write caches or other files that it does not name."""
     network: bool = False

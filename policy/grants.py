@@ -3,8 +3,8 @@
 
 INVARIANT (P8): a grant of scope `exact` is bound to the digest of one plan, its rights and the
 policy; anything else that is different asks again. The wider scopes are chosen by a person, are
-bound to the same agent, place, rights, policy and input, and never cover a question that was not
-shown.
+bound to the same agent, place, rights, policy, input and variables, to the commands that were shown
+(`people.covered`), and never cover a question that was not shown.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from policy.engine import Policy
 from policy.facts import Facts
 from policy.marks import shown, unknown
 from policy.model import ActionPlan, Context, Decision, Frozen, Rights, Verdict
+from policy.people import covered
 from policy.reports import action_id
 from policy.reputation import Domain
 
@@ -36,9 +37,10 @@ class Scope(str, Enum):
     EXACT = "exact"
     """Exactly the plan that was shown."""
     PROGRAM = "program"
-    """The same programs on the same paths, whatever else differs."""
+    """The same commands on the same paths: verb, targets and options, but for what only tells."""
     CATEGORY = "category"
-    """The same kind of question: no rule asks that did not ask before, no category is new."""
+    """The same kind of question: no rule asks that did not ask before, no category, no program, no
+    option and no place elsewhere is new."""
 
 
 class Wanted(Frozen):
@@ -66,6 +68,11 @@ class Wanted(Frozen):
     categories: tuple[str, ...] = ()
     stdin: str = ""
     """SHA-256 of what it is given on standard input, in hex; empty: nothing."""
+    cwd: str = ""
+    acts: tuple[covered.Act, ...] | None = None
+    """Its commands; None where a part of one cannot be known."""
+    settings: tuple[str, ...] = ()
+    """Variables and texts that decide what they do."""
 
 
 class Grant(Frozen):
@@ -86,6 +93,22 @@ class Grant(Frozen):
     reason: str = ""
     used: int = 0
     revoked: float | None = None
+
+    def words(self) -> str:
+        """Say what it covers, for people."""
+        what = covered.words(self.wanted.acts)
+        paths = "; ".join(self.wanted.paths or ())
+        what = what or paths or f"a call of {self.wanted.tool}"
+        if self.wanted.settings:
+            what += f" (with {', '.join(self.wanted.settings)})"
+        match self.scope:
+            case Scope.EXACT:
+                return f"exactly: {what}"
+            case Scope.PROGRAM:
+                return f"only: {what}" + (f" [{paths}]" if paths and paths != what else "")
+            case Scope.CATEGORY:
+                kinds = ", ".join(one for one in self.wanted.rules if not one.endswith("/"))
+                return f"questions of {kinds} as with: {what}"
 
     def open(self, now: float) -> bool:
         """Whether it can still be used at all."""
@@ -128,6 +151,9 @@ def wanted(
         rules=asking(decision),
         categories=_categories(plan, facts, policy),
         stdin=stdin,
+        cwd=plan.cwd or plan.workspace,
+        acts=covered.acts(facts, policy.catalog),
+        settings=covered.settings(facts, plan.params.command, env or {}),
     )
 
 
@@ -187,18 +213,23 @@ def covers(grant: Grant, call: Wanted, now: float) -> bool:
     shown_then = grant.wanted
     same = all(
         getattr(shown_then, name) == getattr(call, name)
-        for name in ("agent", "user", "role", "tool", "workspace", "also", "policy", "stdin")
-    )
+        for name in (
+            "agent", "user", "role", "tool", "workspace", "also", "policy", "stdin", "cwd",
+            "settings",
+        )
+    )  # fmt: skip
     if not same or call.rights.meet(shown_then.rights) != call.rights:
         return False
     if not call.rules or not set(call.rules) <= set(shown_then.rules):
         return False
     if grant.scope is Scope.PROGRAM:
         return _same_programs(shown_then, call)
+    if not covered.alike(shown_then.acts, call.acts):
+        return False
     return bool(call.categories) and set(call.categories) <= set(shown_then.categories)
 
 
 def _same_programs(then: Wanted, call: Wanted) -> bool:
     if then.paths is None or call.paths is None or then.programs != call.programs:
         return False
-    return set(call.paths) <= set(then.paths)
+    return set(call.paths) <= set(then.paths) and covered.same(then.acts, call.acts)

@@ -169,6 +169,7 @@ class Governance:
                 "id": one.id,
                 "action_id": one.wanted.action_id,
                 "scope": one.scope.value,
+                "covers": one.words(),
                 "uses_left": one.uses - one.used,
                 "expires_in_seconds": round(one.until - now),
             }

@@ -19,6 +19,9 @@ from sandbox.commands.options import JSON, Duration
 from sandbox.errors import BadInput
 from sandbox.text import safe_line
 
+_MOST_SHOWN = 400
+"""Characters of what a grant covers that a table shows; `--json` shows all."""
+
 
 def _terms(command: Any) -> Any:
     """Add the options that say how far a yes goes."""
@@ -46,7 +49,8 @@ def _terms(command: Any) -> Any:
                 "--scope",
                 type=click.Choice(["exact", "program", "category"]),
                 default="exact",
-                help="Exactly this call; the same programs and paths; or this kind of question.",
+                help="Exactly this call; the same commands (verb, targets, options) on the same "
+                "paths; or this kind of question with the same programs and options.",
             ),
             click.option("--reason", default="", metavar="TEXT", help="Why, for the record."),
         )
@@ -247,7 +251,10 @@ def grants(everything: bool, **flags: bool) -> int:
     found = [one for one in _grants().all() if everything or one.open(now)]
     if flags["as_json"]:
         terminal.show_json(
-            [{**one.model_dump(mode="json"), "open": one.open(now)} for one in found]
+            [
+                {**one.model_dump(mode="json"), "open": one.open(now), "covers": one.words()}
+                for one in found
+            ]
         )
         return 0
     rows = [
@@ -259,10 +266,11 @@ def grants(everything: bool, **flags: bool) -> int:
             f"{one.used} of {one.uses}",
             f"{(one.until - now) / 60:.0f} min left" if one.open(now) else "over",
             one.by,
+            safe_line(one.words())[:_MOST_SHOWN],
         )
         for one in found
     ]
-    heads = ("grant", "agent", "scope", "action", "used", "time", "by")
+    heads = ("grant", "agent", "scope", "action", "used", "time", "by", "covers")
     terminal.show(table(heads, rows) if rows else "no grant can be used")
     return 0
 
@@ -315,6 +323,7 @@ def _granted(request: Any, terms: Any, reason: str) -> None:
         f"granted {made.id}: {made.wanted.action_id} for `{safe_line(made.wanted.agent)}`, "
         f"{often} within {minutes:.0f} min; `lockgate revoke {made.id}` takes it back"
     )
+    terminal.say(f"it covers {safe_line(made.words())[:_MOST_SHOWN]}")
 
 
 def _grants() -> Any:

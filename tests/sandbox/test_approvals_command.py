@@ -174,6 +174,17 @@ def test_a_command_is_granted_before_it_is_made(shell: Shell) -> None:
     assert "no grant can be used" in shell("grants")[1]
 
 
+def test_a_grant_is_listed_in_words(shell: Shell) -> None:
+    Registry(shell.dirs, home=shell.workspace.parent).add(str(shell.workspace))
+    words = ("grant", "--scope", "program", "--", "git", "push", "origin", "main")
+    status, shown = shell.at_terminal(*words)
+    assert status == 0, shown
+    assert "it covers only: git push origin main" in shown
+    assert "only: git push origin main" in shell("grants")[1]
+    [listed] = json.loads(shell("grants", "--json")[1])
+    assert listed["covers"] == "only: git push origin main"
+
+
 def test_what_is_forbidden_or_free_cannot_be_granted(shell: Shell) -> None:
     Registry(shell.dirs, home=shell.workspace.parent).add(str(shell.workspace))
     status, shown = shell.at_terminal("grant", "--", "rm", "-rf", "/")
