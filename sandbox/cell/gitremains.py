@@ -160,7 +160,8 @@ class Remains:
     def _is_applied(self, oid: bytes) -> bool:
         if self._work_tree is None:
             return False
-        return is_applied(self._new.objects, oid, self._coming, self._work_tree)
+        now = [*sorted(self._cheap()), self._new.refs.resolve("HEAD")]
+        return is_applied(self._new.objects, oid, self._coming, self._work_tree, filter(None, now))
 
     # Reflogs
 
@@ -195,7 +196,7 @@ class Remains:
 
     def objects(self) -> Loss:
         """Give objects that go away though something reaches them."""
-        places = self._removed()
+        places = self.removed()
         if not places:
             return
         old = self._old
@@ -214,7 +215,7 @@ class Remains:
         if found is not None:
             yield places[found], f"it holds {found.hex()[:12]}, which is reached, and goes away"
 
-    def _removed(self) -> dict[bytes, str]:
+    def removed(self) -> dict[bytes, str]:
         """Return the objects that are nowhere any more, each with its place before."""
         old, new = self._old.objects, self._new.objects
         packs = {pack_of(path): path for path in self._files if pack_of(path)}

@@ -20,7 +20,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 
-from . import diffs, fs, journal
+from . import diffs, fs, gitundo, journal
 from .applying import Conflict, Runner, Stuck
 from .diffs import Hides
 from .finishing import (
@@ -181,6 +181,9 @@ class _Run:
         self.ops = journal.amend(ops, self.amended)
         self.changed = later_changes(vault.root, self.ops, self.now, back=self.back)
         """Paths where a later change would be lost."""
+        if not self.changed and gitundo.concerns(self.ops):
+            with self.pieces() as pieces:
+                self.changed = gitundo.needed(vault.root, pieces, time.time())
 
     @contextlib.contextmanager
     def pieces(self) -> Iterator[list[Piece]]:
