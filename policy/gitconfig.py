@@ -16,7 +16,8 @@ Setting = tuple[str, str | None]
 """`section.subsection.key` with section and key in lower case, and the value (None: no `=`)."""
 
 _BOOLEANS = frozenset((None, "", "true", "false", "yes", "no", "on", "off", "1", "0"))
-_RUNS = re.compile(r"\s*(?:ext|fd)::|\s*!|\s*-")
+RUNS = re.compile(r"\s*(?:ext|fd)::|\s*!|\s*-")
+"""Addresses that make git run a program."""
 
 
 class _Reader:
@@ -24,6 +25,8 @@ class _Reader:
         self._text = text.removeprefix("\ufeff").replace("\r\n", "\n")
         self._at = 0
         self._section = ""
+        self.whole = False
+        """Whether the text was read to its end, and git would refuse nothing in it."""
 
     def _next(self) -> str:
         if self._at >= len(self._text):
@@ -41,6 +44,7 @@ class _Reader:
         while True:
             char = self._next()
             if char == "":
+                self.whole = True
                 return
             if char.isspace():
                 continue
@@ -136,6 +140,13 @@ def settings(text: str) -> list[Setting]:
     return list(_Reader(text).settings())
 
 
+def read(text: str) -> tuple[list[Setting], bool]:
+    """Return the settings of a text, and whether git would read it to its end."""
+    reader = _Reader(text)
+    found = list(reader.settings())
+    return found, reader.whole
+
+
 def added(before: str | None, after: str | None, patterns: Iterable[str]) -> list[str]:
     """Return the names of settings that match a pattern and were added or got another value."""
     old = settings(before or "")
@@ -147,7 +158,7 @@ def added(before: str | None, after: str | None, patterns: Iterable[str]) -> lis
         lower = name.lower()
         if lower == "core.fsmonitor" and value in _BOOLEANS:
             continue  # git's own monitor, or none
-        runs = re.fullmatch(r"remote\..*\.(?:push)?url", lower) and _RUNS.match(value or "")
+        runs = re.fullmatch(r"remote\..*\.(?:push)?url", lower) and RUNS.match(value or "")
         if runs or any(fnmatchcase(lower, pattern) for pattern in wanted):
             found.append(name)
     return list(dict.fromkeys(found))

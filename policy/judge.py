@@ -15,9 +15,11 @@ import fnmatch
 import re
 from collections.abc import Iterator, Sequence
 
-from policy import gitconfig
 from policy.configured import NOTHING, Configured
 from policy.gate2.git_losses import losses
+from policy.gate2.git_changes import GitChanges
+from policy.gate2.git_judged import folder_reasons, pointer_reason, settings_reasons
+from policy.gate2.git_places import place_of
 from policy.model import (
     Access,
     Change,
@@ -33,12 +35,10 @@ from policy.protected import PathPolicy, normal
 SHOWN = 3
 """Paths that a message names for each reason."""
 _STRICTNESS = (Outcome.DISCARD, Outcome.HOLD, Outcome.LAND)
-_CONFIG_NAMES = frozenset(("config", "config.worktree", "gitconfig", ".gitconfig", ".gitmodules"))
 _OBJECT = re.compile(
     r"(?:.*/)?\.git/(?:.*/)?objects/(?:[0-9a-f]{2}/[0-9a-f]{38,}|pack/[^/]*\.(?:pack|idx))",
     re.DOTALL,
 )
-_WORK_TREE_POINTER = re.compile(r"(?:.*/)?\.git/worktrees/[^/]+/(?:commondir|gitdir)", re.DOTALL)
 _OTHERS_WRITE = 0o022
 _REPOSITORY = frozenset(("head", "config"))
 _REPOSITORY_FOLDERS = frozenset((".git", "objects", "refs"))
@@ -60,6 +60,7 @@ def judge(
     reasons: list[PathReason] = []
     advice: dict[str, str] = {}
     named = _Named(decision.named_deletions)
+    git = GitChanges(changes, workspace)
     for change in changes:
         reasons += _governance(change, paths, advice)
         if decision.rights.workspace is not Access.WRITE:
@@ -68,13 +69,13 @@ def judge(
                     change.path, Outcome.DISCARD, "no-right-to-write", "the call may only read"
                 )
             )
-        reasons += _obeyed(change, paths)
+        reasons += [*_obeyed(change, paths, git)] or [*folder_reasons(change, git)]
         reasons += _configured(change, configured)
-        reasons += _git_settings(change, paths)
+        reasons += settings_reasons(change, paths, git)
         reasons += _hidden_tracked(change)
         reasons += _commits(change, paths)
         reasons += losses(change, named.covers)
-        reasons += _deletion(change, named, paths)
+        reasons += _deletion(change, named, paths, git)
         reasons += _link(change, paths, workspace)
         reasons += _plain(change)
     reasons += _limits(decision, changes, paths)
@@ -104,7 +105,7 @@ def _governance(change: Change, paths: PathPolicy, advice: dict[str, str]) -> It
             yield PathReason(path, Outcome.DISCARD, rule.id, reason)
 
 
-def _obeyed(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
+def _obeyed(change: Change, paths: PathPolicy, git: GitChanges) -> Iterator[PathReason]:
     if change.type is FileType.DIRECTORY:
         above = paths.obeyed_below(change.path) if change.kind is Kind.META else None
         if change.kind is Kind.META and not _tidy(change.path) and change.mode & _OTHERS_WRITE:
@@ -115,15 +116,9 @@ def _obeyed(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
                 change.path, Outcome.HOLD, above.id, f"it holds what counts: {above.because}"
             )
         return  # what it holds is listed by itself
-    if normal(change.path).rpartition("/")[2] == ".git" and change.kind is not Kind.DELETED:
-        because = "it tells git on the host which repository, and so which settings, to use"
-        yield PathReason(change.path, Outcome.HOLD, "git-pointers", because)
-        return
-    if (change.kind is Kind.MODIFIED or change.modified) and _WORK_TREE_POINTER.fullmatch(
-        normal(change.path)
-    ):
-        because = "it tells git on the host where the repository of a work tree is"
-        yield PathReason(change.path, Outcome.HOLD, "git-pointers", because)
+    pointer = pointer_reason(change, git)
+    if pointer is not None:
+        yield pointer
         return
     for path in _ends(change):
         rule = paths.obeyed_of(path)
@@ -153,48 +148,6 @@ def _configured(change: Change, configured: Configured) -> Iterator[PathReason]:
 
 def _in_git(path: str) -> bool:
     return ".git" in normal(path).split("/")[:-1]
-
-
-def _git_settings(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
-    name = normal(change.path).rpartition("/")[2]
-    if name in _CONFIG_NAMES and _is_link(change):
-        because = "git on the host would read its settings from elsewhere"
-        yield PathReason(change.path, Outcome.HOLD, "git-settings", because)
-        return
-    if change.type is not FileType.FILE or name not in _CONFIG_NAMES:
-        return
-    if change.kind in (Kind.DELETED, Kind.META):
-        return
-    if change.after_text is None:
-        moved_in = _in_git(change.path) and not _in_git(change.source or "")
-        if change.kind is not Kind.RENAMED or change.modified or moved_in:
-            yield PathReason(
-                change.path, Outcome.HOLD, "git-settings", "its settings are too long to be read"
-            )
-        return
-    patterns = paths.git_keys
-    if name == ".gitmodules":
-        patterns += paths.gitmodules_keys
-    keys = gitconfig.added(change.before_text, change.after_text, patterns)
-    keys += [key for key in _redirected(change, paths) if key not in keys]
-    if keys:
-        said = ", ".join(f"`{_shown(key)}`" for key in keys[:SHOWN])
-        yield PathReason(
-            change.path, Outcome.HOLD, "git-settings", f"git on the host would obey {said}"
-        )
-
-
-def _redirected(change: Change, paths: PathPolicy) -> Iterator[str]:
-    """Give the settings that change where a person's push and pull go.
-
-    A repository that is new has no person's settings, and a further remote redirects nothing.
-    """
-    if change.before_text is None:
-        return
-    known = {key for key, _ in gitconfig.settings(change.before_text)}
-    for key in gitconfig.added(change.before_text, change.after_text, paths.git_remote_keys):
-        if key in known or not re.fullmatch(r"remote\..*\.url", key, re.DOTALL):
-            yield key
 
 
 def _hidden_tracked(change: Change) -> Iterator[PathReason]:
@@ -260,7 +213,9 @@ def _glob(pattern: str) -> str:
     return "/".join(pieces)
 
 
-def _deletion(change: Change, named: _Named, paths: PathPolicy) -> Iterator[PathReason]:
+def _deletion(
+    change: Change, named: _Named, paths: PathPolicy, git: GitChanges
+) -> Iterator[PathReason]:
     if change.kind is Kind.DELETED:
         gone = change.path
     elif change.kind is Kind.RENAMED and change.source is not None:
@@ -275,6 +230,10 @@ def _deletion(change: Change, named: _Named, paths: PathPolicy) -> Iterator[Path
             yield PathReason(gone, Outcome.HOLD, "repository", "the repository itself goes away")
         if parts[-1] != ".git" or change.type is FileType.DIRECTORY:
             return  # locks, objects, refs: git's own business
+    folders = change.git_sources if change.kind is Kind.RENAMED else change.git_folders
+    place = place_of(gone, folders)
+    if place is not None and not git.goes_whole(place):
+        return  # the same in a repository of another name
     if change.type is not FileType.DIRECTORY and not change.ignored and not paths.may_go(gone):
         verb = "moved away" if change.kind is Kind.RENAMED else "deleted"
         yield PathReason(

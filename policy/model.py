@@ -334,6 +334,25 @@ class Change:
     """For git's objects: why it cannot be found out what new commits hold."""
     loses: tuple[str, ...] = ()
     """For files of a git repository: what it would lose that it held before."""
+    git_folders: tuple[str, ...] = ()
+    """Git folders that it lies in, whatever their names, the outermost first (`.`: the root)."""
+    git_sources: tuple[str, ...] = ()
+    """For RENAMED: the same of the path before."""
+    git_new: str = ""
+    """`new` where the innermost git folder came into being in this call; `around` where it did so
+    in a folder that held something before."""
+    git_text: str | None = None
+    """In a git folder: what a small file holds, and a file of git's own name outside of one."""
+    git_checked: str = ""
+    """In a git folder: the check that found the file's content to be such as git writes."""
+    git_odd: str = ""
+    """In a git folder: why a check did not."""
+    git_refs: tuple[str, ...] = ()
+    """References that it brings."""
+    git_refs_gone: tuple[str, ...] = ()
+    """For a list of packed references: those that it does not name any more."""
+    git_shadows: str = ""
+    """An existing reference that one of these could be taken for."""
 
 
 class Outcome(str, Enum):

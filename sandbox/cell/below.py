@@ -17,7 +17,9 @@ from .steps import Attributes, landed_mode
 
 MAX_TEXT = 64 * 1024
 """Bytes of a git configuration file that are passed on for gate 2 to read."""
-CONFIG_NAMES = ("config", "config.worktree", "gitconfig", ".gitconfig", ".gitmodules")
+CONFIG_NAMES = (
+    *("config", "config.worktree", "gitconfig", ".gitconfig", ".gitmodules", ".lfsconfig"),
+)
 """Names under which git keeps settings, in lower case (`config` of a bare repository, too)."""
 
 

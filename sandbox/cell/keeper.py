@@ -22,6 +22,7 @@ from typing import Any
 
 from . import (
     gitcommits,
+    gitfolders,
     gitindex,
     gitlost,
     landing,
@@ -449,6 +450,7 @@ class Keeper:
     def _walk(self, space: Space, upper: str, since: int) -> walk.Walk:
         walked = walk.walk(upper, space.root, masks=space.hidden, since=since, owners=space.back)
         gitindex.note_dropped(walked.changes, space.root, upper, space.hidden)
+        gitfolders.note_folders(walked.changes, space.root, upper)
         gitcommits.note_commits(walked.changes, space.root, upper, space.patterns.counts)
         gitlost.note_lost(walked.changes, space.root, upper, time.time())
         return walked

@@ -30,6 +30,7 @@ from policy.model import (
     Verdict,
 )
 from policy.protected import PathPolicy
+from sandbox.cell.gitfolders import note_folders
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 
@@ -175,6 +176,7 @@ TRICKS = {
 def judged(overlay: Overlay) -> Judgement:
     """Judge and land a transaction as the flow of a call does."""
     walked = overlay.walk()
+    note_folders(walked.changes, str(overlay.lower), str(overlay.upper))
     known = Change.__dataclass_fields__
     changes = [
         Change(
