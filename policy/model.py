@@ -350,7 +350,7 @@ class Change:
     git_refs: tuple[str, ...] = ()
     """References that it brings."""
     git_refs_gone: tuple[str, ...] = ()
-    """For a list of packed references: those that it does not name any more."""
+    """References that go away with it, and stand nowhere else."""
     git_shadows: str = ""
     """An existing reference that one of these could be taken for."""
 

@@ -94,16 +94,14 @@ class GitChanges:
         place = place_of(change.path, change.git_folders)
         if place is None:
             return frozenset()
-        here = change.path[: -len(place.rest)]
-        start, gone = here + "refs/heads/", set()
+        if place.in_work_tree:
+            return frozenset()  # its settings say nothing of branches
+        gone: set[str] = set()
         for one in self._changes:
-            if one.path == here + "packed-refs":
+            other = place_of(one.path, one.git_folders) if one.git_refs_gone else None
+            if other is not None and other.folder == place.folder:
                 gone |= {n[11:] for n in one.git_refs_gone if n.startswith("refs/heads/")}
-            end = one.source if one.kind is Kind.RENAMED else one.path
-            away = one.kind in (Kind.DELETED, Kind.RENAMED) and one.type is FileType.FILE
-            if away and end is not None and end.startswith(start):
-                gone.add(end[len(start) :])
-        return frozenset(name for name in gone if self._by_path.get(start + name) is None)
+        return frozenset(gone)
 
     def is_new_work_tree(self, change: Change) -> bool:
         """Whether a `.git` file is that of a work tree which this transaction makes.

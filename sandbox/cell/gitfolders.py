@@ -38,7 +38,7 @@ def note_folders(changes: Iterable[Change], root: str, upper: str) -> None:
     `git_new`: the innermost one came into being in this call (`around`: in a folder that held
     something before). `git_text`: what a small file holds. `git_checked`: which check found its
     content sound; where it did not, `git_odd` says why. `git_refs` and `git_refs_gone`: references
-    that it brings, or does not name any more; `git_shadows`: another one that one of them could be
+    that come with it, or go and stand nowhere else; `git_shadows`: another one that one of them could be
     taken for.
     """
     changes = list(changes)
@@ -75,8 +75,20 @@ class _Notes:
                     change["git_sources"] = sources
             if change["type"] == "file" and change["kind"] != "deleted":
                 self._look(change, folders)
+            self._note_gone(change)
             if folders and not self._was(folders[-1]):
                 change["git_new"] = "around" if self._held_something(folders[-1]) else "new"
+
+    def _note_gone(self, change: Change) -> None:
+        """Say of a reference that is taken or moved away whether it stands nowhere else."""
+        away = change["path"] if change["kind"] == "deleted" else change.get("source")
+        if away is None or change["type"] != "file":
+            return
+        rest = _rest(away, change.get("git_sources", change.get("git_folders", [])))
+        if rest is not None and rest.startswith("refs/"):
+            gone = self._refs_of(away).gone([rest])
+            if gone:
+                change["git_refs_gone"] = gone
 
     # Which folders
 
@@ -175,8 +187,8 @@ class _Notes:
     def _packed(self, content: bytes, change: Change, folders: list[str]) -> str:
         path = change["path"]
         found = self._refs_of(path).packed(content, self._old(path))
-        if found.gone:
-            change["git_refs_gone"] = found.gone
+        if found.gone and (gone := self._refs_of(path).gone(found.gone)):
+            change["git_refs_gone"] = gone
         if not found.odd and found.names:
             self._note_names(change, folders, path, found.names)
         return found.odd

@@ -80,6 +80,10 @@ class References:
                     return other
         return ""
 
+    def gone(self, names: Iterable[str]) -> list[str]:
+        """Return those of some names that stand nowhere after the call."""
+        return sorted(set(names) - self._after)
+
     def _loose(self, name: bytes) -> bytes | None:
         content = _content(self._top, self._prefix + os.fsdecode(name), 4096)
         return None if content is None else content.strip()

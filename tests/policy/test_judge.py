@@ -113,7 +113,11 @@ ROWS: dict[str, tuple[list[Change], str]] = {
     "a hook is deleted": ([deleted(".git/hooks/pre-commit")], "hold git-hooks"),
     "a hook is renamed away": ([renamed("x", ".git/hooks/pre-commit")], "hold git-hooks"),
     "sample hooks of a new repository": (
-        [folder("n/.git"), folder("n/.git/hooks"), created("n/.git/hooks/pre-commit.sample")],
+        [
+            folder("n/.git"),
+            Change("n/.git/hooks", Kind.CREATED, FileType.DIRECTORY, git_new="new"),
+            created("n/.git/hooks/pre-commit.sample", git_new="new"),
+        ],
         "land",
     ),
     "a workflow is changed": ([modified(".github/workflows/ci.yml")], "hold ci-workflows"),
@@ -132,9 +136,10 @@ ROWS: dict[str, tuple[list[Change], str]] = {
     "agent settings": ([created(".claude/settings.json")], "hold agent-configuration"),
     "instructions": ([modified("CLAUDE.md")], "land"),
     # git's settings
-    "a harmless setting": ([config("[user]\nname = a")], "land"),
+    "a harmless setting": ([config('[branch "a"]\nmerge = refs/heads/b')], "land"),
+    "another name for all commits": ([config("[user]\nname = a")], "hold git-settings"),
     "a setting that runs a program": ([config("[core]\nfsmonitor = ./f.sh")], "hold git-settings"),
-    "one that was there": ([config("[alias]\ns = x\n[a]\nb = c", "[alias]\ns = x")], "land"),
+    "one that was there": ([config("[alias]\ns = x\n[branch]\n", "[alias]\ns = x")], "land"),
     "settings of a bare repository": (
         [config("[core]\nhooksPath = x", path="fake/config")],
         "hold git-settings",

@@ -93,6 +93,10 @@ def _typed(one: dict[str, Any]) -> Change:
     return Change(**{**one, "kind": Kind(one["kind"]), "type": FileType(one["type"])})
 
 
+def _file(path: str, kind: Kind = Kind.CREATED, **facts: Any) -> Change:
+    return Change(path, kind, FileType.FILE, **facts)
+
+
 HELD = {
     "another index": f"{EVIL}; {INDEX};"
     " git update-index --cacheinfo 100644,$evil,devkit.config.json;"
@@ -210,32 +214,39 @@ def test_files_that_are_moved_among_objects(
     assert ("commits_odd" in change) is odd
 
 
-RULES = {
-    "alternates": (".git/objects/info/alternates", Kind.CREATED, "git-pointers"),
-    "a work tree's repository": (".git/worktrees/a/commondir", Kind.MODIFIED, "git-pointers"),
-    "a new work tree": (".git/worktrees/a/commondir", Kind.CREATED, None),
-    "a replacement": (".git/refs/replace/00ff", Kind.CREATED, "git-substitutes"),
-    "a graph of commits": (".git/objects/info/commit-graph", Kind.CREATED, "git-substitutes"),
-    "an index over packs": (".git/objects/pack/multi-pack-index", Kind.CREATED, "git-substitutes"),
-    "a pack": (".git/objects/pack/pack-1.pack", Kind.CREATED, None),
+PACK = f"pack-{'1' * 40}"
+RULES: dict[str, tuple[Change, str | None]] = {
+    "alternates": (_file(".git/objects/info/alternates"), "git-pointers"),
+    "a work tree's repository": (
+        _file(".git/worktrees/a/commondir", kind=Kind.MODIFIED),
+        "git-pointers",
+    ),
+    "a new work tree": (_file(".git/worktrees/a/commondir", git_text="../..\n"), None),
+    "a replacement": (_file(".git/refs/replace/00ff"), "git-substitutes"),
+    "a graph of commits": (_file(".git/objects/info/commit-graph"), "git-substitutes"),
+    "an index over packs": (_file(".git/objects/pack/multi-pack-index"), "git-substitutes"),
+    "a pack": (_file(f".git/objects/pack/{PACK}.pack"), None),
     "another pack of that name": (
-        ".git/objects/pack/pack-1.pack",
-        Kind.MODIFIED,
+        _file(f".git/objects/pack/{PACK}.pack", kind=Kind.MODIFIED),
         "git-substitutes",
     ),
-    "an object": (f".git/objects/ab/{'0' * 38}", Kind.CREATED, None),
+    "an object": (_file(f".git/objects/ab/{'0' * 38}"), None),
     "another object of that name": (
-        f".git/objects/ab/{'0' * 38}",
-        Kind.MODIFIED,
+        _file(f".git/objects/ab/{'0' * 38}", kind=Kind.MODIFIED),
         "git-substitutes",
     ),
-    "a list of packs": (".git/objects/info/packs", Kind.MODIFIED, None),
-    "a branch": (".git/refs/heads/main", Kind.MODIFIED, None),
+    "a list of packs": (
+        _file(".git/objects/info/packs", kind=Kind.MODIFIED, git_checked="served"),
+        None,
+    ),
+    "a branch": (
+        _file(".git/refs/heads/main", kind=Kind.MODIFIED, git_text="1" * 40 + "\n"),
+        None,
+    ),
 }
 
 
-@pytest.mark.parametrize("path, kind, rule", RULES.values(), ids=RULES)
-def test_files_of_git_that_stand_for_others(path: str, kind: Kind, rule: str | None) -> None:
-    change = Change(path, kind, FileType.FILE)
+@pytest.mark.parametrize("change, rule", RULES.values(), ids=RULES)
+def test_files_of_git_that_stand_for_others(change: Change, rule: str | None) -> None:
     found = judge(DECISION, [change], POLICY, workspace="/w")
     assert [one.rule for one in found.reasons] == ([] if rule is None else [rule])

@@ -249,10 +249,7 @@ HARMLESS = {
         "git checkout -q main; git merge -q t",
     ],
     "a build": ["mkdir -p build/a; echo o >build/a/o; ln -s a build/b; cp -r src build/"],
-    "a name and an address": [
-        "git config user.name b; git config remote.o.url https://h.invalid/x"
-    ],
-    "a new repository below": ["git init -q n; cd n; echo x >x; git add x"],
+    "a new repository below": ["git init -q n; cd n; git config user.name b; echo x >x; git add x"],
     "a file moved and a folder renamed": ["mv README.md r.md; mv src lib", "mv lib src"],
 }
 
