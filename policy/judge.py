@@ -16,9 +16,9 @@ import re
 from collections.abc import Iterator, Sequence
 
 from policy.configured import NOTHING, Configured
-from policy.gate2.git_losses import losses
 from policy.gate2.git_changes import GitChanges
 from policy.gate2.git_judged import folder_reasons, pointer_reason, settings_reasons
+from policy.gate2.git_losses import losses
 from policy.gate2.git_places import place_of
 from policy.model import (
     Access,

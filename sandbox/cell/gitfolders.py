@@ -18,8 +18,8 @@ from collections.abc import Callable, Iterable
 
 from . import fs
 from .gitlisted import odd_index
-from .gittwins import References
 from .gittexts import odd_fetch_head, odd_reflog, odd_served
+from .gittwins import References
 from .masks import normal
 from .steps import Change
 
@@ -34,12 +34,13 @@ _ROOT = "."
 def note_folders(changes: Iterable[Change], root: str, upper: str) -> None:
     """Say of each change in which git folders it lies, and what a check of its content found.
 
-    `git_folders`: those it lies in, the outermost first; `git_sources`: the same of where it was.
-    `git_new`: the innermost one came into being in this call (`around`: in a folder that held
-    something before). `git_text`: what a small file holds. `git_checked`: which check found its
-    content sound; where it did not, `git_odd` says why. `git_refs` and `git_refs_gone`: references
-    that come with it, or go and stand nowhere else; `git_shadows`: another one that one of them could be
-    taken for.
+    - `git_folders`: those it lies in, the outermost first; `git_sources`: the same of where it was
+    - `git_new`: the innermost one came into being in this call (`around`: in a folder that held
+      something before)
+    - `git_text`: what a small file holds
+    - `git_checked`: which check found its content sound; where it did not, `git_odd` says why
+    - `git_refs`, `git_refs_gone`: references that come with it, or go and stand nowhere else
+    - `git_shadows`: a reference that one of them could be taken for
     """
     changes = list(changes)
     top, layer = fs.open_directory(root), fs.open_directory(upper)
@@ -84,7 +85,7 @@ class _Notes:
         away = change["path"] if change["kind"] == "deleted" else change.get("source")
         if away is None or change["type"] != "file":
             return
-        rest = _rest(away, change.get("git_sources", change.get("git_folders", [])))
+        rest = _rest(away, self._folders(away))
         if rest is not None and rest.startswith("refs/"):
             gone = self._refs_of(away).gone([rest])
             if gone:

@@ -60,7 +60,9 @@ PLANS = [
 @pytest.mark.parametrize("kind", [Kind.CREATED, Kind.MODIFIED, Kind.DELETED])
 def test_what_is_not_in_the_list_is_held(rest: str, kind: Kind) -> None:
     path = f".git/{rest}"
-    facts = {"git_folders": (".git", ".git/modules/a/b")} if "modules/a/b" in rest else {}
+    facts: dict[str, Any] = (
+        {"git_folders": (".git", ".git/modules/a/b")} if "modules/a/b" in rest else {}
+    )
     if kind is Kind.DELETED and (rest.endswith(".lock") or rest.startswith(("objects/", "gc."))):
         return  # what was unfinished, and what git's own cleaning takes
     assert path in held(file(path, kind, git_text="x\n", **facts)), rest
@@ -157,7 +159,7 @@ def test_an_empty_folder_says_that_a_rebase_is_under_way(folder: str) -> None:
 
 
 def test_a_repository_that_comes_holds_what_git_init_writes() -> None:
-    new = {"git_folders": ("n/.git",), "git_new": "new"}
+    new: dict[str, Any] = {"git_folders": ("n/.git",), "git_new": "new"}
     sound = [file("n/.git/HEAD", git_text="ref: refs/heads/main\n", **new),
              file("n/.git/hooks/pre-push.sample", mode=0o755, **new),
              file("n/.git/info/exclude", git_text="# a\n# b\n", **new),
