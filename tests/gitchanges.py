@@ -27,6 +27,7 @@ from policy.protected import PathPolicy
 from sandbox.cell.below import CONFIG_NAMES
 from sandbox.cell.gitcommits import note_commits
 from sandbox.cell.gitdropped import note_dropped
+from sandbox.cell.gitfolders import note_folders
 from sandbox.cell.gitlost import note_lost
 from sandbox.cell.masks import Patterns
 from sandbox.cell.steps import type_name
@@ -151,10 +152,11 @@ def judged(
         [*hide], [*show], [*pin], POLICY.pin_folder_expressions(), POLICY.obey_expressions()
     )
     note_dropped(raw, str(before), str(after), [])
+    note_folders(raw, str(before), str(after))
     note_commits(raw, str(before), str(after), patterns.counts)
     note_lost(raw, str(before), str(after), time.time() if now is None else now)
     decision = DECISION.model_copy(update={"named_deletions": named})
-    return judge(decision, [_typed(one) for one in raw], POLICY, workspace=str(before))
+    return judge(decision, [_typed(one) for one in raw], POLICY, workspace=str(after))
 
 
 def _typed(one: dict[str, Any]) -> Change:
