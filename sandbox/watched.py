@@ -37,10 +37,12 @@ class Watched:
     """Whether events had not been handled when the call ended."""
     lossy: bool = False
     """Whether the kernel dropped events, so that all names were looked at instead."""
+    unlisted: str = ""
+    """Why nobody can say what the call changed; empty where that is known."""
 
     @classmethod
     def of(cls, answer: Mapping[str, Any]) -> Watched:
-        """Read the field `watch` of the keeper's answer to `close`."""
+        """Read the fields `watch` and `unlisted` of the keeper's answer to `close`."""
         found = answer.get("watch") or {}
         alarm = found.get("alarm") or {}
         return cls(
@@ -49,15 +51,22 @@ class Watched:
             lost=found.get("lost", ""),
             behind=found.get("behind", False),
             lossy=found.get("lossy", False),
+            unlisted=answer.get("unlisted", ""),
         )
 
     def over(self, effects: Effects, paths: PathPolicy) -> Effects:
         """Return the effects as the watching leaves them.
 
-        A protected path that appeared discards them, also where it is gone again at the end. Where
-        nobody watched, what would land is held: nothing is lost, and a person looks at it.
+        A protected path that appeared discards them, also where it is gone again at the end. What
+        cannot be listed is discarded, since nobody could look at it. Where nobody watched, what
+        would land is held: nothing is lost, and a person looks at it.
         """
         outcome = effects.judgement.outcome
+        if self.unlisted:
+            reason = PathReason("", Outcome.DISCARD, "unlisted", self.unlisted)
+            text = f"discarded, nothing landed: what it changed cannot be listed: {self.unlisted}"
+            text += " (unlisted); instead, change less in one call, in folders less deep"
+            return replace(effects, judgement=Judgement(Outcome.DISCARD, (reason,), text))
         if self.path is not None and outcome is not Outcome.DISCARD:
             return replace(effects, judgement=self._discard(effects.judgement, self.path, paths))
         if self.lost and outcome is Outcome.LAND and effects.total:

@@ -10,6 +10,7 @@ Layout inside the keeper: /lower/N the real workspaces, /tx/live/CELL/N layers o
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import select
@@ -198,13 +199,25 @@ class Keeper:
             return {"changes": [], "empty": True}
         for layer in transaction.layers:
             self._watch.mark(layer)
-        for space, layer, since in zip(self._spaces, transaction.layers, transaction.since):
-            transaction.walks.append(self._walk(space, f"{layer}/upper", since))
+        try:
+            listed = self._list(transaction)
+        except (landing.LandingError, RecursionError, OSError) as error:
+            if isinstance(error, OSError) and error.errno not in _TOO_DEEP:
+                raise
+            listed = _unlisted(len(self._spaces), _said(error))
+        return {**listed, **self._seen(transaction)}
+
+    def _list(self, transaction: Transaction) -> dict[str, Any]:
+        """Return what a closed transaction changed. Raises LandingError where nobody can say."""
+        walks = [
+            self._walk(space, f"{layer}/upper", since)
+            for space, layer, since in zip(self._spaces, transaction.layers, transaction.since)
+        ]
+        transaction.walks = walks
         return {
-            "changes": [walked.changes for walked in transaction.walks],
-            "empty": all(walked.empty for walked in transaction.walks),
-            "diff": self._after.diff(transaction.walks),
-            **self._seen(transaction),
+            "changes": [walked.changes for walked in walks],
+            "empty": all(walked.empty for walked in walks),
+            "diff": self._after.diff(walks),
         }
 
     def land(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -466,6 +479,8 @@ _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,127}")
 """Names of calls and cells become names of folders here."""
 _ABOUT_HELD = ("setup", "hold", "land_held", "drop", "count")
 """Requests whose answer says how many transactions wait for a person."""
+_TOO_DEEP = (errno.ENAMETOOLONG, errno.ELOOP)
+"""What the system answers where no path leads to something."""
 _LISTS = ("close", "look_held", "outlook")
 """Requests that list changes, and make none themselves."""
 _CHANGES = ("changes", "rest")
@@ -527,6 +542,9 @@ def _packed(answer: dict[str, Any]) -> bytes:
         return frame
     if answer["op"] in _LISTS:
         error = "more changed than can be listed; make fewer changes in one call"
+        if answer["op"] == "close":
+            listed = _unlisted(len(answer["changes"]), error)
+            return protocol.pack({"op": answer["op"], "n": answer["n"], **listed})
         return protocol.pack({"op": answer["op"], "n": answer["n"], "error": error})
     if answer["op"] not in _DOES:
         return frame
@@ -535,6 +553,17 @@ def _packed(answer: dict[str, Any]) -> bytes:
         frame = protocol.pack({**_cut(answer, most), "n": answer["n"]})
         most //= 4
     return frame
+
+
+def _unlisted(workspaces: int, why: str) -> dict[str, Any]:
+    """Return the answer on a transaction that is closed and cannot be listed: nothing may land."""
+    return {"changes": [[] for _ in range(workspaces)], "empty": True, "diff": "", "unlisted": why}
+
+
+def _said(error: Exception) -> str:
+    if isinstance(error, OSError):
+        return (error.strerror or str(error)).lower()
+    return "folders are nested too deep" if isinstance(error, RecursionError) else str(error)
 
 
 def _cut(value: Any, most: int) -> Any:
