@@ -86,7 +86,7 @@ class Policy:
     def default() -> Policy:
         """Return the policy that comes with the package."""
         file = load.default(PolicyFile, "policy.yaml")
-        places = load.default(Places, "places.yaml")
+        places = Places.default()
         catalog, digest = known_programs.default(), load.digest()
         return Policy(catalog, places, file.rules, file.tools, file.commands, digest=digest)
 

@@ -20,6 +20,9 @@ from policy.gate2.git_changes import GitChanges
 from policy.gate2.git_judged import folder_reasons, pointer_reason, settings_reasons
 from policy.gate2.git_losses import losses
 from policy.gate2.git_places import place_of
+from policy.gate2.modes import mode_reasons
+from policy.gate2.obeyed import settings_reason
+from policy.gate2.printable import on_one_line as _shown
 from policy.model import (
     Access,
     Change,
@@ -78,6 +81,7 @@ def judge(
         reasons += _deletion(change, named, paths, git)
         reasons += _link(change, paths, workspace)
         reasons += _plain(change)
+        reasons += mode_reasons(change)
     reasons += _limits(decision, changes, paths)
     if not reasons:
         return Judgement(Outcome.LAND)
@@ -125,8 +129,11 @@ def _obeyed(change: Change, paths: PathPolicy, git: GitChanges) -> Iterator[Path
         if rule is None and _is_link(change) and path == change.path:
             rule = paths.obeyed_below(path)
         if rule is not None:
-            yield PathReason(path, Outcome.HOLD, rule.id, rule.because)
-            return
+            by_content = rule.format is not None and rule.covers(normal(path))
+            why = settings_reason(rule, path, change) if by_content else rule.because
+            if why is not None:
+                yield PathReason(path, Outcome.HOLD, rule.id, why)
+                return
     if _is_link(change) and _in_git(change.path):
         yield PathReason(
             change.path, Outcome.HOLD, "git-links", "git keeps no links in its own folder"
@@ -345,9 +352,3 @@ def _message(reasons: Sequence[PathReason], advice: dict[str, str]) -> str:
 def _several(found: Sequence[str]) -> str:
     names = ", ".join(f"`{_shown(path)}`" for path in found[:SHOWN])
     return names + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")
-
-
-def _shown(text: str) -> str:
-    """Return agent-made text on one line, with nothing in it that a terminal would obey."""
-    safe = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in safe).replace("`", "\\x60")

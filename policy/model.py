@@ -312,6 +312,10 @@ class Change:
     """Bytes after the change."""
     mode: int = 0
     """Permission bits (07777) after the change."""
+    before_mode: int | None = None
+    """Permission bits before, of what was there and has others now."""
+    access_list: bool = False
+    """An access list gives others more than they had."""
     target: str | None = None
     """For a symlink: what it points to after the change."""
     hidden: bool = False

@@ -125,3 +125,29 @@ def folders(patterns: Iterable[str]) -> tuple[str, ...]:
             if head and "*" not in head and "?" not in head:
                 found.append(head)
     return tuple(dict.fromkeys(found))
+
+
+class Anchors:
+    """Tells at once of most paths that no pattern names them: none of their names is in one."""
+
+    def __init__(self, patterns: Iterable[str]) -> None:
+        literal: set[str] = set()
+        wild: list[str] = []
+        for pattern in (one for several in patterns for one in alternatives(several)):
+            parts = [part for part in pattern.split("/") if part and part != "**"]
+            plain = [part for part in parts if "*" not in part and "?" not in part]
+            if plain:
+                literal.add(_component(plain[-1]))
+            else:
+                wild.append(_glob(parts[-1]) if parts else ".*")
+        self._literal = frozenset(literal)
+        self._wild = re.compile("|".join(f"(?:{one})" for one in wild) or r"(?!)", re.DOTALL)
+        self.holds = lru_cache(maxsize=65_536)(self._holds)
+        """Whether one name of a path, in its normal form, is in a pattern."""
+
+    def _holds(self, name: str) -> bool:
+        return name in self._literal or self._wild.fullmatch(name) is not None
+
+    def may_name(self, path: str) -> bool:
+        """Whether a pattern may name a path (already `normal`)."""
+        return any(map(self.holds, path.split("/")))

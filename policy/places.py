@@ -9,11 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 
+from policy import load
 from policy.facts import DELETES, READS, WRITES, How, Touch
 from policy.marks import globbed, shown, unknown, weight
 from policy.model import Context, Frozen, LayerAnswer, Verdict
+from policy.names import Anchors, normal
 from policy.paths import Fit, Where, below, canonical, fits, where
+from policy.protected import ObeyedFile, ObeyedRule
 
+_OBEYED = "other programs run or obey this file; a person looks first"
 _LOOKS = frozenset((How.EXIST, How.LIST))
 
 
@@ -32,6 +36,14 @@ class Places(Frozen):
     unread_files: tuple[str, ...] = ()
     secret_absolute: tuple[str, ...]
     asked_writes: tuple[str, ...]
+    obeyed: tuple[ObeyedRule, ...] = ()
+    """Rows of the table that gate 2 goes by (`obeyed.yaml`)."""
+
+    @classmethod
+    def default(cls) -> Places:
+        """Return the places that come with the package, and what both gates know as obeyed."""
+        table = load.default(ObeyedFile, "obeyed.yaml")
+        return load.default(cls, "places.yaml").model_copy(update={"obeyed": table.obeyed})
 
     @cached_property
     def _folders(self) -> frozenset[str]:
@@ -48,6 +60,17 @@ class Places(Frozen):
     @cached_property
     def _named(self) -> frozenset[str]:
         return frozenset(part for wanted in self._asked for part in wanted)
+
+    @cached_property
+    def _table(self) -> Anchors:
+        return Anchors(pattern for rule in self.obeyed for pattern in rule.paths)
+
+    def _obeyed(self, names: tuple[str, ...]) -> bool:
+        """Whether other programs obey a path that is known, whatever it holds."""
+        path = normal("/".join(names))
+        if not self._table.may_name(path):
+            return False
+        return any(rule.format is None and rule.covers(path) for rule in self.obeyed)
 
     @cached_property
     def _remembered(self) -> Callable[[Touch, Context], LayerAnswer | None]:
@@ -200,16 +223,13 @@ class Places(Frozen):
         if not relative and touch.how in DELETES:
             return _say(Verdict.ASK, "workspace", touch, "it is the workspace itself")
         names = tuple(relative.split("/")) if relative else ()
+        if names and not any(globbed(one) or unknown(one) for one in names) and self._obeyed(names):
+            return _say(Verdict.ASK, "executed-files", touch, _OBEYED)
         if not any(globbed(one) or unknown(one) or canonical(one) in self._named for one in names):
             return None  # no part of the path is a part of any of those below
         for wanted in self._asked:
             if _contains(names, wanted) or _ancestor(names, wanted):
-                return _say(
-                    Verdict.ASK,
-                    "executed-files",
-                    touch,
-                    "other programs run or obey this file; a person looks first",
-                )
+                return _say(Verdict.ASK, "executed-files", touch, _OBEYED)
         return None
 
 

@@ -18,8 +18,10 @@ from typing import Any
 from pydantic import ConfigDict, model_validator
 
 from policy import load
+from policy.gate2.formats import Form
+from policy.gate2.settings import Harmless
 from policy.model import Frozen
-from policy.names import alternatives, compiled, expression, expressions, folders, normal
+from policy.names import Anchors, alternatives, compiled, expression, expressions, folders, normal
 
 __all__ = [
     "AllowedLink",
@@ -95,7 +97,15 @@ class ObeyedRule(_Rule):
     """Files that something on the host executes or obeys: a person looks at changes first."""
 
     because: str
+    source: str = ""
+    """The documentation that says so."""
     exceptions: tuple[str, ...] = ()
+    format: Form | None = None
+    """How the file is written, where it is judged by content; else any change is held."""
+    harmless: tuple[str, ...] = ()
+    """Keys that may change (see policy/gate2/settings)."""
+    held: tuple[str, ...] = ()
+    """Keys that may not, where all others may."""
 
     model_config = ConfigDict(json_schema_extra=_with_except)
 
@@ -109,12 +119,14 @@ class ObeyedRule(_Rule):
 
     def excepting(self, patterns: tuple[str, ...]) -> ObeyedRule:
         """Return the rule without some files. Its examples held for the rule as it was."""
-        return ObeyedRule(
-            id=self.id,
-            paths=self.paths,
-            because=self.because,
-            exceptions=(*self.exceptions, *patterns),
-        )
+        kept = {name: getattr(self, name) for name in ("id", "paths", "because", "source")}
+        by_content = {name: getattr(self, name) for name in ("format", "harmless", "held")}
+        return ObeyedRule(**kept, **by_content, exceptions=(*self.exceptions, *patterns))
+
+    @cached_property
+    def settings(self) -> Harmless:
+        """What of its settings may change."""
+        return Harmless(self.harmless, self.held)
 
     @cached_property
     def _excepted(self) -> re.Pattern[str]:
@@ -123,6 +135,20 @@ class ObeyedRule(_Rule):
     def covers(self, path: str) -> bool:
         """Whether the rule names a path (already `normal`) and no exception does."""
         return super().covers(path) and self._excepted.fullmatch(path) is None
+
+    @model_validator(mode="after")
+    def _by_content(self) -> ObeyedRule:
+        if (self.harmless or self.held) and self.format is None:
+            raise ValueError(f"rule `{self.id}` says which keys count, and not its `format`")
+        if self.format is not None and any(one.endswith("**") for one in self.paths):
+            raise ValueError(f"rule `{self.id}` is judged by content: name files, not folders")
+        return self
+
+
+class ObeyedFile(Frozen):
+    """The file `defaults/obeyed.yaml`: what programs other than git obey."""
+
+    obeyed: tuple[ObeyedRule, ...]
 
 
 class SecretPaths(Frozen):
@@ -210,7 +236,9 @@ class PathPolicy(Frozen):
     @classmethod
     def default(cls) -> PathPolicy:
         """Return the policy that ships with Lockgate."""
-        return load.default(cls, "paths.yaml")
+        own = load.default(cls, "paths.yaml")
+        more = load.default(ObeyedFile, "obeyed.yaml")
+        return own.model_copy(update={"obeyed": (*own.obeyed, *more.obeyed)})
 
     def governance_of(self, path: str) -> GovernanceRule | None:
         """Return the rule by which a path is a governance file."""
@@ -227,7 +255,7 @@ class PathPolicy(Frozen):
     def obeyed_of(self, path: str) -> ObeyedRule | None:
         """Return the rule by which something on the host executes or obeys a file."""
         name = normal(path)
-        if not self._any_obeyed.fullmatch(name):
+        if not self._obeyed_names.may_name(name) or not self._any_obeyed.fullmatch(name):
             return None
         return next((rule for rule in self.obeyed if rule.covers(name)), None)
 
@@ -235,6 +263,26 @@ class PathPolicy(Frozen):
         """Return the rule that names something in the folder `path`, if that were a link."""
         name = normal(path)
         return next((rule for rule in self.obeyed if rule.lies_in(name)), None)
+
+    def read_patterns(self) -> dict[str, list[str]]:
+        """Return for which files their texts are needed: their names, and whole paths.
+
+        `names` are plain names, `like` expressions for other ones, `paths` expressions for paths.
+        """
+        patterns = [p for rule in self.obeyed if rule.format for p in rule.paths]
+        names = [one.rpartition("/")[2] for several in patterns for one in alternatives(several)]
+        plain = {normal(one) for one in names if "*" not in one}
+        like = set(expressions(one for one in names if "*" in one))
+        return {
+            "names": sorted(plain),
+            "like": sorted(one.removeprefix("(?:.*/)?") for one in like),
+            "paths": list(expressions(patterns)),
+        }
+
+    def reads(self, path: str) -> bool:
+        """Whether a file is judged by what it holds."""
+        rule = self.obeyed_of(path)
+        return rule is not None and rule.format is not None
 
     def may_go(self, path: str) -> bool:
         """Whether a call may delete a file without naming it."""
@@ -279,6 +327,10 @@ class PathPolicy(Frozen):
     @cached_property
     def _any_obeyed(self) -> re.Pattern[str]:
         return compiled(pattern for rule in self.obeyed for pattern in rule.paths)
+
+    @cached_property
+    def _obeyed_names(self) -> Anchors:
+        return Anchors(pattern for rule in self.obeyed for pattern in rule.paths)
 
     @cached_property
     def _links(self) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from dataclasses import replace
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 
 from policy import tools
 from policy.engine import Policy, decide
@@ -23,6 +23,7 @@ from policy.model import (
     Change,
     Context,
     Decision,
+    EditStep,
     FileType,
     Kind,
     LayerAnswer,
@@ -33,6 +34,8 @@ from policy.model import (
     strictest,
 )
 from policy.protected import PathPolicy
+from sandbox import own_files
+from sandbox.cell.below import MAX_TEXT
 from sandbox.gate import Answer
 
 _MOST = 2000
@@ -51,7 +54,7 @@ def tightened(answer: Answer, plan: ActionPlan, context: Context) -> Answer:
         *_outside(plan),
         *_not_private(facts, context),
         *_real(plan, facts, context, policy),
-        *_effects(answer, facts, context),
+        *_effects(answer, plan, facts, context),
     ]
     strict = strictest([answer.decision.verdict, *(one.verdict for one in said)])
     if strict is answer.decision.verdict:
@@ -118,7 +121,9 @@ def _real(
             )
 
 
-def _effects(answer: Answer, facts: Facts, context: Context) -> Iterable[LayerAnswer]:
+def _effects(
+    answer: Answer, plan: ActionPlan, facts: Facts, context: Context
+) -> Iterable[LayerAnswer]:
     """Yield what gate 2 would say of the changes that a call names."""
     roots: dict[str, list[Change]] = {}
     for touch in _known(facts):
@@ -127,7 +132,11 @@ def _effects(answer: Answer, facts: Facts, context: Context) -> Iterable[LayerAn
         real = os.path.realpath(touch.path)
         root = _root(real, context)
         if root is not None:
-            roots.setdefault(root, []).append(_change(touch, real, root))
+            change = _change(touch, real, root)
+            if answer.paths.reads(change.path):
+                before, after = _texts(plan, real, change.kind)
+                change = replace(change, before_text=before, after_text=after)
+            roots.setdefault(root, []).append(change)
     for root, changes in roots.items():
         yield from _judged(answer.decision, changes, answer.paths, root)
 
@@ -159,6 +168,45 @@ def _change(touch: Touch, real: str, root: str) -> Change:
     if touch.how in DELETES:
         kind = Kind.DELETED
     return Change(real[len(root) :].lstrip("/"), kind, FileType.FILE, mode=0o644)
+
+
+def _texts(plan: ActionPlan, real: str, kind: Kind) -> tuple[str | None, str | None]:
+    """Return what a file holds and what a plan would make of it, as far as both can be told."""
+    before: str | None = None
+    if kind is not Kind.CREATED:
+        try:
+            with own_files.opened(Path(real)) as file:
+                content = file.read(MAX_TEXT + 1)
+        except OSError:
+            return None, None
+        if len(content) > MAX_TEXT:
+            return None, None
+        before = content.decode("utf-8", "surrogateescape")
+    after = _after(plan, before)
+    return before, None if after is None or len(after) > MAX_TEXT else after
+
+
+def _after(plan: ActionPlan, before: str | None) -> str | None:
+    """Return what a plan leaves in the one file that it names."""
+    params = plan.params
+    if plan.tool == "Write":
+        return params.content
+    text = before
+    steps = list(params.edits)
+    if params.old_string is not None and params.new_string is not None:
+        one = EditStep(
+            old_string=params.old_string,
+            new_string=params.new_string,
+            replace_all=params.replace_all,
+        )
+        steps.insert(0, one)
+    if plan.tool not in ("Edit", "MultiEdit") or not steps:
+        return None
+    for step in steps:
+        if text is None or not step.old_string or step.old_string not in text:
+            return None
+        text = text.replace(step.old_string, step.new_string, -1 if step.replace_all else 1)
+    return text
 
 
 def _root(path: str, context: Context) -> str | None:

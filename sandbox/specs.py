@@ -136,6 +136,7 @@ class Specs:
             above = list(paths.pin_folder_expressions())
             patterns = {"hide": list(hide), "show": list(show), "pin": list(pin), "above": above}
             patterns["obey"] = list(paths.obey_expressions())
+            patterns.update((f"read_{key}", one) for key, one in paths.read_patterns().items())
             known = paths, patterns
             self._masked[workspaces] = known
         return known[1]

@@ -9,14 +9,19 @@ from __future__ import annotations
 import base64
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from . import fs
 from .layer import LayerError, Node, join, lies_in
 from .steps import Attributes, landed_mode
 
 MAX_TEXT = 64 * 1024
-"""Bytes of a git configuration file that are passed on for gate 2 to read."""
+"""Bytes of one file that are passed on for gate 2 to read."""
+MAX_TEXTS = 512 * 1024
+"""Bytes of all such files together, besides git's own settings: parsing them takes its time."""
+Reads = Callable[[str], bool]
+"""Whether gate 2 reads the file at a path of the workspace."""
 CONFIG_NAMES = (
     *("config", "config.worktree", "gitconfig", ".gitconfig", ".gitmodules", ".lfsconfig"),
 )
@@ -26,13 +31,15 @@ CONFIG_NAMES = (
 class Below:
     """The workspace under a layer. Close it after use."""
 
-    def __init__(self, root: int, masks: frozenset[str], since: int | None) -> None:
+    def __init__(self, root: int, masks: frozenset[str], since: int | None, reads: Reads) -> None:
         self.root = root
         self.inodes: dict[int, str] = {}
         """Of every file that was looked at, with its path."""
         self._device = os.fstat(root).st_dev
         self._masks = masks
         self._since = since
+        self._reads = reads
+        self._left = MAX_TEXTS
         self._open: tuple[str, int] | None = None
 
     def close(self) -> None:
@@ -148,7 +155,7 @@ class Below:
             None,
         ]
         if not stat.S_ISLNK(status.st_mode):
-            after[4], before[4] = encoded(fs.attributes(node.real)), self._attributes(path)
+            after[4], before[4] = encoded(fs.attributes(node.real)), encoded(self.attributes(path))
         if stat.S_ISDIR(status.st_mode):
             after[3] = before[3] = None  # a directory's mtime follows what happens in it
         mode = stat.S_IMODE(new_status.st_mode)
@@ -157,29 +164,65 @@ class Below:
         listed = mode != before[0] or before[1:3] != after[1:3] or before[4] != after[4]
         return before, after, listed
 
-    def _attributes(self, path: str) -> dict[str, str]:
+    def attributes(self, path: str) -> dict[str, bytes]:
+        """Return the extended attributes of a file or folder that belong to the user."""
         descriptor = fs.open_beneath(self.root, path, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            return encoded(fs.attributes(descriptor))
+            return fs.attributes(descriptor)
         finally:
             os.close(descriptor)
 
     def texts(self, node: Node, path: str, low: str | None) -> dict[str, str]:
-        """Return what gate 2 reads of a git configuration file; nothing for other files."""
-        if path.rpartition("/")[2].lower() not in CONFIG_NAMES:
+        """Return what gate 2 reads of a file before and after; nothing where it reads none."""
+        if not self._wanted(path) and (low is None or not self._wanted(low)):
             return {}
         texts = {}
-        if stat.S_ISREG(node.status.st_mode) and node.status.st_size <= MAX_TEXT:
+        if stat.S_ISREG(node.status.st_mode) and self._may_read(node.status.st_size, path):
             with open(node.real, "rb") as file:
                 texts["after_text"] = file.read().decode("utf-8", "surrogateescape")
         status = None if low is None else self.status(low)
-        if low is not None and status is not None and stat.S_ISREG(status.st_mode):
-            descriptor = fs.open_beneath(self.root, low, os.O_RDONLY | os.O_NONBLOCK)
-            with open(descriptor, "rb") as file:
-                content = file.read(MAX_TEXT + 1)
-            if len(content) <= MAX_TEXT:
-                texts["before_text"] = content.decode("utf-8", "surrogateescape")
+        if low is not None and status is not None:
+            texts.update(self._before(low, status))
         return texts
+
+    def gone_texts(self, low: str, status: os.stat_result) -> dict[str, Any]:
+        """Return what gate 2 reads of a file that went away."""
+        return self._before(low, status) if self._reads(low) else {}
+
+    def moved_texts(self, path: str, low: str, status: os.stat_result) -> dict[str, Any]:
+        """Return what gate 2 reads of a file that lies elsewhere now, as it was."""
+        if not self._reads(path) and not self._reads(low):
+            return {}
+        found = self._before(low, status)
+        return {**found, "after_text": found["before_text"]} if found else {}
+
+    def _before(self, low: str, status: os.stat_result) -> dict[str, str]:
+        if not stat.S_ISREG(status.st_mode) or not self._may_read(status.st_size, low):
+            return {}
+        descriptor = fs.open_beneath(self.root, low, os.O_RDONLY | os.O_NONBLOCK)
+        with open(descriptor, "rb") as file:
+            content = file.read(MAX_TEXT + 1)
+        if len(content) > MAX_TEXT:
+            return {}
+        return {"before_text": content.decode("utf-8", "surrogateescape")}
+
+    def _wanted(self, path: str) -> bool:
+        return path.rpartition("/")[2].lower() in CONFIG_NAMES or self._reads(path)
+
+    def _may_read(self, size: int, path: str) -> bool:
+        """Whether a file is not too large; of what is not git's, all together are bounded."""
+        if size > MAX_TEXT:
+            return False
+        if path.rpartition("/")[2].lower() not in CONFIG_NAMES:
+            if size > self._left:
+                return False
+            self._left -= size
+        return True
+
+
+def no_text(_: str) -> bool:
+    """Want the text of no file."""
+    return False
 
 
 def encoded(attributes: Mapping[str, bytes]) -> dict[str, str]:

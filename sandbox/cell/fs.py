@@ -204,6 +204,11 @@ def attributes(target: int | str) -> dict[str, bytes]:
     return found
 
 
+def access_lists(path: str) -> dict[str, bytes]:
+    """Return the access lists of what stands at a path, by the names of their attributes."""
+    return {name: one for name, one in attributes(path).items() if name.startswith("system.")}
+
+
 def set_attributes(descriptor: int, wanted: Mapping[str, bytes]) -> None:
     """Make the user's extended attributes of an open file exactly `wanted`."""
     present = attributes(descriptor)

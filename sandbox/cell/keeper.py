@@ -461,7 +461,14 @@ class Keeper:
             self._placer.remove(space.index)
 
     def _walk(self, space: Space, upper: str, since: int) -> walk.Walk:
-        walked = walk.walk(upper, space.root, masks=space.hidden, since=since, owners=space.back)
+        walked = walk.walk(
+            upper,
+            space.root,
+            masks=space.hidden,
+            since=since,
+            owners=space.back,
+            reads=space.patterns.reads,
+        )
         gitindex.note_dropped(walked.changes, space.root, upper, space.hidden)
         gitfolders.note_folders(walked.changes, space.root, upper)
         gitcommits.note_commits(walked.changes, space.root, upper, space.patterns.counts)

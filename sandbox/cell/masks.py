@@ -33,7 +33,7 @@ class Patterns:
     """Regular expressions over relative paths as `normal` returns them.
 
     `above` fits the folders that protected files are named in: a link in such a folder's place
-    would stand in for them.
+    would stand in for them. `read_*` name the files whose texts gate 2 wants.
     """
 
     def __init__(
@@ -43,12 +43,18 @@ class Patterns:
         pin: list[str],
         above: Sequence[str] = (),
         obey: Sequence[str] = (),
+        read_names: Sequence[str] = (),
+        read_like: Sequence[str] = (),
+        read_paths: Sequence[str] = (),
     ) -> None:
         self._hide = _union(hide)
         self._show = _union(show)
         self._pin = _union(pin)
         self._above = _union(above)
         self._obey = _union(obey)
+        self._read_names = frozenset(read_names)
+        self._read_like = _union(read_like)
+        self._read_paths = _union(read_paths)
 
     def hides(self, path: str) -> bool:
         """Whether the cell must not see this path."""
@@ -62,6 +68,13 @@ class Patterns:
     def counts(self, path: str) -> bool:
         """Whether anybody looks at a change of the path: protected, hidden, or obeyed."""
         return self.pins(path) or self.hides(path) or bool(self._obey.match(normal(path)))
+
+    def reads(self, path: str) -> bool:
+        """Whether gate 2 judges the file at a path by what it holds."""
+        name = _component(path.rpartition("/")[2])
+        if name not in self._read_names and not self._read_like.match(name):
+            return False  # nearly every file
+        return bool(self._read_paths.match(normal(path)))
 
     def holds_pins(self, path: str) -> bool:
         """Whether protected files are named in the folder `path`."""

@@ -2,12 +2,13 @@
 """Compare a call's private layer with the real workspace: what changed, and how to land it.
 
     walk(upper: str, lower: int | str, *, masks: Iterable[str] = (), since: int | None = None,
-         owners: Mapping[int, int] | None = None) -> Walk
+         owners: Mapping[int, int] | None = None, reads=no_text) -> Walk
 
 `upper` is the layer's path; `lower` is the real workspace's root, a path or an open descriptor.
 `masks` are the paths hidden from the cell, relative to the root. `since` is the ctime in
 nanoseconds of a stamp file in the workspace's file system, taken when the transaction opened
-(`landing.stamp`). `owners` maps ids in the layer to real ids (uids and gids alike).
+(`landing.stamp`). `owners` maps ids in the layer to real ids (uids and gids alike). `reads` says
+of which files, besides git's settings, the texts before and after are wanted.
 
 `Walk.changes` are dicts with the fields of `policy.model.Change`, fit for JSON and sorted by path;
 the rest of a Walk is for `landing`. What counts: content, type, mode, owner, `user.*` attributes,
@@ -36,8 +37,8 @@ import stat
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from . import fs
-from .below import Below, tree
+from . import access, fs
+from .below import Below, Reads, no_text, tree
 from .layer import Layer, LayerError, Node, above, join
 from .steps import Change, Meta, Put, Swap, Take, Walk, landed_mode, type_name
 
@@ -51,13 +52,14 @@ def walk(
     masks: Iterable[str] = (),
     since: int | None = None,
     owners: Mapping[int, int] | None = None,
+    reads: Reads = no_text,
 ) -> Walk:
     """Compare a layer with the workspace below it. Raises LayerError where that is impossible."""
     try:
         root = fs.open_directory(lower) if isinstance(lower, str) else os.dup(lower)
     except OSError as error:
         raise LayerError(f"the workspace cannot be opened: {error}") from None
-    below = Below(root, frozenset(masks), since)
+    below = Below(root, frozenset(masks), since, reads)
     result = Walk(upper, owners or {})
     result.since = since
     try:
@@ -119,10 +121,13 @@ class _Walker:
         if replaced:
             self._replaced.add(low)
         differs = self._settings(node, path, low, before)
+        access_now = self._access(node, low, before) if differs else {}
         if path != low:
-            self._emit(path, "renamed", node.status, node, source=low, modified=differs)
+            self._emit(
+                path, "renamed", node.status, node, source=low, modified=differs, **access_now
+            )
         elif differs:
-            self._emit(path, "meta", node.status, node, conflict=replaced)
+            self._emit(path, "meta", node.status, node, conflict=replaced, **access_now)
         for name, child in node.held.items():
             under = join(low, name)
             moved_away = under in self._layer.sources and child.source != under
@@ -153,6 +158,7 @@ class _Walker:
                 inner,
                 source=held + name,
                 conflict=self._below.touched(inner),
+                **self._below.moved_texts(path + name, held + name, inner),
             )
 
     def _child(self, node: Node, path: str, low: str | None, parent: Node) -> None:
@@ -220,6 +226,7 @@ class _Walker:
         conflict = self._below.touched(before) or self._in_replaced(low)
         replaced = hidden or conflict or not self._below.same(node, low, before)
         texts: dict[str, str] = {}
+        more: dict[str, Any] = {}
         if replaced:
             self._walk.swaps.append(Swap(path, node, fs.identity(before)))
             self._note_dropped_bits(node, path)
@@ -228,11 +235,13 @@ class _Walker:
         if path != low:
             if not texts:
                 texts = self._below.texts(node, path, low)
-            kind, more = "renamed", {"source": low, "modified": modified}
+            kind = "renamed"
+            more.update(source=low, modified=modified)
         elif modified:
-            kind, more = ("modified" if replaced else "meta"), {}
+            kind = "modified" if replaced else "meta"
         else:
             return
+        more.update(self._access(node, low, before))
         self._emit(path, kind, node.status, node, conflict=conflict, **more, **texts)
 
     def _settings(self, node: Node, path: str, low: str, before: os.stat_result) -> bool:
@@ -252,10 +261,26 @@ class _Walker:
             self._walk.left_out.append(path)
         return listed
 
+    def _access(self, node: Node, low: str, before: os.stat_result) -> dict[str, Any]:
+        """Return what gate 2 asks of modes and access lists of an object that was there before."""
+        if stat.S_ISLNK(before.st_mode):
+            return {}
+        old, found = stat.S_IMODE(before.st_mode), {}
+        if old != stat.S_IMODE(node.status.st_mode):
+            found["before_mode"] = old
+        lists = fs.access_lists(node.real)
+        if lists and access.wider(self._below.attributes(low), old, lists):
+            found["access_list"] = True
+        return found
+
     def _created(self, node: Node, path: str, *, conflict: bool = False) -> None:
         """Report a new object and all it holds; the caller adds the step that places it."""
-        texts = self._below.texts(node, path, None)
-        change = self._emit(path, "created", node.status, node, conflict=conflict, **texts)
+        more: dict[str, Any] = self._below.texts(node, path, None)
+        if not stat.S_ISLNK(node.status.st_mode) and (lists := fs.access_lists(node.real)):
+            above = fs.attributes(os.path.dirname(node.real))
+            mode = stat.S_IMODE(node.status.st_mode)
+            more["access_list"] = not access.inherited(above, lists, mode)
+        change = self._emit(path, "created", node.status, node, conflict=conflict, **more)
         self._note_dropped_bits(node, path)
         if not node.is_directory:
             self._new.append((change, node))
@@ -279,14 +304,17 @@ class _Walker:
     def _delete(self, low: str, status: os.stat_result, *, suspect: bool = False) -> None:
         """Report that something of the workspace went away, with all it holds."""
         conflict = suspect or self._late(low, status) or self._in_replaced(low)
-        self._gone.append((self._emit(low, "deleted", status, conflict=conflict), status))
+        texts = self._below.gone_texts(low, status)
+        self._gone.append((self._emit(low, "deleted", status, conflict=conflict, **texts), status))
         inner: dict[str, list[int]] | None = None
         if stat.S_ISDIR(status.st_mode):
             inner = {}
             for name, held in tree(self._below, low, self._layer.sources):
                 inner[name] = fs.identity(held)
-                late = self._late(join(low, name), held)
-                change = self._emit(join(low, name), "deleted", held, conflict=late)
+                path = join(low, name)
+                texts = self._below.gone_texts(path, held)
+                late = self._late(path, held)
+                change = self._emit(path, "deleted", held, conflict=late, **texts)
                 self._gone.append((change, held))
         self._walk.takes.append(Take(low, fs.identity(status), inner, False))
 
@@ -333,6 +361,8 @@ class _Walker:
                     gone[_likeness(before)].remove(pair)
                     dropped.add(id(old))
                     change.update(kind="renamed", source=old["path"])
+                    if "before_text" in old:
+                        change["before_text"] = old["before_text"]
                     change["conflict"] = change["conflict"] or old["conflict"]
                     if old.get("hidden"):
                         change["hidden"] = True

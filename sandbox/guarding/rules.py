@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
 from policy import gitconfig
+from policy.gate2.obeyed import settings_reason
+from policy.model import Change, FileType, Kind
 from policy.protected import PathPolicy, compiled, normal
 
 GIT_SETTINGS = "git-settings"
@@ -53,6 +55,11 @@ class Protected:
             or self._paths.obeyed_below(path) is not None
         )
 
+    def by_content(self, path: str) -> bool:
+        """Whether a path is one of git's settings files, or another one that is judged so."""
+        rule = self.rule_of(path)
+        return rule == GIT_SETTINGS or (rule is not None and self._paths.reads(path))
+
     @cached_property
     def digest(self) -> str:
         """What tells these rules from others."""
@@ -60,7 +67,13 @@ class Protected:
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
     def obeys(self, path: str, before: str | None, after: str | None) -> bool:
-        """Whether a change of one of git's settings files adds a key that git would obey."""
+        """Whether a change of a file with settings adds or removes one that counts."""
+        rule = self._paths.obeyed_of(path)
+        if rule is not None and rule.format is not None:
+            kind = Kind.CREATED if before is None else Kind.MODIFIED
+            kind = Kind.DELETED if after is None else kind
+            change = Change(path, kind, FileType.FILE, before_text=before, after_text=after)
+            return settings_reason(rule, path, change) is not None
         patterns = self._paths.git_keys
         if normal(path).rpartition("/")[2] == _MODULES:
             patterns += self._paths.gitmodules_keys

@@ -167,7 +167,9 @@ class Ward:
         rule = self._protected.rule_of(path)
         if rule is None:  # a folder above protected paths, or a link in place of one
             return kind == "mode"
-        if rule != GIT_SETTINGS or after is None or after.type != FILE:
+        if not self._protected.by_content(path):
+            return False
+        if after is None or after.type != FILE:
             return rule == GIT_SETTINGS and after is None
         if kind in ("mode", "linked"):
             return False

@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gate 2 on files of settings that are judged by content: which change a person must look at. Pure.
+
+A moved file goes at one place and comes at another; both count. What cannot be read counts as the
+worst that it could say.
+"""
+
+from __future__ import annotations
+
+from policy.gate2.formats import Odd
+from policy.gate2.printable import briefly
+from policy.model import Change, FileType, Kind
+from policy.protected import ObeyedRule
+
+SHOWN = 3
+"""Settings that a reason names."""
+
+
+def settings_reason(rule: ObeyedRule, path: str, change: Change) -> str | None:
+    """Return why a change of a file with settings is held; None where all of it is harmless.
+
+    `path` is the end of the change that the rule names.
+    """
+    if change.type is not FileType.FILE:
+        return rule.because if change.type is FileType.SYMLINK else None
+    if change.kind is Kind.META:
+        return None  # its mode is judged by itself
+    texts = sides(path, change)
+    if texts is None:
+        return f"{rule.because}, and its content cannot be read"
+    assert rule.format is not None
+    try:
+        keys = rule.settings.harms(*texts, rule.format)
+    except Odd as error:
+        return f"{rule.because}, and {error}"
+    if not keys:
+        return None
+    named = ", ".join(f"`{briefly(key)}`" for key in keys[:SHOWN])
+    more = f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
+    return f"{rule.because}: {named}{more}"
+
+
+def sides(path: str, change: Change) -> tuple[str | None, str | None] | None:
+    """Return the texts before and after at one end of a change, None for no file there.
+
+    None for both together: a text that is needed is not known.
+    """
+    before, after = change.before_text, change.after_text
+    was = change.kind is not Kind.CREATED
+    comes = change.kind is not Kind.DELETED
+    if change.kind is Kind.RENAMED:
+        was, comes = path == change.source, path == change.path
+    if (was and before is None) or (comes and after is None):
+        return None
+    return before if was else None, after if comes else None

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings that programs of the host obey without being told to landed as any other file.
+
+npm's `script-shell` ran on the host when the person typed `npm run`. Such files are judged by what
+they hold where that is possible; each refused case stands beside an honest one.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from policy.judge import judge
+from policy.model import Access, Change, Decision, FileType, Kind, Rights, Tier, Verdict
+from policy.protected import PathPolicy
+from tests.container.lab import Lab
+
+DECISION = Decision(
+    verdict=Verdict.REPORT,
+    tier=Tier.CAUTION,
+    rights=Rights(workspace=Access.WRITE),
+    layers=(),
+    message="",
+    named_deletions=("**",),
+)
+PATHS = PathPolicy.default()
+FILE = FileType.FILE
+
+
+def outcome(*changes: Change) -> str:
+    """Return gate 2's outcome."""
+    return judge(DECISION, changes, PATHS, workspace="/w").outcome.value
+
+
+def change(path: str, before: str | None, after: str | None) -> Change:
+    """Return the change of a file from one text to another; None is no file."""
+    kind = Kind.MODIFIED if before is not None else Kind.CREATED
+    kind = Kind.DELETED if after is None else kind
+    return Change(path, kind, FILE, before_text=before, after_text=after)
+
+
+HELD_BY_NAME = (
+    *(".pnpmfile.cjs", ".pnpmfile.mjs", "web/.yarn/releases/yarn-4.cjs", ".yarn/plugins/p.cjs"),
+    *(".hg/hgrc", "sub/.HG/hgrc", ".svn/wc.db", ".jj/repo/config.toml", ".bzr/branch/branch.conf"),
+    *(
+        ".gdbinit",
+        ".lldbinit",
+        ".pdbrc",
+        ".pythonrc.py",
+        ".irbrc",
+        ".Rprofile",
+        ".ghci",
+        ".iex.exs",
+    ),
+    *(".mvn/extensions.xml", ".mvn/jvm.config", ".mvn/maven.config", "gradle/init.d/x.gradle"),
+    *("init.gradle.kts", ".gradle/gradle.properties", "gradle/wrapper/gradle-wrapper.jar"),
+    *(
+        "nuget.config",
+        "NuGet.Config",
+        ".bazelrc",
+        ".sbtopts",
+        ".condarc",
+        "ansible.cfg",
+        "binding.gyp",
+    ),
+    *(".amp/settings.json", ".qwen/settings.json", ".github/instructions/x.instructions.md"),
+    *(
+        "mcp.json",
+        ".mcp.json",
+        "opencode.jsonc",
+        ".roo/mcp.json",
+        ".kilocode/rules/a.md",
+        ".goosehints",
+    ),
+    *(".windsurf/rules/a.md", ".continue/config.yaml", ".aider.conf.yml", ".junie/guidelines.md"),
+    *(".github/copilot-instructions.md", ".github/prompts/a.prompt.md", ".crush.json"),
+    *(".vscode/c_cpp_properties.json", ".nvim.lua", ".dir-locals.el", "a.sublime-project"),
+    *(
+        ".zed/settings.json",
+        ".vimrc",
+        ".vim/plugin/a.vim",
+        ".helix/languages.toml",
+        "rust-analyzer.toml",
+    ),
+    *(
+        ".envrc",
+        ".envrc.",
+        ".ENVRC",
+        ".direnv/bin/x",
+        "mise.local.toml",
+        ".config/mise/conf.d/a.toml",
+    ),
+    *(".rtx.toml", ".bashrc", "home/.zshenv", ".config/fish/config.fish", ".profile", ".curlrc"),
+    *(".lintstagedrc.mjs", "lint-staged.config.js", ".config/lefthook.yml", ".huskyrc"),
+    *(".travis.yml", ".buildkite/pipeline.yml", ".woodpecker.yaml", ".forgejo/workflows/a.yml"),
+    *("bitbucket-pipelines.yml", ".gitea/workflows/a.yml", "jenkinsfile", ".readthedocs.yaml"),
+    *(".devcontainer/devcontainer.json", "docker-compose.override.yml", "compose.override.yaml"),
+    *(".gitpod.yml", "sitecustomize.py", ".config/pip/pip.conf", "rust-toolchain", "package.json5"),
+)
+FREE = (
+    *("src/app.py", "package.json", "docs/mcp.md", "AGENTS.md", "CLAUDE.md", ".editorconfig"),
+    *(".gitignore", ".dockerignore", "docker-compose.yml", "Makefile", "conftest.py", ".hgignore"),
+    *("src/hooks/useThing.ts", "src/agents/a.py", ".github/dependabot.yml", ".yarn/cache/a.zip"),
+    *("gradle/libs.versions.toml", "build.gradle.kts", ".idea/vcs.xml", ".vscode/extensions.json"),
+    *("node_modules/a/.npmrc", "node_modules/a/binding.gyp", "compose.yml", "actions.yml"),
+    *("tests/fixtures/config.toml", ".coveragerc", "tox.ini", ".eslintrc.json", ".prettierrc"),
+)
+
+
+@pytest.mark.parametrize("path", HELD_BY_NAME)
+def test_held_by_name(path: str) -> None:
+    assert outcome(Change(path, Kind.CREATED, FILE)) == "hold"
+    assert outcome(Change("x", Kind.RENAMED, FILE, source=path)) == "hold"
+    assert outcome(Change(path, Kind.DELETED, FILE)) == "hold"
+
+
+@pytest.mark.parametrize("path", FREE)
+def test_what_nobody_obeys_lands(path: str) -> None:
+    text = "{}" if path == "package.json" else ""
+    assert outcome(change(path, None, text)) == "land"
+
+
+CONTENT: dict[str, tuple[str, str | None, str | None, str]] = {
+    # path, text before, text after, the outcome
+    "npm's shell": (".npmrc", "save-exact=true\n", "save-exact=true\nscript-shell=./x\n", "hold"),
+    "npm saves exactly": (".npmrc", None, "save-exact=true\n; a comment\n", "land"),
+    "npm's registry": (".npmrc", None, "registry=https://evil.invalid/\n", "hold"),
+    "npm's own registry": (".npmrc", None, "registry=https://registry.npmjs.org/\n", "land"),
+    "a scope's registry": (".npmrc", None, "@a:registry=https://evil.invalid/\n", "hold"),
+    "scripts are refused": (".npmrc", None, "ignore-scripts=true\n", "land"),
+    "scripts are no longer refused": (".npmrc", "ignore-scripts=true\n", "", "hold"),
+    "scripts are no longer refused, said so": (
+        ".npmrc",
+        "ignore-scripts=true\n",
+        "ignore-scripts=false\n",
+        "hold",
+    ),
+    "settings that protected go": (".npmrc", "ignore-scripts=true\n", None, "hold"),
+    "settings that did not protect go": (".npmrc", "fund=false\n", None, "land"),
+    "a key in quotes": (".npmrc", None, '"script-shell"=./x\n', "hold"),
+    "a key twice": (".npmrc", None, "save-exact=true\nsave-exact=false\n", "hold"),
+    "another line's end": (".npmrc", None, "save-exact=true\rscript-shell=./x\r", "hold"),
+    "text of two bytes a sign": (".npmrc", None, "s\0a\0v\0e\0", "hold"),
+    "a byte order mark": (".npmrc", None, "\ufeffscript-shell=x\n", "hold"),
+    "no UTF-8": (".npmrc", None, "save-exact=\udcff\n", "hold"),
+    "an index in a virtual environment": (
+        ".venv/pip.conf",
+        None,
+        "[global]\nindex-url=https://evil.invalid\n",
+        "hold",
+    ),
+    "pip's patience": ("pip.conf", None, "[global]\ntimeout = 60\n", "land"),
+    "yarn's program": (".yarnrc.yml", None, "yarnPath: .yarn/x.cjs\n", "hold"),
+    "yarn's plugins": (".yarnrc.yml", None, "plugins:\n  - path: x.cjs\n", "hold"),
+    "yarn's linker": (".yarnrc.yml", None, "nodeLinker: node-modules\n", "land"),
+    "yarn's scripts stay off": (".yarnrc.yml", "enableScripts: false\n", "", "hold"),
+    "an anchor": (".yarnrc.yml", None, "nodeLinker: &a pnp\nyarnPath: *a\n", "hold"),
+    "a merge": (".yarnrc.yml", None, "<<: {yarnPath: x}\n", "hold"),
+    "deep nesting": (".yarnrc.yml", None, "logFilters: " + "[" * 2_000 + "]" * 2_000, "hold"),
+    "yarn 1's program": (".yarnrc", None, "yarn-path ./x.js\n", "hold"),
+    "yarn 1's prefix": (".yarnrc", None, 'save-prefix "~"\n', "land"),
+    "packages of a workspace": ("pnpm-workspace.yaml", None, "packages:\n- 'apps/*'\n", "land"),
+    "packages from elsewhere": ("pnpm-workspace.yaml", None, "packages:\n- '../x'\n", "hold"),
+    "builds that may run": (
+        "pnpm-workspace.yaml",
+        None,
+        "onlyBuiltDependencies:\n- evil\n",
+        "hold",
+    ),
+    "pnpm's overrides": ("pnpm-workspace.yaml", None, "overrides:\n  a: file:x\n", "hold"),
+    "bun loads first": ("bunfig.toml", None, 'preload = ["./x.ts"]\n', "hold"),
+    "bun is exact": ("bunfig.toml", None, "[install]\nexact = true\n", "land"),
+    "deno's own": ("deno.json", None, '{"tasks": {"dev": "deno run a.ts"}, }', "land"),
+    "deno's imports from an index": ("deno.json", None, '{"imports":{"a":"jsr:@std/a@1"}}', "land"),
+    "deno's imports from a site": (
+        "deno.json",
+        None,
+        '{"imports":{"a":"https://evil.invalid/a.ts"}}',
+        "hold",
+    ),
+    "uv's index": ("uv.toml", None, '[[index]]\nurl = "https://evil.invalid"\n', "hold"),
+    "uv's resolution": ("uv.toml", None, 'resolution = "highest"\n', "land"),
+    "poetry's folder": ("poetry.toml", None, "[virtualenvs]\nin-project = true\n", "land"),
+    "poetry's path": ("poetry.toml", None, '[virtualenvs]\npath = "/x"\n', "hold"),
+    "cargo's wrapper": (
+        ".cargo/config.toml",
+        None,
+        '[build]\nrustc-wrapper = "./x"\n',
+        "hold",
+    ),
+    "cargo's runner": (
+        ".cargo/config",
+        None,
+        '[target.x86_64-unknown-linux-gnu]\nrunner = "./x"\n',
+        "hold",
+    ),
+    "cargo's jobs": (".cargo/config.toml", None, "[build]\njobs = 2\n", "land"),
+    "a toolchain by a path": ("rust-toolchain.toml", None, '[toolchain]\npath = "/x"\n', "hold"),
+    "a toolchain by its name": (
+        "rust-toolchain.toml",
+        None,
+        '[toolchain]\nchannel = "1.80.1"\ncomponents = ["clippy"]\n',
+        "land",
+    ),
+    "a module instead of another": ("go.work", None, "go 1.22\nreplace a => ../b\n", "hold"),
+    "modules of a workspace": ("go.work", None, "go 1.22\n\nuse (\n\t./a\n\t./b\n)\n", "land"),
+    "a virtual machine's agent": (
+        "gradle.properties",
+        "version=1.0\n",
+        "version=1.0\norg.gradle.jvmargs=-javaagent:x.jar\n",
+        "hold",
+    ),
+    "a version of gradle's project": (
+        "gradle.properties",
+        "version=1.0\n",
+        "version=1.1\n",
+        "land",
+    ),
+    "more memory": ("gradle.properties", None, "org.gradle.jvmargs=-Xmx2g\n", "land"),
+    "a key with an escape": (
+        "gradle.properties",
+        None,
+        "org.gradle\\u002ejvmargs=-javaagent:x\n",
+        "hold",
+    ),
+    "a wrapper from elsewhere": (
+        "gradle/wrapper/gradle-wrapper.properties",
+        "distributionUrl=https\\://services.gradle.org/distributions/gradle-8.9-bin.zip\n",
+        "distributionUrl=https\\://evil.invalid/distributions/gradle-8.9-bin.zip\n",
+        "hold",
+    ),
+    "a newer wrapper": (
+        "gradle/wrapper/gradle-wrapper.properties",
+        "distributionUrl=https\\://services.gradle.org/distributions/gradle-8.9-bin.zip\n",
+        "distributionUrl=https\\://services.gradle.org/distributions/gradle-8.10-all.zip\n",
+        "land",
+    ),
+    "versions of tools": (".tool-versions", None, "nodejs 20.11.1\npython 3.12.1 3.11.7\n", "land"),
+    "a tool by a path": (".tool-versions", None, "nodejs path:/tmp/x\n", "hold"),
+    "a version of Python": (".python-version", "3.11\n", "3.12.1\n", "land"),
+    "a version that is a path": (".python-version", "3.11\n", "../../ws/x\n", "hold"),
+    "a long-term version": (".nvmrc", None, "lts/iron\n", "land"),
+    "bundler's path": (".bundle/config", None, '---\nBUNDLE_PATH: "vendor/bundle"\n', "land"),
+    "bundler's mirror": (
+        ".bundle/config",
+        None,
+        '---\nBUNDLE_MIRROR__HTTPS://RUBYGEMS__ORG/: "https://evil.invalid"\n',
+        "hold",
+    ),
+    "dotnet's version": ("global.json", None, '{"sdk": {"version": "8.0.100"}}', "land"),
+    "dotnet's builders": ("global.json", None, '{"msbuild-sdks": {"A": "1.0"}}', "hold"),
+}
+
+
+@pytest.mark.parametrize("path, before, after, expected", CONTENT.values(), ids=CONTENT)
+def test_judged_by_content(path: str, before: str | None, after: str | None, expected: str) -> None:
+    assert outcome(change(path, before, after)) == expected
+    assert outcome(change(f"sub/{path.upper()}", before, after)) == expected
+
+
+def test_what_is_moved_is_judged_at_both_ends() -> None:
+    shell, plain = "script-shell=./x\n", "save-exact=true\n"
+
+    def moved(path: str, source: str, text: str) -> Change:
+        return Change(path, Kind.RENAMED, FILE, source, before_text=text, after_text=text)
+
+    assert outcome(moved(".npmrc", "notes", shell)) == "hold"
+    assert outcome(moved("b/.npmrc", "a/.npmrc", plain)) == "land"
+    assert outcome(moved("b", ".npmrc", "ignore-scripts=true\n")) == "hold"
+
+
+def test_what_cannot_be_read_is_held() -> None:
+    assert outcome(Change(".npmrc", Kind.CREATED, FILE, size=1 << 20)) == "hold"
+    assert outcome(Change(".npmrc", Kind.CREATED, FileType.SYMLINK, target="x")) == "hold"
+    assert outcome(Change(".npmrc", Kind.META, FILE, mode=0o644)) == "land"
+    assert outcome(change(".npmrc", None, "#" + "x" * 300_000)) == "hold"
+
+
+def test_in_a_cell(lab: Lab) -> None:
+    (lab.ws / ".yarnrc.yml").write_text("enableScripts: false\n")
+    for command, rule in (
+        ("printf 'script-shell=./x\\n' >.npmrc", "npm-settings"),
+        ("printf 'script-shell=./x\\n' >n && mv n .npmrc", "npm-settings"),
+        ("ln -s README.md .npmrc", "npm-settings"),
+        ("rm .yarnrc.yml", "yarn-settings"),
+        ("mkdir old && mv .yarnrc.yml old/notes", "yarn-settings"),
+        ("mkdir -p .hg && printf '[hooks]\\n' >.hg/hgrc", "other-repositories"),
+        ("touch .gdbinit", "interpreter-startup"),
+        ("mkdir .cargo && printf '[build]\\nrustc-wrapper=\"x\"\\n' >.cargo/config.toml", "cargo"),
+        ("head -c 100000 /dev/zero | tr '\\0' '#' >.npmrc", "npm-settings"),
+    ):
+        done = lab.sh(command, derived_from="deletes")
+        assert done.judgement == "hold", (command, done.message, done.stderr)
+        assert rule in done.message, (command, done.message)
+        lab.run(lab.supervisor.discard(done.id))
+    for command in (
+        "printf 'save-exact=true\\n' >.npmrc && printf '3.12\\n' >.python-version",
+        "printf 'fund=false\\n' >>.npmrc",
+        "mkdir web && mv .npmrc web/.npmrc && printf 'nodeLinker: pnp\\n' >>.yarnrc.yml",
+        "rm -r web && mkdir .cargo && printf '[build]\\njobs=2\\n' >.cargo/config.toml",
+    ):
+        done = lab.sh(command, derived_from="deletes")
+        assert done.landed, (command, done.message, done.stderr)
