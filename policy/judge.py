@@ -115,7 +115,8 @@ def _obeyed(change: Change, paths: PathPolicy, git: GitChanges) -> Iterator[Path
         if change.kind is Kind.META and not _tidy(change.path) and change.mode & _OTHERS_WRITE:
             because = "whoever may write into the workspace may put there what the host obeys"
             yield PathReason(change.path, Outcome.HOLD, "workspace-mode", because)
-        if above is not None:  # its mode decides who may put something there, and who may read it
+        # Its mode decides who may put something there, and who may read it; see gate2.modes.
+        if above is not None and (change.before_mode is None or not above.source):
             yield PathReason(
                 change.path, Outcome.HOLD, above.id, f"it holds what counts: {above.because}"
             )
