@@ -28,6 +28,7 @@ from sandbox.errors import SandboxError, Unavailable
 from sandbox.guarding.guardian import Guardian
 from sandbox.results import CallResult, HeldCall, StopReport, UndoReport, UndoResult
 from sandbox.serving.connection import Connection
+from sandbox.serving.loop_watch import LoopWatch, end_on
 from sandbox.serving.wire import peer_uid
 from sandbox.version import VERSION, digest
 
@@ -255,11 +256,14 @@ async def _run(dirs: Dirs, ready: Callable[[], None]) -> None:
         idle_seconds=settings.idle.supervisor_seconds,
         guardian=Guardian(dirs, settings.guard),
     )
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        loop.add_signal_handler(number, server.shut_down)
-    loop.add_signal_handler(signal.SIGUSR1, server.stop_all)
-    await server.serve(ready=ready)
+    end_on((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), server.shut_down)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, server.stop_all)
+    watch = LoopWatch(sys.stderr)
+    watch.start()
+    try:
+        await server.serve(ready=ready)
+    finally:
+        watch.close()
 
 
 def main() -> None:

@@ -21,9 +21,21 @@ from sandbox.serving import wire
 from sandbox.version import VERSION, digest
 
 START_SECONDS = 30.0
+HELLO_SECONDS = 15.0
+"""How long a supervisor may take to greet whoever connects."""
 RETRY_SECONDS = 0.02
 LOG_BYTES = 5_000_000
 """A log longer than this is begun anew."""
+
+
+class Silent(Unavailable):
+    """The supervisor runs and does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the supervisor did not answer within {HELLO_SECONDS:.0f} s; `lockgate stop` ends it, "
+            "and the first call after `lockgate resume` starts another"
+        )
 
 
 class Line:
@@ -33,7 +45,9 @@ class Line:
         self.socket = connection
         self.decoder = wire.Decoder()
         self._waiting: list[wire.Message] = []
+        connection.settimeout(HELLO_SECONDS)
         self.hello = self.receive()
+        connection.settimeout(None)
 
     def fileno(self) -> int:
         """Return the socket's descriptor, for `select`."""
@@ -60,6 +74,8 @@ class Line:
         while not self._waiting:
             try:
                 data = self.socket.recv(1 << 20)
+            except TimeoutError:
+                raise Silent from None
             except OSError:
                 raise _gone() from None
             if not data:
@@ -75,7 +91,7 @@ class Line:
 def connect(dirs: Dirs) -> Line | None:
     """Return a connection to the supervisor that runs, or None when none does.
 
-    Raises Unavailable when the socket belongs to somebody else.
+    Raises Unavailable when the socket belongs to somebody else; Silent when nobody answers.
     """
     for path in dict.fromkeys((str(dirs.socket), _noted_socket(dirs))):
         if not path:
@@ -91,6 +107,9 @@ def connect(dirs: Dirs) -> Line | None:
             raise Unavailable(f"`{path}` is served by another user; remove it")
         try:
             return Line(connection)
+        except Silent:
+            connection.close()
+            raise
         except SandboxError:  # it was just ending, and has not said hello
             connection.close()
     return None

@@ -23,6 +23,7 @@ from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.stopping.cells import CellsSwept, CellSweep, ContainerEngine
 from sandbox.stopping.latch import TIME, Latch, LatchInfo, below
 from sandbox.stopping.notes import ContainerNotes
+from sandbox.stopping.silent import end_silent
 from sandbox.stopping.sweep import Swept, sweep
 from sandbox.stopping.table import Host, Known
 from sandbox.text import safe_line
@@ -176,6 +177,9 @@ class Stop:
             swept, asked = self._sweep_agents(whom)
         finally:
             ended = cells.finish()  # whatever failed meanwhile
+        silent, gone = end_silent(self._dirs, self._host)
+        if not gone:
+            problems.append(silent)
         with contextlib.suppress(SandboxError):
             for one in whom.agents:  # who waited for it may have been ended as another's
                 (self._registry.let_go if swept.left or asked else self._registry.remove)(one)
@@ -188,6 +192,8 @@ class Stop:
         ]
         self._latch.mark_swept(whom.path)
         report = self._report(whom, problems, ended, swept, asked)
+        if silent and gone:
+            report = report.model_copy(update={"notes": (*report.notes, silent)})
         return self._recorded(self._revoked(report, whom))
 
     # -- parts of it
