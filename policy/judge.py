@@ -37,6 +37,10 @@ from policy.protected import PathPolicy, normal
 
 SHOWN = 3
 """Paths that a message names for each reason."""
+MOST_WORK = 1_000_000
+"""Comparisons of paths with globs of a plan; what would take more counts as not named."""
+WORK_CHARS = 64
+"""Characters of a path that one comparison covers."""
 _STRICTNESS = (Outcome.DISCARD, Outcome.HOLD, Outcome.LAND)
 _OBJECT = re.compile(
     r"(?:.*/)?\.git/(?:.*/)?objects/(?:[0-9a-f]{2}/[0-9a-f]{38,}|pack/[^/]*\.(?:pack|idx))",
@@ -191,6 +195,7 @@ class _Named:
     """The deletions that a plan names itself."""
 
     def __init__(self, named: Sequence[str]) -> None:
+        self._work = 0
         plain = {_tidy(name) for name in named}
         self._all = bool(plain & {"**", "", "**/*"})
         self._plain = {name for name in plain if not re.search(r"[*?\[]", name)}
@@ -205,6 +210,9 @@ class _Named:
         parts = path.split("/")
         if any("/".join(parts[: n + 1]) in self._plain for n in range(len(parts))):
             return True
+        self._work += len(self._globs) * (len(path) // WORK_CHARS + 1)
+        if self._work > MOST_WORK:
+            return False
         return any(glob.fullmatch(path) for glob in self._globs)
 
 

@@ -11,7 +11,7 @@ import asyncio
 import itertools
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,6 +32,8 @@ KEEPER_SECONDS = 900.0
 STDIN_WINDOW = 1 << 20
 
 OnOutput = Callable[[int, bytes], None]
+Room = Callable[[], Awaitable[None] | None]
+"""Returns what is to be awaited before more output is read; None: nothing."""
 T = TypeVar("T")
 
 
@@ -85,10 +87,11 @@ class CellSpec:
 class _Running:
     """A command between start and exit."""
 
-    def __init__(self, on_output: OnOutput, most_bytes: int) -> None:
+    def __init__(self, on_output: OnOutput, most_bytes: int, room: Room | None) -> None:
         self.done: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self.on_output = on_output
         self.most_bytes = most_bytes
+        self.room = room
         self.seen = [0, 0, 0]
         self.ended: str | None = None
         self.stdin_taken = 0
@@ -132,6 +135,7 @@ class Cell:
         self._removal: asyncio.Task[None] | None = None
         self._door = Door(spec.door) if spec.door else None
         self._spare_end = -1
+        self._paused: asyncio.Task[None] | None = None
 
     @property
     def alive(self) -> bool:
@@ -208,12 +212,16 @@ class Cell:
         seconds: float,
         most_bytes: int,
         stdin: AsyncIterator[bytes] | None = None,
+        room: Room | None = None,
     ) -> Exit:
-        """Run one command or file tool to its end. Cancelling ends its processes first."""
+        """Run one command or file tool to its end. Cancelling ends its processes first.
+
+        `room` is asked after each piece of output.
+        """
         self._check()
         loop = asyncio.get_running_loop()
         number = next(self._numbers)
-        running = self._running[number] = _Running(on_output, most_bytes)
+        running = self._running[number] = _Running(on_output, most_bytes, room)
         self._runner.send({**request, "op": "run", "call": number, "stdin": stdin is not None})
         if self._alarmed is not None or self._over:
             self._end_call(number, self._alarmed or "cancelled")
@@ -282,6 +290,8 @@ class Cell:
                 self._end_call(number, "flooded")
             elif running.ended not in ("flooded", "cancelled"):
                 running.on_output(channel, data)
+                if self._paused is None and running.room is not None:
+                    self._pause(running.room())
         elif frame["op"] == "hello":
             self._spare_end = int(frame["spare"])
             self._hello["runner"].set()
@@ -293,6 +303,21 @@ class Cell:
             running = self._running.get(frame["call"])
             if running is not None and not running.done.done():
                 running.done.set_result(frame)
+
+    def _pause(self, until: Awaitable[None] | None) -> None:
+        """Read nothing more from the cell until there is room for it."""
+        if until is None:
+            return
+
+        async def resume() -> None:
+            try:
+                await until
+            finally:
+                self._paused = None
+                self._runner.read(go_on=True)
+
+        self._runner.read(go_on=False)
+        self._paused = asyncio.get_running_loop().create_task(resume())
 
     def _on_keeper(self, _kind: int, frame: Any) -> None:
         if frame["op"] == "hello":

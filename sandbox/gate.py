@@ -15,6 +15,7 @@ from policy.layers import Effective
 from policy.load import PolicyError
 from policy.model import ActionPlan, Context, Decision, Limits
 from policy.protected import PathPolicy
+from sandbox.off_loop import Turns
 from sandbox.opinion import MOST_TEXT, SecondOpinion
 
 
@@ -54,19 +55,24 @@ class Gate:
     def __init__(self, policies: PolicySource, opinion: SecondOpinion) -> None:
         self.policies = policies
         self.opinion = opinion
+        self._turns = Turns()
 
     async def decide(
         self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]
     ) -> Answer:
-        """Return the answer to a plan that sees `workspaces`; both readings are heard."""
+        """Return the answer to a plan that sees `workspaces`; both readings are heard.
+
+        One text of an agent is read at a time, so that between two of them others have their turn.
+        """
         try:
             effective = self.policies.of(workspaces)
         except PolicyError as problem:
             return Answer(layers.refused(problem), None)
         policy = effective.policy
-        text = _wanted(plan, policy)
-        question = None if text is None else self.opinion.ask(text)  # it reads while we decide
-        decision = decide(plan, context, policy)
+        async with self._turns.of(plan.agent):
+            text = _wanted(plan, policy)
+            question = None if text is None else self.opinion.ask(text)  # it reads while we decide
+            decision = decide(plan, context, policy)
         if text is None or not decision.allowed:
             return Answer(decision, effective)
         if question is None and await self.opinion.until_ready():

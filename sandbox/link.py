@@ -56,6 +56,16 @@ class Link(asyncio.Protocol):
         """Send bytes of a channel."""
         self._write(protocol.pack_data(call, channel, data))
 
+    def read(self, *, go_on: bool) -> None:
+        """Stop reading, or go on: whoever sends has to wait meanwhile."""
+        transport = self._direct.transport if self._direct else self._transport
+        if transport is None or self.closed or transport.is_closing():
+            return
+        if go_on:
+            transport.resume_reading()
+        else:
+            transport.pause_reading()
+
     def close(self) -> None:
         """End the stream; the program at the other end takes that as its end."""
         self.closed = True

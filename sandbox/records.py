@@ -18,6 +18,7 @@ from sandbox.config import Dirs
 from sandbox.effects import Effects
 from sandbox.errors import SandboxError, Stopped
 from sandbox.masking import mask, mask_all
+from sandbox.off_loop import SMALL, OffLoop
 from sandbox.owners import owner_label
 from sandbox.people.desk import Permission
 from sandbox.results import CallResult, ChangeView, Ending, WatchEvent
@@ -25,6 +26,8 @@ from sandbox.store import Store
 
 MOST_CHANGES = 200
 """Changed paths in one line of the log, unless more are protected."""
+MOST_VALUES = 64
+"""Parameters and variables of a usual call."""
 MOST_TEXT = 20_000
 """Characters of one parameter in the log (contents of files); commands are kept whole."""
 
@@ -34,19 +37,34 @@ class Recorder:
 
     def __init__(self, dirs: Dirs) -> None:
         self.store = Store(dirs)
+        self.off_loop = OffLoop()
         self._writer = Writer(lambda: self.store.sync())
         self._broken: SandboxError | None = None
         self._answers: dict[str, tuple[str | None, str | None]] = {}
         """Of calls that a person approved and that have not ended: who, and by which grant."""
 
-    def decided(
+    async def decided(
+        self,
+        call: str,
+        plan: ActionPlan,
+        decision: Decision,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Record gate 1's answer, on disk when this returns."""
+        await (await self.deciding(call, plan, decision, env))
+
+    async def deciding(
         self,
         call: str,
         plan: ActionPlan,
         decision: Decision,
         env: Mapping[str, str] | None = None,
     ) -> asyncio.Future[None]:
-        """Record gate 1's answer; the future is done when it is on disk."""
+        """Begin to record gate 1's answer; the future is done when it is on disk.
+
+        A long text is masked first, so that no other decision waits for that.
+        """
+        params = _shortened(plan)
         record = {
             "event": "decided",
             "call": call,
@@ -54,7 +72,7 @@ class Recorder:
             "role": plan.role,
             "user": plan.user,
             "tool": plan.tool,
-            "params": _shortened(plan),
+            "params": params,
             "digest": plan.digest(),
             "intent": plan.intent,
             "workspace": plan.workspace,
@@ -71,7 +89,12 @@ class Recorder:
             "policy": decision.policy,
             "supervisor": owner_label(),
         }
-        return self._writer.put(lambda durable: self._checked(record, durable), durable=True)
+        if not _is_short((*params.values(), plan.intent, *(env or {}).values())):
+            masked = await self.off_loop.do(plan.agent, lambda: _masked(record))
+            return self._writer.put(lambda durable: self._checked(masked, durable), durable=True)
+        return self._writer.put(
+            lambda durable: self._checked(_masked(record), durable), durable=True
+        )
 
     async def answered(self, call: str, said: Permission) -> None:
         """Record a person's answer, on disk when this returns."""
@@ -90,22 +113,8 @@ class Recorder:
 
     def ended(self, result: CallResult) -> None:
         """Record how a call ended."""
-        record = {
-            "event": "ended",
-            "call": result.id,
-            "ending": result.ending.value,
-            "judgement": result.judgement,
-            "landed": result.landed,
-            "exit_status": result.exit_status,
-            **_landed_by(result, *self._answers.pop(result.id, (None, None))),
-            "changes": recorded(result.changes),
-            "changes_total": max(result.changes_total, len(result.changes)),
-            "size": result.changes_size,
-            **({"events": [_plain(event) for event in result.events]} if result.events else {}),
-            "outcome": result.message,
-            "ms": round(result.ms, 2),
-        }
-        self._later(record)
+        by = self._answers.pop(result.id, (None, None))
+        self._soon(lambda: self._guarded(lambda: self._append(_masked(_ended(result, *by)), False)))
 
     async def failed(self, call: str, error: BaseException, ms: float) -> None:
         """Record that a call was cancelled or stopped, or that Lockgate failed under it."""
@@ -162,7 +171,11 @@ class Recorder:
 
     def keep_diff(self, call: str, diff: str, *, rest: bool = False) -> None:
         """Keep a call's diff in its folder, secrets masked; `rest` is what of it is still held."""
-        data = mask(diff).encode("utf-8", "backslashreplace")
+        self.keep_masked(call, mask(diff), rest=rest)
+
+    def keep_masked(self, call: str, diff: str, *, rest: bool = False) -> None:
+        """Keep a call's diff, whose secrets are masked."""
+        data = diff.encode("utf-8", "backslashreplace")
         if rest:
             self._soon(lambda: self._guarded(lambda: self.store.keep_rest(call, data)))
         elif diff:
@@ -188,7 +201,7 @@ class Recorder:
     def _checked(self, record: dict[str, Any], durable: bool) -> None:
         if self._broken is not None:
             raise self._broken
-        self._append(_masked(record), durable)
+        self._append(record, durable)
 
     def _append(self, record: dict[str, Any], durable: bool) -> None:
         self.store.append(record, durable=durable)
@@ -199,6 +212,13 @@ _TEXTS = (
     *("action", "details", "escalation", "rehearsal"),
 )
 """Fields of a record that may hold text of an agent."""
+
+
+def _is_short(values: Sequence[Any]) -> bool:
+    """Whether it takes no time to look through what a call is given."""
+    texts = [one for one in values[:MOST_VALUES] if isinstance(one, str)]
+    plain = all(one is None or isinstance(one, str | int | float) for one in values[:MOST_VALUES])
+    return plain and len(values) <= MOST_VALUES and sum(map(len, texts)) <= SMALL
 
 
 def _masked(record: dict[str, Any]) -> dict[str, Any]:
@@ -214,6 +234,25 @@ def recorded(views: Sequence[ChangeView]) -> list[dict[str, Any]]:
     first = [view for view in views if view.protected]
     others = [view for view in views if not view.protected]
     return [_plain(view) for view in first + others[: max(0, MOST_CHANGES - len(first))]]
+
+
+def _ended(result: CallResult, by: str | None, grant: str | None) -> dict[str, Any]:
+    """Return the record of how a call ended; it grows with what was changed."""
+    return {
+        "event": "ended",
+        "call": result.id,
+        "ending": result.ending.value,
+        "judgement": result.judgement,
+        "landed": result.landed,
+        "exit_status": result.exit_status,
+        **_landed_by(result, by, grant),
+        "changes": recorded(result.changes),
+        "changes_total": max(result.changes_total, len(result.changes)),
+        "size": result.changes_size,
+        **({"events": [_plain(event) for event in result.events]} if result.events else {}),
+        "outcome": result.message,
+        "ms": round(result.ms, 2),
+    }
 
 
 def _landed_by(result: CallResult, by: str | None, grant: str | None) -> dict[str, Any]:

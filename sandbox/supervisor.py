@@ -40,8 +40,9 @@ from sandbox.ignoring.ledger import Ledger
 from sandbox.ignoring.noting import note_agents
 from sandbox.keepers import Keepers
 from sandbox.known import KnownWorkspaces
+from sandbox.masking import mask
 from sandbox.opinion import SecondOpinion
-from sandbox.output import Output
+from sandbox.output import Do, Output
 from sandbox.people.approvals import Answer, Approver, nobody, yes
 from sandbox.people.desk import Desk, escalates
 from sandbox.people.escalation import LOOKED_AT, escalation
@@ -109,6 +110,7 @@ class Supervisor:
         self._objections = Objections(self._latch.check)
         self._record = Recorder(self._dirs)
         self._names = CallNames(self._record.store)
+        self._off_loop = self._record.off_loop
         self._ledger = Ledger(self._dirs.state / "ignoring")
         self._aftermath = Aftermath(self._record)
         self._opinion = SecondOpinion()
@@ -178,6 +180,7 @@ class Supervisor:
         await self._people.close()
         await self._end_cells()
         await self._record.flush()
+        self._off_loop.close()
 
     # -- the flow
 
@@ -228,7 +231,7 @@ class Supervisor:
                 call.stdin = None  # nobody was asked about any
             return await self._make(call, None)
         # P1: awaited before it runs
-        decided = self._record.decided(call.id, plan, call.decision, env)
+        decided = await self._record.deciding(call.id, plan, call.decision, env)
         if call.decision.verdict is Verdict.DENY or not launch.runnable(plan.tool):
             await decided
             return self._refuse(call, Ending.DENIED, call.not_run())
@@ -329,10 +332,14 @@ class Supervisor:
             landed = False
             if call.writes:
                 raw, diff = await transaction.close()
-                self._record.keep_diff(call.id, diff)
-                effects = await asyncio.to_thread(
-                    weigh, call.decision, raw, call.workspaces, call.paths, self._ledger
+                effects, diff = await self._off_loop.do(
+                    call.plan.agent,
+                    lambda: (
+                        weigh(call.decision, raw, call.workspaces, call.paths, self._ledger),
+                        mask(diff),
+                    ),
                 )
+                self._record.keep_masked(call.id, diff)
                 effects = transaction.watched.over(effects, call.paths)
                 effects = await as_shown(call.preview, transaction, raw, effects)  # P8
                 effects = await approved(call.plan, call.preview, call.paths, transaction, effects)
@@ -356,7 +363,7 @@ class Supervisor:
         self._record.ended(result)
         await self._learning.from_call(call, result, self._context(call.plan, call.workspaces))
         result = self._tell(call, result)
-        call.output.finish()
+        await call.output.finish()
         return result
 
     async def _ask(
@@ -475,6 +482,7 @@ class Supervisor:
             seconds=seconds,
             most_bytes=limits.output_bytes,
             stdin=call.stdin,
+            room=call.output.room_wanted,
         )
         if done.error:
             call.output.take(2, f"lockgate: {done.error}\n".encode())
@@ -506,7 +514,7 @@ class Supervisor:
             name,
             plan,
             answer,
-            Output(self._record.store, name, most, on_output),
+            Output(self._record.store, name, most, on_output, self._of(plan.agent)),
             _pieces(stdin),
             {} if on_host else self._request(plan, answer.decision, name, env),
             workspaces,
@@ -561,6 +569,10 @@ class Supervisor:
         if call.answer.effective is not None:
             context = self._context(call.plan, call.workspaces)
             call.category = category(call.plan, context, call.answer.effective.policy)
+
+    def _of(self, agent: str) -> Do:
+        """Return what does an agent's work off the event loop."""
+        return lambda work: self._off_loop.do(agent, work)
 
     def _workspaces(self, plan: ActionPlan) -> tuple[str, ...]:
         wanted = tuple(dict.fromkeys((plan.workspace, *plan.also)))

@@ -25,6 +25,7 @@ from sandbox.hooks.events import SELF_TEST, BadEvent, Event, Kind, Printed, Say,
 from sandbox.hooks.sessions import Sessions
 from sandbox.interpreter import program
 from sandbox.masking import mask
+from sandbox.off_loop import OffLoop
 from sandbox.people.desk import patient
 from sandbox.people.person import login
 from sandbox.results import StopReport
@@ -62,6 +63,7 @@ class HookDoor:
         self._registry = Registry(dirs)
         self._sessions = Sessions(dirs)
         self._connections = Connections(dirs)
+        self._off_loop = OffLoop()
         self._noted: dict[str, float] = {}
         self._calls: dict[tuple[str, str], str] = {}
         """(session, tool use) -> our call, for tools that ran on the host."""
@@ -171,8 +173,10 @@ class HookDoor:
             await self._host.note(
                 {"event": "outcome", "call": call, "agent": agent, "failed": event.failed}
             )
-        if self._settings.redact and event.output and (safe := mask(event.output)) != event.output:
-            return Say(output=safe)
+        if self._settings.redact and event.output:
+            safe = await self._off_loop.do(agent, lambda: mask(event.output))
+            if safe != event.output:
+                return Say(output=safe)
         return Say()
 
     async def _prompt(self, event: Event, agent: str) -> Say:

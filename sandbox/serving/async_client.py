@@ -222,7 +222,7 @@ class Client:
         async with self._sending:
             try:
                 await asyncio.get_running_loop().sock_sendall(
-                    self._line.socket, wire.encode(message)
+                    self._line.socket, wire.encode(message, wire.REQUEST_CHARS)
                 )
             except OSError:
                 raise Unavailable("the supervisor went away in the middle") from None

@@ -22,7 +22,16 @@ from sandbox.agents.peer import Peer
 from sandbox.errors import BadInput, SandboxError
 from sandbox.people import person
 from sandbox.results import Ending
-from sandbox.serving.wire import CHUNK_BYTES, Decoder, Message, WireError, encode, pack, unpack
+from sandbox.serving.wire import (
+    CHUNK_BYTES,
+    REQUEST_CHARS,
+    Decoder,
+    Message,
+    WireError,
+    encode,
+    pack,
+    unpack,
+)
 from sandbox.store import Store
 from sandbox.text import is_unicode, safe_line
 from sandbox.workspaces import Registry
@@ -31,6 +40,8 @@ if TYPE_CHECKING:
     from sandbox.serving.server import Server, Supervising
 
 READ_BYTES = 1024 * 1024
+MOST_AT_ONCE = 1000
+"""Requests of one connection that go on at a time; further ones are refused."""
 UNREAD_BYTES = 400 * 1024 * 1024
 """More than the output of one call may come to, whose reader may be a pager."""
 DEFECT_CHARS = 300
@@ -62,7 +73,7 @@ class Connection:
     async def serve(self) -> None:
         """Answer requests until the client goes away."""
         self.send(self._server.hello())
-        decoder = Decoder()
+        decoder = Decoder(REQUEST_CHARS)
         try:
             while data := await self._reader.read(READ_BYTES):
                 for message in decoder.feed(data):
@@ -100,6 +111,10 @@ class Connection:
             return
         if call is not None:
             raise WireError(f"id {number} is in use")
+        if len(self._tasks) >= MOST_AT_ONCE:
+            said = f"{MOST_AT_ONCE} requests of this connection go on; wait until one has ended"
+            self.send({"id": number, **_error(BadInput(said))})
+            return
         if op == "call":
             call = self._calls[number] = _Call(self, number)
             call.task = self._start(number, lambda: call.run(self._supervisor, message))

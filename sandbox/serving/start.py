@@ -65,7 +65,7 @@ class Line:
     def send(self, message: wire.Message) -> None:
         """Send a message. Raises Unavailable when the supervisor is gone."""
         try:
-            self.socket.sendall(wire.encode(message))
+            self.socket.sendall(wire.encode(message, wire.REQUEST_CHARS))
         except OSError:
             raise _gone() from None
 

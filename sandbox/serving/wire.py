@@ -24,6 +24,8 @@ LINE_BYTES = 4 * 1024 * 1024
 PIECE_CHARS = 1024 * 1024
 MESSAGE_CHARS = 64 * 1024 * 1024
 """Longest message that is put together from pieces."""
+REQUEST_CHARS = 16 * 1024 * 1024
+"""Longest message that a supervisor takes: reading one keeps it from everything else."""
 CHUNK_BYTES = 256 * 1024
 """Most bytes of output or input in one message."""
 
@@ -34,13 +36,16 @@ class WireError(errors.Unavailable):
     """The other side does not speak as agreed."""
 
 
-def encode(message: Message) -> bytes:
-    """Return a message as one line, or as several when it is too long for one."""
+def encode(message: Message, most: int = MESSAGE_CHARS) -> bytes:
+    """Return a message as one line, or as several when it is too long for one.
+
+    Raises BadInput for one of more than `most` characters.
+    """
     text = json.dumps(message, separators=(",", ":"))
     if len(text) < LINE_BYTES:
         return text.encode("ascii") + b"\n"
-    if len(text) > MESSAGE_CHARS:
-        raise errors.BadInput(f"the message is longer than {MESSAGE_CHARS} characters")
+    if len(text) > most:
+        raise errors.BadInput(f"the message is longer than {most} characters")
     starts = range(0, len(text), PIECE_CHARS)
     pieces = [
         {"piece": text[at : at + PIECE_CHARS], "more": at + PIECE_CHARS < len(text)}
@@ -52,7 +57,9 @@ def encode(message: Message) -> bytes:
 class Decoder:
     """Puts messages together from bytes as they come. Raises WireError."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MESSAGE_CHARS) -> None:
+        """`most` is in characters."""
+        self._most = most
         self._rest = bytearray()
         self._pieces: list[str] = []
         self._pieced = 0
@@ -84,8 +91,8 @@ class Decoder:
             raise WireError("a piece of a message is not text")
         self._pieces.append(text)
         self._pieced += len(text)
-        if self._pieced > MESSAGE_CHARS:
-            raise WireError(f"a message is longer than {MESSAGE_CHARS} characters")
+        if self._pieced > self._most:
+            raise WireError(f"a message is longer than {self._most} characters")
         if piece.get("more") is True:
             return None
         whole = "".join(self._pieces)

@@ -99,6 +99,7 @@ class FakeCell:
         seconds: float,
         most_bytes: int,
         stdin: AsyncIterator[bytes] | None = None,
+        room: object = None,
     ) -> Exit:
         """Do what the script of the command says."""
         if not self.alive:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -40,14 +41,21 @@ def test_a_command_with_a_secret_leaves_none(
     assert b"shown DB_PASSWORD=[masked]" in kept
 
 
+async def _written(store: Store, channel: int, limit: int, data: bytes, size: int) -> None:
+    """Write data in pieces as the output of a call, waiting for room as a cell does."""
+    output = Output(store, "c1", limit, None)
+    for at in range(0, len(data), size):
+        output.take(channel, data[at : at + size])
+        if (wait := output.room_wanted()) is not None:
+            await wait
+    await output.finish()
+
+
 def test_output_that_is_kept_is_masked_across_pieces(tmp_path: Path) -> None:
     store = Store(Dirs.under(tmp_path).create())
-    output = Output(store, "c1", 1_000_000, None)
     text = f"line\n-----BEGIN RSA PRIVATE KEY-----\n{WORD}\n-----END RSA PRIVATE KEY-----\n"
     data = (text + f"token={WORD}\n").encode() + b"x" * 700_000
-    for at in range(0, 3 * len(data), 7919):
-        output.take(1, (data * 3)[at : at + 7919])
-    output.finish()
+    asyncio.run(_written(store, 1, 1_000_000, data * 3, 7919))
     kept = store.output("c1")[0]
     assert WORD.encode() not in kept
     assert kept.count(b"[masked]") == 6
@@ -56,9 +64,6 @@ def test_output_that_is_kept_is_masked_across_pieces(tmp_path: Path) -> None:
 
 def test_what_is_no_secret_is_kept_byte_for_byte(tmp_path: Path) -> None:
     store = Store(Dirs.under(tmp_path).create())
-    output = Output(store, "c1", 10, None)
     data = bytes(range(256)) * 9000
-    for at in range(0, len(data), 4096):
-        output.take(2, data[at : at + 4096])
-    output.finish()
+    asyncio.run(_written(store, 2, 10, data, 4096))
     assert store.output("c1")[1] == data
