@@ -38,8 +38,8 @@ _PLAIN_DELIMITER = re.compile(rb"""^(?:[\w.+!:-]+|'[^'\\$`]*'|"[^"\\$`]*"|\\[\w.
 
 
 @lru_cache(maxsize=1)
-def _parser() -> Parser:
-    return Parser(Language(tree_sitter_bash.language()))
+def _language() -> Language:
+    return Language(tree_sitter_bash.language())
 
 
 _NIBBLES = bytes((*range(0x01, 0x09), *range(0x0E, 0x16)))
@@ -83,7 +83,7 @@ def _byte(pair: re.Match[bytes]) -> bytes:
 def parse(source: bytes) -> Tree:
     """Return the tree of shell text, which is ASCII (see `encode`)."""
     assert source.isascii()
-    return _parser().parse(source)
+    return Parser(_language()).parse(source)  # one of its own: several threads may read
 
 
 def before(text: str) -> str | None:

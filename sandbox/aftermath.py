@@ -9,6 +9,7 @@ living supervisor, or gets its end before the next call in its workspaces.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -82,7 +83,7 @@ class Aftermath:
 
     async def _left(self, cell: Cell, name: str, changes: Sequence[Any]) -> Shown:
         """Return what something changed, with digests of what protected files hold since."""
-        shown = _shown(cell, changes)
+        shown = await asyncio.to_thread(_shown, cell, changes)
         if not shown.wanted:
             return shown
         wanted = shown.per_workspace(len(cell.spec.workspaces))
@@ -102,7 +103,8 @@ class Aftermath:
     async def rest(self, cell: Cell, call: str) -> tuple[Shown, str]:
         """Return what is still held of a call, and its diff; nothing where all has landed."""
         answer = await cell.ask({"tx": call, "names": [], "shown": True}, op="look_held")
-        return _shown(cell, answer.get("changes", ())), str(answer.get("diff", ""))
+        shown = await asyncio.to_thread(_shown, cell, answer.get("changes", ()))
+        return shown, str(answer.get("diff", ""))
 
     async def parted(self, call: str, parts: Sequence[str], rest: Shown, diff: str) -> None:
         """Record what of a call is still held after a part of it has landed, and still why."""
@@ -126,7 +128,7 @@ class Aftermath:
             }
         )
         if not over:
-            self._record.keep_diff(call, diff, rest=True)
+            await self._record.keep_diff(call, diff, rest=True)
 
     def _judged_before(self, call: str) -> dict[str, Mapping[str, Any]]:
         try:

@@ -15,7 +15,7 @@ from policy.layers import Effective
 from policy.load import PolicyError
 from policy.model import ActionPlan, Context, Decision, Limits
 from policy.protected import PathPolicy
-from sandbox.off_loop import Turns
+from sandbox.off_loop import OffLoop, Turns, is_quick
 from sandbox.opinion import MOST_TEXT, SecondOpinion
 
 
@@ -52,10 +52,13 @@ class PolicySource(Protocol):
 class Gate:
     """Gate 1 of one process."""
 
-    def __init__(self, policies: PolicySource, opinion: SecondOpinion) -> None:
+    def __init__(
+        self, policies: PolicySource, opinion: SecondOpinion, off_loop: OffLoop | None = None
+    ) -> None:
         self.policies = policies
         self.opinion = opinion
         self._turns = Turns()
+        self._off_loop = off_loop or OffLoop()
 
     async def decide(
         self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]
@@ -69,10 +72,17 @@ class Gate:
         except PolicyError as problem:
             return Answer(layers.refused(problem), None)
         policy = effective.policy
-        async with self._turns.of(plan.agent):
-            text = _wanted(plan, policy)
-            question = None if text is None else self.opinion.ask(text)  # it reads while we decide
-            decision = decide(plan, context, policy)
+        question = None
+        if is_quick(plan):
+            async with self._turns.of(plan.agent):
+                text = _wanted(plan, policy)
+                if text is not None:
+                    question = self.opinion.ask(text)  # it reads while we decide
+                decision = decide(plan, context, policy)
+        else:
+            text, decision = await self._off_loop.do(
+                plan.agent, lambda: (_wanted(plan, policy), decide(plan, context, policy))
+            )
         if text is None or not decision.allowed:
             return Answer(decision, effective)
         if question is None and await self.opinion.until_ready():

@@ -7,6 +7,7 @@ stays held under the call's own id.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -51,7 +52,7 @@ class Held:
 
         The engine is asked only through a cell that lives or that a held call needs anyway.
         """
-        entries = self._record.store.held()
+        entries = await asyncio.to_thread(self._record.store.held)
         there = await self._there(entries)
         now = time.time()
         found = [_held_call(entry, there, now) for entry in entries]
@@ -100,7 +101,7 @@ class Held:
         With `force`, also over files that changed meanwhile: they are kept for an undo. Raises
         BadInput where files changed meanwhile, or where names fit nothing or half of a move.
         """
-        entry = self._held(call_id)
+        entry = await asyncio.to_thread(self._held, call_id)
         call, parts = entry["id"], list(entry["parts"] or ())
         cell, workspaces = await self._keepers.of(entry)
         tidy = [_tidy(name) for name in names]
@@ -109,7 +110,7 @@ class Held:
         )
         if look.get("gone"):
             raise BadInput(GONE.format(call=call))
-        shown = self._keepers.shown(look, workspaces)
+        shown = await self._keepers.shown(look, workspaces)
         in_parts = bool(names or parts)
         name = f"{call}-{len(parts) + 1}" if in_parts else call
         by = {"landed_by": {"call": call, "person": login(), "grant": None}}
@@ -139,7 +140,7 @@ class Held:
         digests = answer.get("digests", ())
         rules = [touched(changes) for changes in answer["changes"]]
         await note(self._keepers.ledger, rules, digests, workspaces, person=True)
-        shown = self._keepers.shown(answer, workspaces)
+        shown = await self._keepers.shown(answer, workspaces)
         shown = shown.with_digests(digests)
         await self._record.event(
             {
@@ -156,9 +157,9 @@ class Held:
         self._record.forgotten(answer.get("evicted", ()))
         if not in_parts:
             return _result(entry, LANDED, shown, landed=True)
-        self._record.keep_diff(name, answer.get("diff", ""))
+        await self._record.keep_diff(name, answer.get("diff", ""))
         if "rest" in answer:
-            rest = self._keepers.shown(answer, workspaces, "rest")
+            rest = await self._keepers.shown(answer, workspaces, "rest")
             diff = answer.get("rest_diff", "")
         else:  # its keeper died over the landing, which another one brought to its end
             cell, _ = await self._keepers.of(entry)

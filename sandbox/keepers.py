@@ -6,6 +6,7 @@ Shared by what a person does afterwards (`held`, `undoing`).
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -58,11 +59,12 @@ class Keepers:
         """Return some living cell, whose keeper sees all that is held; None for none."""
         return next(iter(self.pool.living()), None)
 
-    def shown(
+    async def shown(
         self, answer: Mapping[str, Any], workspaces: tuple[str, ...], key: str = "changes"
     ) -> Shown:
         """Return the raw changes in a keeper's answer for people."""
-        shown = shown_of(answer[key], workspaces, self._paths(workspaces))
+        paths = self._paths(workspaces)
+        shown = await asyncio.to_thread(shown_of, answer[key], workspaces, paths)
         return replace(shown, total=max(shown.total, answer.get("total", {}).get(key, 0)))
 
     async def carry_out(

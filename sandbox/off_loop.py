@@ -13,13 +13,29 @@ from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
+from policy.model import ActionPlan
 from sandbox.stopping.latch import BETWEEN
 
 THREADS = 3
+QUICK = 400
+"""Characters of a text that takes a millisecond to read; a longer one may take a hundred."""
+MOST_EXTRA = 16
+"""Parameters that we do not know, in an everyday plan."""
 SMALL = 8 * 1024
 """Characters or bytes of a text that is quicker looked at than handed over."""
 
 T = TypeVar("T")
+
+
+def is_quick(plan: ActionPlan) -> bool:
+    """Whether reading a plan takes no time: no text in it is longer than everyday ones."""
+    params = plan.params
+    texts = (params.command, params.content, params.old_string, params.new_string, plan.intent)
+    return (
+        all(len(one or "") <= QUICK for one in texts)
+        and not params.edits
+        and len(params.model_extra or ()) <= MOST_EXTRA
+    )
 
 
 class Turns:
@@ -60,6 +76,10 @@ class OffLoop:
             except asyncio.CancelledError:
                 await asyncio.wait([running])
                 raise
+
+    async def read(self, plan: ActionPlan, work: Callable[[], T]) -> T:
+        """Read a plan: at once where that is quick, else as `do` does."""
+        return work() if is_quick(plan) else await self.do(plan.agent, work)
 
     def close(self) -> None:
         """Begin nothing more."""

@@ -166,12 +166,15 @@ class Recorder:
 
     async def event(self, record: dict[str, Any]) -> None:
         """Record something else, on disk when this returns."""
-        masked = _masked(record)
+        texts = [record[key] for key in _TEXTS if key in record]
+        short = _is_short(texts)
+        masked = _masked(record) if short else await asyncio.to_thread(_masked, record)
         await self._writer.put(lambda durable: self._append(masked, durable), durable=True)
 
-    def keep_diff(self, call: str, diff: str, *, rest: bool = False) -> None:
+    async def keep_diff(self, call: str, diff: str, *, rest: bool = False) -> None:
         """Keep a call's diff in its folder, secrets masked; `rest` is what of it is still held."""
-        self.keep_masked(call, mask(diff), rest=rest)
+        masked = mask(diff) if len(diff) <= SMALL else await asyncio.to_thread(mask, diff)
+        self.keep_masked(call, masked, rest=rest)
 
     def keep_masked(self, call: str, diff: str, *, rest: bool = False) -> None:
         """Keep a call's diff, whose secrets are masked."""

@@ -41,6 +41,7 @@ from sandbox.ignoring.noting import note_agents
 from sandbox.keepers import Keepers
 from sandbox.known import KnownWorkspaces
 from sandbox.masking import mask
+from sandbox.off_loop import is_quick
 from sandbox.opinion import SecondOpinion
 from sandbox.output import Do, Output
 from sandbox.people.approvals import Answer, Approver, nobody, yes
@@ -114,11 +115,14 @@ class Supervisor:
         self._ledger = Ledger(self._dirs.state / "ignoring")
         self._aftermath = Aftermath(self._record)
         self._opinion = SecondOpinion()
-        self._gate = Gate(self._policies, self._opinion)
+        self._gate = Gate(self._policies, self._opinion, self._record.off_loop)
         self._learning = Learning(Reputations(self._dirs), self._policies, self._record)
         self._people = People(Reports(self._dirs), self._record, self._settings)
         self._desk = Desk(
-            Grants(self._dirs), seconds=self._settings.approval_seconds, notify=self._notify
+            Grants(self._dirs),
+            seconds=self._settings.approval_seconds,
+            notify=self._notify,
+            off_loop=self._record.off_loop,
         )
         self._pool: CellPool | None = None
         self._retention = Retention(
@@ -325,7 +329,8 @@ class Supervisor:
             if decided is not None:
                 await decided
             self._latch.check(call.plan.agent)
-            if call.decision.verdict is Verdict.REPORT:  # while the command runs
+            quick = is_quick(call.plan)
+            if call.decision.verdict is Verdict.REPORT and quick:  # while the command runs
                 asyncio.get_running_loop().call_soon(self._categorise, call)
             done = await self._execute(call, cell)
             effects = None
@@ -362,7 +367,9 @@ class Supervisor:
         result = call.result(done, effects, transaction.watched, landed=landed)
         self._record.ended(result)
         await self._learning.from_call(call, result, self._context(call.plan, call.workspaces))
-        result = self._tell(call, result)
+        if call.decision.verdict is Verdict.REPORT and not quick:
+            await self._off_loop.do(call.plan.agent, lambda: self._categorise(call))
+        result = await self._tell(call, result)
         await call.output.finish()
         return result
 
@@ -558,12 +565,12 @@ class Supervisor:
         levels = self._policies.of(self._workspaces(plan)).policy.standing.levels
         await self._people.asked(kind, what, plan.user, levels)
 
-    def _tell(self, call: Call, result: CallResult) -> CallResult:
+    async def _tell(self, call: Call, result: CallResult) -> CallResult:
         """Report a YELLOW call."""
         if call.answer.effective is None or result.verdict is not Verdict.REPORT:
             return result
         levels = call.answer.effective.policy.standing.levels
-        return self._people.told(call.plan, result, call.category, levels)
+        return await self._people.told(call.plan, result, call.category, levels)
 
     def _categorise(self, call: Call) -> None:
         if call.answer.effective is not None:

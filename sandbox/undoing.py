@@ -6,6 +6,7 @@ An undo is a landing of its own: it has an id, stands in the record, and can be 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -31,11 +32,12 @@ class Undoing:
 
         With `dry_run` nothing changes; `diff` of the result is what an undo would do.
         """
-        return await self._undo(self._landed(call_id), dry_run=dry_run)
+        entry = await asyncio.to_thread(self._landed, call_id)
+        return await self._undo(entry, dry_run=dry_run)
 
     async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
         """Undo the `count` newest landed calls, newest first, until one cannot be undone."""
-        entries = self._record.store.landed(count)
+        entries = await asyncio.to_thread(self._record.store.landed, count)
         if not entries:
             raise BadInput("no call has landed anything that could be undone")
         done: list[UndoResult] = []
@@ -79,15 +81,14 @@ class Undoing:
         call, target = entry["id"], entry["last"]
         cell, workspaces = await self._keepers.of(entry)
         look = await cell.ask({"call": target, "shown": True}, op="outlook")
-        shown = self._keepers.shown(look, workspaces)
+        shown = await self._keepers.shown(look, workspaces)
         refused = look["refused"]
         if refused and not (dry_run and newer and set(refused) <= newer):
             raise BadInput(_would_lose(call, refused))
         if dry_run:
             note = "as it stands now, before the newer ones are undone" if refused else ""
-            return UndoResult(
-                id="", undone=call, changes=shown.views, diff=mask(look["diff"]), message=note
-            )
+            diff = await asyncio.to_thread(mask, look["diff"])
+            return UndoResult(id="", undone=call, changes=shown.views, diff=diff, message=note)
         name = self._new_id()
         about = {
             "undone": target,
@@ -105,10 +106,10 @@ class Undoing:
         if refused := answer.get("refused"):
             await self._keepers.aftermath.given_up(name, "a later change would be lost")
             raise BadInput(_would_lose(call, refused))
-        done = self._keepers.shown(answer, workspaces)
+        done = await self._keepers.shown(answer, workspaces)
         done = done.with_digests(answer.get("digests", ()))
         await self._note(name, about, done)
-        self._record.keep_diff(name, look["diff"])
+        await self._record.keep_diff(name, look["diff"])
         self._record.forgotten(answer.get("evicted", ()))
         return UndoResult(id=name, undone=call, changes=done.views)
 

@@ -12,12 +12,14 @@ import contextlib
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from policy.grants import Grant, Scope, Wanted, wanted
 from policy.model import ActionPlan, Context, Decision, Verdict
 from policy.standing import ESCALATION
 from sandbox.gate import Answer as GateAnswer
+from sandbox.off_loop import OffLoop
 from sandbox.people.approvals import UNSEEN, Answer, Approver, nobody
 from sandbox.people.given import Given
 from sandbox.people.grants import Grants, Request, Terms
@@ -61,8 +63,16 @@ class Permission:
 class Desk:
     """Asks people in the name of one supervisor."""
 
-    def __init__(self, grants: Grants, *, seconds: float, notify: Notify) -> None:
+    def __init__(
+        self,
+        grants: Grants,
+        *,
+        seconds: float,
+        notify: Notify,
+        off_loop: OffLoop | None = None,
+    ) -> None:
         """`seconds`: how long a question waits before it is cancelled."""
+        self._off_loop = off_loop or OffLoop()
         self._grants = grants
         self._seconds = seconds
         self._notify = notify
@@ -91,7 +101,9 @@ class Desk:
             if decision.verdict is not Verdict.ASK or answer.effective is None:
                 return Permission(decision.allowed, answer, reason=decision.message)
             policy = answer.effective.policy
-            what = wanted(plan, decision, context, policy, env=env, stdin=given.digest)
+            what = await self._off_loop.read(
+                plan, partial(wanted, plan, decision, context, policy, env=env, stdin=given.digest)
+            )
             if grant := await asyncio.to_thread(self._grants.use, call_id, what, time.time()):
                 return await self._granted(grant, answer)
             if await asyncio.to_thread(self._grants.waiting, plan.agent, time.time()) >= MOST_OPEN:
@@ -109,7 +121,12 @@ class Desk:
             if answer.effective is None or answer.decision.verdict is not Verdict.ASK:
                 continue
             policy = answer.effective.policy
-            now = wanted(plan, answer.decision, context, policy, env=env, stdin=given.digest)
+            now = await self._off_loop.read(
+                plan,
+                partial(
+                    wanted, plan, answer.decision, context, policy, env=env, stdin=given.digest
+                ),
+            )
             if grant := await asyncio.to_thread(self._grants.use, call_id, now, time.time()):
                 return await self._granted(grant, answer)
         return Permission(False, answer, reason="what it is about keeps changing")

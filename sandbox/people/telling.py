@@ -7,6 +7,7 @@ import asyncio
 import contextlib
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 from policy.levels import Levels
@@ -48,11 +49,15 @@ class People:
         self._notes: list[tuple[str, str, YellowReport, str | None]] = []
         self._noting: asyncio.Future[None] | None = None
 
-    def told(self, plan: ActionPlan, result: CallResult, title: str, levels: Levels) -> CallResult:
+    async def told(
+        self, plan: ActionPlan, result: CallResult, title: str, levels: Levels
+    ) -> CallResult:
         """Note a call's report; return the result with it, unless its user is to have quiet."""
         self._levels = levels
         now = self._now()
-        report = report_of(plan, result, title, now)
+        report = await self._record.off_loop.read(
+            plan, partial(report_of, plan, result, title, now)
+        )
         if report is None:
             return result
         quiet = is_quiet(levels.user(plan.user).quiet_hours, self._zone, now)
@@ -65,7 +70,8 @@ class People:
     async def asked(self, kind: str, what: dict[str, Any], user: str, levels: Levels) -> None:
         """Say that a call waits for a person, on the user's channel; quiet hours do not hold a
         question back, since a call waits for it."""
-        said = {"event": kind, **mask_all(what)}  # it may leave this host
+        masked = await asyncio.to_thread(mask_all, what)
+        said = {"event": kind, **masked}  # it may leave this host
         await self._record.event(said)
         channel = self._channel(levels.user(user))
         if channel is not None:

@@ -106,7 +106,7 @@ class Office:
 
     def told(self) -> CallResult:
         async def tell() -> CallResult:
-            told = self.people.told(PLAN, result(), "Git Operations", self.levels)
+            told = await self.people.told(PLAN, result(), "Git Operations", self.levels)
             await self.people.close()
             return told
 
