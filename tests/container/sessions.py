@@ -24,7 +24,8 @@ REPOSITORY = """
 git init -q -b main; printf 'one\\ntwo\\nthree\\n' > a; mkdir -p src/deep; echo two > src/deep/b
 echo 'out/' > .gitignore; git add -A; git commit -qm one; echo more >> a; git commit -qam two
 git tag v1; git checkout -qb topic; echo t > t; git add t; git commit -qm topic
-git checkout -q main; git checkout -qb clash; sed -i s/one/ONE/ a; git commit -qam clash; git checkout -q main
+git checkout -q main; git checkout -qb clash; sed -i s/one/ONE/ a; git commit -qam clash
+git checkout -q main
 git checkout -qb merged; echo m > m; git add m; git commit -qm merged; git checkout -q main
 git merge -q --no-ff -m merge merged
 """
