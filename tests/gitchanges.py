@@ -136,9 +136,9 @@ def _change(
     if change["type"] == "symlink" and kind != "deleted":
         change["target"] = os.fsdecode(side[1])
     if change["type"] == "file" and path.rpartition("/")[2] in CONFIG_NAMES and kind != "deleted":
-        change["after_text"] = side[1].decode()
+        change["after_text"] = side[1].decode("utf-8", "replace")
         if was is not None:
-            change["before_text"] = was[1].decode()
+            change["before_text"] = was[1].decode("utf-8", "replace")
     return change
 
 
