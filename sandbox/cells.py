@@ -22,7 +22,7 @@ from sandbox.engine import Engine
 from sandbox.errors import NotEnforced, SandboxError, Unavailable
 from sandbox.link import Link
 from sandbox.locks import ReadWriteLock
-from sandbox.plan import ContainerPlan
+from sandbox.plan import HOME, ContainerPlan
 
 START_SECONDS = 60.0
 END_SECONDS = 10.0
@@ -64,6 +64,8 @@ class Exit:
     `unwatched` (nobody saw any more whether one does); None if it ended by itself."""
     input_read: int | None = None
     """How many bytes of its input it read; None: it was given none, or all to its end."""
+    vouched: bool = False
+    """Whether the program that it was asked about is the image's, in a home nobody wrote in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,8 +155,7 @@ class Cell:
             answer = await self.ask(self.spec.setup, op="setup")
             self.hidden = answer["hidden"]
             self._check_sources(answer)
-            if self.spec.home:
-                self._runner.send({"op": "home", "files": self.spec.home})
+            self._runner.send({"op": "home", "files": self.spec.home, "folders": [HOME]})
         except BaseException as error:
             await self.end(f"it did not start: {error}")
             raise
@@ -245,6 +246,7 @@ class Cell:
             error=answer.get("error"),
             ended=running.ended,
             input_read=answer.get("read"),
+            vouched=bool(answer.get("vouched")),
         )
 
     def end_running(self) -> None:

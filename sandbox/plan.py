@@ -15,6 +15,10 @@ from typing import Any, NamedTuple
 AGENT_ID = 10_000
 """Owner of a cell's processes where root owns the workspace (seen through an idmapped mount)."""
 HOME = "/home/agent"
+"""The home of commands that may write."""
+READING_HOME = "/home/reading"
+"""The home of commands that only read: as the image and the keeper made it, and nobody's to write.
+What earlier calls left in theirs (settings that programs obey, programs) does not count there."""
 DOOR = "/door"
 """Where the keeper finds the folder with the supervisor's socket."""
 ANCHOR, VIEWS = "/anchor", "/views"
@@ -117,6 +121,9 @@ def cell_plan(
     tmpfs = {
         "/tmp": f"{private},size={resources.tmp},mode=1777",  # noqa: S108 - a mount of the cell
         HOME: f"{private},size={resources.home},mode=0700,uid={uid},gid={gid}",
+        # Its keeper writes the files of this one; where none enters the cell, nobody was here yet.
+        READING_HOME: "rw,nosuid,nodev,noexec,size=1m,"
+        + (f"mode=0700,uid={uid},gid={gid}" if views else "mode=0555"),
     }
     if not views:
         tmpfs |= dict.fromkeys(workspaces, "ro,nosuid,nodev,noexec,size=4k,mode=0555")

@@ -22,6 +22,7 @@ from sandbox.plan import (
     LABEL_CELL,
     LABEL_OWNER,
     LABEL_STATE,
+    READING_HOME,
     ContainerPlan,
     Resources,
     cell_plan,
@@ -124,6 +125,7 @@ class Specs:
         home = dict(self._home)
         if owners:
             home[".gitconfig"] = home.get(".gitconfig", "") + _OWNERS_DIFFER
+        setup["home"] = {"reading": READING_HOME, "files": home}
         return CellSpec(name, agent, workspaces, cell, keeper, setup, door, home, labels, network)
 
     def patterns(self, workspaces: tuple[str, ...]) -> Patterns:

@@ -366,7 +366,8 @@ class Supervisor:
                 self._record.forgotten(transaction.evicted)
         result = call.result(done, effects, transaction.watched, landed=landed)
         self._record.ended(result)
-        await self._learning.from_call(call, result, self._context(call.plan, call.workspaces))
+        context = self._context(call.plan, call.workspaces)
+        await self._learning.from_call(call, result, context, vouched=done.vouched)
         if call.decision.verdict is Verdict.REPORT and not quick:
             await self._off_loop.do(call.plan.agent, lambda: self._categorise(call))
         result = await self._tell(call, result)
@@ -550,7 +551,14 @@ class Supervisor:
         if not launch.runnable(plan.tool) or decision.verdict is Verdict.DENY:
             return {}
         writes = decision.rights.workspace is Access.WRITE
-        return launch.request(plan, call=call_id, exclusive=writes, env=env)
+        return launch.request(
+            plan,
+            call=call_id,
+            exclusive=writes,
+            env=env,
+            approved=decision.verdict is Verdict.ASK,
+            tests="tests" in decision.rules,
+        )
 
     def _context(self, plan: ActionPlan, workspaces: tuple[str, ...]) -> Context:
         """Return what gate 1 knows beside a plan."""

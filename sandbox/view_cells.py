@@ -13,7 +13,7 @@ from typing import Any
 
 from sandbox.cells import Cell, CellSpec, to_its_end
 from sandbox.engine import Engine
-from sandbox.plan import ContainerPlan
+from sandbox.plan import HOME, READING_HOME, ContainerPlan
 
 
 class LoneKeeper(Cell):
@@ -53,8 +53,8 @@ class ViewCell(LoneKeeper):
             shown = [f"{views}/{index}" for index in range(len(self.spec.workspaces))]
             plan = self.spec.cell(shown, writes=self._writes)
             self.identity = await self._launch(plan, self._runner, "runner")
-            if self.spec.home:
-                self._runner.send({"op": "home", "files": self.spec.home})
+            folders = [HOME, READING_HOME]
+            self._runner.send({"op": "home", "files": self.spec.home, "folders": folders})
         except BaseException as error:
             await self.end(f"it did not start: {error}")
             raise

@@ -40,6 +40,8 @@ class Call:
         self.oom = oom_kills()
         self.host: Host | None = None
         """Where it runs; None when it is the runner's own child."""
+        self.vouched = False
+        """Whether its program is the image's, in a home that nobody wrote in."""
         self.main: int | None = None
         self.child: object = None
         """Keeps the process from being reaped by somebody else."""

@@ -153,7 +153,7 @@ class Keeper:
         self._after = Afterwards(
             self._spaces, self._waiting, self._walk, quota=self._undo_bytes, fault=self.fault
         )
-        self._placer = self._make_placer(request["place"])
+        self._placer = self._make_placer(request["place"], request["home"])
         roots = [os.stat(space.root) for space in self._spaces]
         return {
             "hidden": [space.hidden for space in self._spaces],
@@ -170,6 +170,8 @@ class Keeper:
         if self._staged is not None:
             self._take_staged(transaction)
         else:
+            for space in self._spaces:
+                space.notice()
             self._place_all(transaction)
         self._open[transaction.name] = transaction
         return {}
@@ -316,10 +318,11 @@ class Keeper:
 
     # -- parts
 
-    def _make_placer(self, place: str) -> Placer | Views | Nowhere:
+    def _make_placer(self, place: str, home: dict[str, Any]) -> Placer | Views | Nowhere:
         if place == "cell":
             self._ahead = True
-            return Placer([space.path for space in self._spaces])
+            targets = [space.path for space in self._spaces]
+            return Placer(targets, (home["reading"], home["files"]))
         return Views(len(self._spaces)) if place == "views" else Nowhere()
 
     def _take_staged(self, transaction: Transaction) -> None:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Find what a cell must not see (secrets) and what it must not write (protected files).
 
-One bounded walk when a cell starts. Dependency folders are skipped, so a secret inside one of them
-is seen by the cell (docs/SECURITY.md states this limit).
+One bounded walk when a cell starts; what appears later, `newcomers` tells. Dependency folders are
+skipped, so a secret inside one of them is seen by the cell (docs/SECURITY.md states this limit).
 """
 
 from __future__ import annotations
@@ -112,23 +112,28 @@ class TooLarge(Exception):
     """The workspace holds more entries than the walk may look at."""
 
 
-def find(root: str, patterns: Patterns) -> tuple[list[str], list[str]]:
-    """Return (hidden paths, pinned paths), relative to root. Raises TooLarge and OSError."""
+def find(
+    root: str, patterns: Patterns, start: str = "", folders: list[str] | None = None
+) -> tuple[list[str], list[str]]:
+    """Return (hidden paths, pinned paths) below `start`, relative to root.
+
+    The folders that were looked into are added to `folders`. Raises TooLarge and OSError.
+    """
     hidden, pinned = [".lockgate"], []
-    for path in _paths(root):
+    for path in _paths(root, start, [] if folders is None else folders):
         if patterns.hides(path) or _too_long(path):
             hidden.append(path)
         elif patterns.pins(path):
             pinned.append(path)
-    outermost = sorted(_topmost(pinned), key=lambda path: path.count("/"))
-    return _topmost(hidden), outermost[:MOST_PINS]
+    outermost = sorted(topmost(pinned), key=lambda path: path.count("/"))
+    return topmost(hidden), outermost[:MOST_PINS]
 
 
 def _too_long(path: str) -> bool:
     return len(path) * 4 > LONGEST and len(os.fsencode(path)) > LONGEST
 
 
-def _topmost(paths: list[str]) -> list[str]:
+def topmost(paths: list[str]) -> list[str]:
     """Return the paths without those that lie below another."""
     kept: list[str] = []
     for path in sorted(set(paths), key=lambda path: path.split("/")):
@@ -137,14 +142,15 @@ def _topmost(paths: list[str]) -> list[str]:
     return kept
 
 
-def _paths(root: str) -> Iterator[str]:
-    waiting, seen = [""], 0
+def _paths(root: str, start: str, folders: list[str]) -> Iterator[str]:
+    waiting, seen = [start], 0
     while waiting:
         folder = waiting.pop()
         try:
             entries = list(os.scandir(os.path.join(root, folder)))
         except (PermissionError, FileNotFoundError, NotADirectoryError):
             continue
+        folders.append(folder)
         for entry in entries:
             seen += 1
             if seen > MOST_ENTRIES:
@@ -152,10 +158,15 @@ def _paths(root: str) -> Iterator[str]:
             path = f"{folder}/{entry.name}" if folder else entry.name
             is_directory = entry.is_dir(follow_symlinks=False)
             yield path
-            in_git = os.path.basename(folder) == ".git" and entry.name in SKIPPED_IN_GIT
-            is_left = entry.name in SKIPPED or in_git or _too_long(path)
-            if is_directory and not is_left:
+            if is_directory and not skipped(path):
                 waiting.append(path)
+
+
+def skipped(path: str) -> bool:
+    """Whether a folder is not looked into."""
+    folder, _, name = path.rpartition("/")
+    in_git = os.path.basename(folder) == ".git" and name in SKIPPED_IN_GIT
+    return name in SKIPPED or in_git or _too_long(path)
 
 
 def build(layer: str, root: str, hidden: list[str], owner: dict[int, int]) -> None:

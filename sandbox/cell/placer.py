@@ -17,13 +17,15 @@ from . import host, mounts, process
 class Placer:
     """The keeper's end. Raises OSError where the kernel refuses."""
 
-    def __init__(self, targets: list[str]) -> None:
+    def __init__(self, targets: list[str], home: tuple[str, dict[str, str]]) -> None:
+        """`home` is the folder that is the home of reading calls, and the files that it holds: no
+        command can write there."""
         self._sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.pid = os.fork()
         if self.pid == 0:
             self._sock.close()
             try:
-                _serve(theirs, targets)
+                _serve(theirs, targets, home)
             finally:
                 os._exit(1)
         theirs.close()
@@ -47,10 +49,14 @@ class Placer:
             raise OSError(message["errno"], message["error"], "placer")
 
 
-def _serve(sock: socket.socket, targets: list[str]) -> None:
+def _serve(sock: socket.socket, targets: list[str], home: tuple[str, dict[str, str]]) -> None:
     process.die_with_parent()
     try:
         mounts.enter_mount_namespace(1)
+        for name, text in home[1].items():
+            with open(os.path.join(home[0], name), "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(os.path.join(home[0], name), 0o644)
         # Opened before any command runs, so that no command can put another path in their place.
         points = [os.open(path, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW) for path in targets]
         host.send(sock, {})

@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from . import host, process, protocol, seccomp
+from . import homes, host, process, protocol, seccomp
 from .calls import Call, oom_kills
 from .start import FAILED, ended, not_started, start
 
@@ -44,6 +44,7 @@ class Runner:
         self._calls: dict[int, Call] = {}
         self._direct: Call | None = None
         self._idle: list[host.Host] = []
+        self._home = homes.Home(os.environ["HOME"])
         self._out = 1
         self._own, self._spare = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
 
@@ -93,12 +94,7 @@ class Runner:
             elif frame["op"] == "direct":
                 self._go_direct()
             elif frame["op"] == "home":
-                self._furnish(frame["files"])
-
-    def _furnish(self, files: dict[str, str]) -> None:
-        for name, text in files.items():
-            with open(os.path.join(os.environ["HOME"], name), "w", encoding="utf-8") as file:
-                file.write(text)
+                self._home.furnish(frame["files"], frame["folders"])
 
     # -- starting
 
@@ -128,8 +124,12 @@ class Runner:
 
     def _start_here(self, call: Call, request: dict[str, Any], passed: tuple[int, ...]) -> None:
         try:
+            if call.exclusive:
+                self._home.give(approved=bool(request.get("fresh")))
+            call.vouched = homes.vouches(self._home, request.get("vouch"))
             call.main, call.child = start(request, passed)
         except OSError as error:
+            self._home.restore()
             call.answer = not_started(request, error)
             return
         self._direct = call
@@ -166,7 +166,7 @@ class Runner:
             return
         self._close_stdin(call)
         answer = {k: v for k, v in call.answer.items() if k != "event"}
-        told = {"oom": oom_kills() > call.oom, "read": call.stdin_read}
+        told = {"oom": oom_kills() > call.oom, "read": call.stdin_read, "vouched": call.vouched}
         self._say({"op": "exit", "call": call.number, **told, **answer})
 
     def _on_child(self, wake: int) -> None:
@@ -201,6 +201,7 @@ class Runner:
         if not left:
             self._direct = None
             call.swept_until = None
+            self._home.restore()
             self._finish(call)
         elif call.exclusive or time.monotonic() > call.swept_until:
             self._kill_all()

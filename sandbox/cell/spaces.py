@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from . import landing, masks, mounts
+from . import landing, masks, mounts, newcomers
 
 MASKS, LOWER = "/mask", "/lower"
 
@@ -29,6 +29,7 @@ class Space:
         self.hidden: list[str] = []
         self.pinned: list[str] = []
         self._rounds = 0
+        self._newcomers = newcomers.Newcomers(self.root)
         self.lower = self.root
         if self.owner:
             tree = mounts.clone(mounts.AT_FDCWD, self.root)
@@ -38,8 +39,30 @@ class Space:
 
     def look(self) -> None:
         """Look up what to hide and to pin; make a new mask layer if that changed."""
-        hidden, pinned = masks.find(self.root, self.patterns)
-        self.pinned = pinned
+        folders: list[str] = []
+        hidden, self.pinned = masks.find(self.root, self.patterns, folders=folders)
+        self._newcomers.watch(folders)
+        self._hide(hidden)
+
+    def notice(self) -> None:
+        """Hide what has appeared since the last look, before a call sees it."""
+        arrived, missed = self._newcomers.take()
+        if missed:
+            self.look()
+            return
+        hidden = list(self.hidden)
+        for path, is_folder in arrived:
+            if self.patterns.hides(path):
+                hidden.append(path)
+            elif is_folder and not masks.skipped(path):
+                self._newcomers.watch([path])
+                folders: list[str] = []
+                hidden += masks.find(self.root, self.patterns, path, folders)[0]
+                self._newcomers.watch(folders)
+        if len(hidden) > len(self.hidden):
+            self._hide(masks.topmost(hidden))
+
+    def _hide(self, hidden: list[str]) -> None:
         if hidden == self.hidden:
             return
         self._rounds += 1

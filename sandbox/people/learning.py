@@ -30,12 +30,14 @@ class Learning:
         trust = self._trust(workspaces)
         return self.reputations.earned(agent, trust) if trust is not None else ()
 
-    async def from_call(self, call: Call, result: CallResult, context: Context) -> None:
-        """Learn from how a call ended, if that says anything."""
+    async def from_call(
+        self, call: Call, result: CallResult, context: Context, *, vouched: bool
+    ) -> None:
+        """Learn from how a call ended, if that says anything; `vouched`: its program is known."""
         if call.answer.effective is None:
             return
         policy = call.answer.effective.policy
-        if event := observed(result, lambda: domain(call.plan, context, policy)):
+        if event := observed(result, lambda: domain(call.plan, context, policy), vouched=vouched):
             await self._note(call.plan.agent, event, policy.standing.trust)
 
     async def from_undo(self, agent: str, workspaces: tuple[str, ...]) -> None:

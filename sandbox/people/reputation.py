@@ -217,12 +217,16 @@ def after(state: Reputation, event: Event, trust: TrustFile) -> Reputation:
     return new
 
 
-def observed(result: CallResult, domain: Callable[[], Domain]) -> Event | None:
+def observed(result: CallResult, domain: Callable[[], Domain], *, vouched: bool) -> Event | None:
     """Return what the outcome of a call says about its agent, if it says anything.
 
     A change of a governance path is a violation; an objection counts like an undo; a conflict says
     a little against it; a run of the project's tests says what its exit status says. The domain is
     looked up only then.
+
+    INVARIANT (P7, faked): tests that pass count only where the program that said so is `vouched`
+    for: the image's, in a home that nobody wrote in. A program of the workspace or of the agent's
+    home can print what it likes.
     """
     if result.objected:
         what = "a person objected to a change"
@@ -235,6 +239,8 @@ def observed(result: CallResult, domain: Callable[[], Domain]) -> Event | None:
     if result.ending is not Ending.RAN or "tests" not in result.rules:
         return None
     passed = result.exit_status == 0
+    if passed and not vouched:
+        return None
     what = "tests passed" if passed else "tests failed"
     return Event(domain(), success=passed, confidence=_OBSERVED_WEIGHT, what=what)
 

@@ -50,7 +50,7 @@ def test_only_the_topmost_of_hidden_paths_is_named(tmp_path: Path, patterns: Pat
 
 
 def test_names_that_sort_between_a_folder_and_its_content_are_kept() -> None:
-    assert masks._topmost(["a/b", "a", "a-b", "a.c", "a"]) == ["a", "a-b", "a.c"]
+    assert masks.topmost(["a/b", "a", "a-b", "a.c", "a"]) == ["a", "a-b", "a.c"]
 
 
 def test_dependency_folders_and_objects_of_git_are_not_walked(

@@ -82,6 +82,7 @@ def test_a_cell_has_nothing_that_its_commands_could_use() -> None:
             "Tmpfs": {
                 "/home/a/b c": "ro,nosuid,nodev,noexec,size=4k,mode=0555",
                 "/home/agent": "rw,exec,nosuid,nodev,size=22,mode=0700,uid=1000,gid=100",
+                "/home/reading": "rw,nosuid,nodev,noexec,size=1m,mode=0555",
                 "/srv/w": "ro,nosuid,nodev,noexec,size=4k,mode=0555",
                 "/tmp": "rw,exec,nosuid,nodev,size=11,mode=1777",
             },
@@ -168,7 +169,7 @@ def test_a_cell_over_views_has_those_and_no_other_mount() -> None:
     writing, reading = (body(view_of(writes=writes))["HostConfig"] for writes in (True, False))
     assert writing["Mounts"] == shown
     assert reading["Mounts"] == [{**one, "ReadOnly": True} for one in shown]
-    assert sorted(writing["Tmpfs"]) == ["/home/agent", "/tmp"]
+    assert sorted(writing["Tmpfs"]) == ["/home/agent", "/home/reading", "/tmp"]
     assert (writing["Runtime"], writing["NetworkMode"], writing["CapAdd"]) == ("runsc", "none", [])
 
 

@@ -144,7 +144,7 @@ def result(**fields: object) -> CallResult:
 
 def test_what_is_observed() -> None:
     def seen(**fields: object) -> tuple[bool, bool] | None:
-        event = observed(result(**fields), lambda: CODE)
+        event = observed(result(**fields), lambda: CODE, vouched=True)
         return None if event is None else (event.success, event.violation)
 
     held = ChangeView(path="a", kind="modified", type="file", outcome="hold", reason="x")
@@ -164,7 +164,7 @@ def test_an_objection_counts_like_an_undo() -> None:
     start = begin(CODE, TrustLevel.SEMI_AUTO)
 
     def then(**fields: object) -> tuple[int, int]:
-        event = observed(result(judgement="discard", **fields), lambda: CODE)
+        event = observed(result(judgement="discard", **fields), lambda: CODE, vouched=True)
         assert event is not None
         state = after(start, event, TRUST)
         return state.reverts, state.violations
