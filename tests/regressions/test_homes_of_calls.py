@@ -173,8 +173,14 @@ def test_tests_that_pass_count_only_where_they_cannot_be_faked(
     vouched: bool, status: int, counts: bool | None
 ) -> None:
     result = CallResult(
-        id="c1", tool="Bash", verdict=Verdict.REPORT, tier=Tier.CAUTION, rules=("tests",), message="",
-        ending=Ending.RAN, exit_status=status,
-    )  # fmt: skip
+        id="c1",
+        tool="Bash",
+        verdict=Verdict.REPORT,
+        tier=Tier.CAUTION,
+        rules=("tests",),
+        message="",
+        ending=Ending.RAN,
+        exit_status=status,
+    )
     event = observed(result, lambda: Domain.CODE_CHANGES, vouched=vouched)
     assert (event.success if event else None) is counts
