@@ -357,6 +357,8 @@ class Change:
     """References that go away with it, and stand nowhere else."""
     git_shadows: str = ""
     """An existing reference that one of these could be taken for."""
+    unsigned: str = ""
+    """For a reference: it leads to a new `commit` or `tag` without a signature."""
 
 
 class Outcome(str, Enum):

@@ -127,6 +127,8 @@ class Call:
             notes.append("a process was ended for want of memory")
         if effects is not None and effects.judgement.message:
             notes.append(effects.judgement.message)
+        if effects and effects.notice and effects.judgement.outcome is not Outcome.DISCARD:
+            notes.append(effects.notice)
         if watched.events:
             notes.append(f"what led there: {watched.sentence()}")
         if effects is not None and effects.judgement.outcome is Outcome.HOLD:

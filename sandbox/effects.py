@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from policy.configured import NOTHING
+from policy.gate2.git_signing import unsigned_notice
 from policy.judge import judge
 from policy.model import Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
 from policy.protected import PathPolicy
-from sandbox.gitconfigured import configured
+from sandbox.gitconfigured import asked_to_sign, configured
 from sandbox.guarding.rules import Protected
 from sandbox.ignored import Ignored
 from sandbox.ignoring.ledger import Ledger
@@ -73,6 +74,8 @@ class Effects:
 
     judgement: Judgement
     shown: Shown
+    notice: str = ""
+    """What a person is told whatever became of it."""
     objected_to: bool = False
     """A person objected before they landed."""
     touched: tuple[Touched, ...] = ()
@@ -171,8 +174,18 @@ def weigh(
     return Effects(
         Judgement(strictest.outcome, reasons, strictest.message),
         shown,
+        notice="; ".join(
+            filter(None, map(_unsigned, listed, workspaces)),
+        ),
         touched=tuple(touched(items) for items in raw),
     )
+
+
+def _unsigned(changes: Sequence[Change], root: str) -> str:
+    """Return what a person is told of commits and tags that lack a signature."""
+    found = [one for one in changes if one.unsigned]
+    wanted = asked_to_sign(root, [one.path for one in found]) if found else frozenset()
+    return unsigned_notice(found, wanted)
 
 
 def _named(changes: Sequence[Change]) -> list[str]:

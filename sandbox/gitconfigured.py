@@ -15,6 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from policy.configured import NOTHING, Configured, includes, inside, obeyed
+from policy.gate2.git_signing import wanted_signatures
 from policy.gitconfig import Setting, settings
 from sandbox import own_files
 
@@ -32,6 +33,28 @@ def configured(root: str, changed: Iterable[str], commands: tuple[str, ...]) -> 
         for file in _files(work_tree):
             found = found.joined(_of_file(root, work_tree, file, commands, MOST_INCLUDES))
     return found
+
+
+def asked_to_sign(root: str, changed: Iterable[str]) -> frozenset[str]:
+    """Return what a person's settings ask to be signed in a repository that changed paths lie in.
+
+    `commit` and `tag`, if any of these repositories does.
+    """
+    found: frozenset[str] = frozenset()
+    for work_tree in {root, *_work_trees(root, changed)}:
+        known = [one for file in _files(work_tree) for one in _with_included(file, MOST_INCLUDES)]
+        found |= wanted_signatures(known)
+    return found
+
+
+def _with_included(file: str, depth: int) -> Iterator[Setting]:
+    """Give the settings of a file, and of those that it includes where it does so."""
+    for name, value in _settings(file):
+        yield name, value
+        for path in includes([(name, value)]) if depth else ():
+            folder = os.path.dirname(file)  # noqa: PTH120
+            full = os.path.normpath(os.path.join(folder, Path(path).expanduser()))  # noqa: PTH118
+            yield from _with_included(full, depth - 1)
 
 
 def _of_file(

@@ -26,6 +26,7 @@ from . import (
     gitfolders,
     gitindex,
     gitlost,
+    gitsigned,
     landing,
     leftovers,
     masks,
@@ -474,6 +475,7 @@ class Keeper:
         )
         gitindex.note_dropped(walked.changes, space.root, upper, space.hidden)
         gitfolders.note_folders(walked.changes, space.root, upper)
+        gitsigned.note_unsigned(walked.changes, space.root, upper)
         gitcommits.note_commits(walked.changes, space.root, upper, space.patterns.counts)
         gitlost.note_lost(walked.changes, space.root, upper, time.time())
         return walked

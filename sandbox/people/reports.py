@@ -93,6 +93,8 @@ def _details(plan: ActionPlan, result: CallResult) -> str:
         rest = f" and {total - len(names)} more" if total > len(names) else ""
         verb = "changed" if result.landed else f"changed nothing yet ({result.judgement})"
         said.append(f"{verb} {', '.join(names)}{rest}")
+    if result.landed and result.message:
+        said.append(mask(result.message))
     return "; ".join(said)
 
 

@@ -48,6 +48,13 @@ def test_what_lands_of_git_and_what_waits(lab: Lab, owner: int) -> None:
         assert (result.exit_status, result.landed) == (0, True), (script, result.message)
     assert lab.git("fsck", "--strict", "--no-dangling") == ""
 
+    lab.git("config", "commit.gpgsign", "true")
+    commit = "git -c commit.gpgsign=false commit -q --allow-empty -m"
+    result = lab.sh(f"{ME} {commit} unsigned")
+    assert (result.landed, "`main` is not signed" in result.message) == (True, True)
+    lab.git("config", "--unset", "commit.gpgsign")
+    assert lab.sh(f"{ME} {commit} unasked").message == ""
+
     lab.git("config", "core.hooksPath", "/usr/share/nothing")
     lab.git("-c", "sequence.editor=sed -i 1ibreak", "rebase", "-q", "-i", "HEAD~1")  # a person's
     give(lab.ws, owner)
