@@ -9,7 +9,9 @@ Runs in the keeper: standard library only, Python 3.9. Pure.
 
 from __future__ import annotations
 
+import functools
 import os
+import re
 from collections.abc import Callable
 
 from .gitformat import VALID, Entry, Index, parse
@@ -18,6 +20,8 @@ from .masks import normal
 _SKIP = 0x4000
 """skip-worktree, in the second half of an entry's flags."""
 _TREE = 0o040000
+_UNUSUAL = re.compile(rb"(?:^|/)(?:[./]|[Gg][Ii][Tt]~|[^\x00-\x7f]|$)|\\")
+"""What a name that git never takes has somewhere."""
 _TRUSTED = {b"FSMN": "which files nobody changed", b"UNTR": "which folders hold nothing new"}
 """Extensions by which `git status` leaves out what it would find."""
 
@@ -33,28 +37,49 @@ def odd_index(
     index = parse(content)
     if index is None:
         return "it is no index that can be read"
-    old = parse(before) if before else None
-    if before and old is None:
-        return "the index that it replaces cannot be read"
-    known = {(entry.path, entry.stage): entry for entry in old.entries} if old else {}
+    old = _Old(before)
     for entry in index.entries:
-        was = known.get((entry.path, entry.stage))
-        odd = _odd_entry(entry, was, thins=thins, present=present)
+        odd = _odd_entry(entry, old, thins=thins, present=present)
         if odd:
             return odd
     return _odd_extension(index, old)
 
 
-def _odd_entry(
-    entry: Entry, was: Entry | None, *, thins: bool, present: Callable[[str], bool]
-) -> str:
-    if was is None and _impossible(entry):
-        return f"it lists `{os.fsdecode(entry.path)}`, a name that git never takes"
-    if entry.flags & VALID and not (was is not None and was.flags & VALID):
-        return f"it hides edits of `{os.fsdecode(entry.path)}` (assume-unchanged)"
-    skips = entry.more & _SKIP and not (was is not None and was.more & _SKIP)
-    if skips and (not thins or present(os.fsdecode(entry.path))):
-        return f"it hides edits of `{os.fsdecode(entry.path)}` (skip-worktree)"
+class _Old:
+    """What the index said before; read where it matters, since that takes as long as the rest."""
+
+    def __init__(self, content: bytes | None) -> None:
+        self._content = content
+
+    def flags(self, entry: Entry) -> tuple[int, int] | None:
+        """Return both halves of an entry's flags; None where it was not listed."""
+        found = self._entries.get((entry.path, entry.stage))
+        return None if found is None else (found.flags, found.more)
+
+    @functools.cached_property
+    def extensions(self) -> dict[bytes, bytes]:
+        """Return what its extensions hold."""
+        return dict(self._index.extensions) if self._index else {}
+
+    @functools.cached_property
+    def _index(self) -> Index | None:
+        return parse(self._content) if self._content else None
+
+    @functools.cached_property
+    def _entries(self) -> dict[tuple[bytes, int], Entry]:
+        held = self._index.entries if self._index else ()
+        return {(entry.path, entry.stage): entry for entry in held}
+
+
+def _odd_entry(entry: Entry, old: _Old, *, thins: bool, present: Callable[[str], bool]) -> str:
+    name = os.fsdecode(entry.path)
+    if _UNUSUAL.search(entry.path) and _impossible(entry) and old.flags(entry) is None:
+        return f"it lists `{name}`, a name that git never takes"
+    if entry.flags & VALID and not (old.flags(entry) or (0, 0))[0] & VALID:
+        return f"it hides edits of `{name}` (assume-unchanged)"
+    skips = entry.more & _SKIP and not (old.flags(entry) or (0, 0))[1] & _SKIP
+    if skips and (not thins or present(name)):
+        return f"it hides edits of `{name}` (skip-worktree)"
     return ""
 
 
@@ -63,8 +88,6 @@ def _impossible(entry: Entry) -> bool:
     path = entry.path
     if entry.mode == _TREE and path.endswith(b"/"):
         path = path[:-1]  # a whole folder of a sparse index
-    if path.isascii() and b"/" not in path and b"\\" not in path and path[:1] not in b".gG":
-        return False
     for part in path.replace(b"\\", b"/").split(b"/"):
         if part in (b"", b".", b".."):
             return True
@@ -74,9 +97,11 @@ def _impossible(entry: Entry) -> bool:
     return False
 
 
-def _odd_extension(index: Index, old: Index | None) -> str:
-    held = dict(old.extensions) if old else {}
+def _odd_extension(index: Index, old: _Old) -> str:
     for name, content in index.extensions:
-        if name in _TRUSTED and (name not in held or (name == b"FSMN" and held[name] != content)):
+        if name not in _TRUSTED:
+            continue
+        was = old.extensions.get(name)
+        if was is None or (name == b"FSMN" and was != content):
             return f"it tells git {_TRUSTED[name]}"
     return ""
