@@ -21,7 +21,7 @@ from policy.gate2.git_judged import folder_reasons, pointer_reason, settings_rea
 from policy.gate2.git_losses import losses
 from policy.gate2.git_places import place_of
 from policy.gate2.modes import mode_reasons
-from policy.gate2.obeyed import settings_reason
+from policy.gate2.obeyed import manifest_reasons, settings_reason
 from policy.gate2.printable import on_one_line as _shown
 from policy.model import (
     Access,
@@ -77,6 +77,7 @@ def judge(
                 )
             )
         reasons += [*_obeyed(change, paths, git)] or [*folder_reasons(change, git)]
+        reasons += manifest_reasons(change, paths)
         reasons += _configured(change, configured)
         reasons += settings_reasons(change, paths, git)
         reasons += _hidden_tracked(change)

@@ -143,11 +143,14 @@ def _judged(paths: PathPolicy, content: PolicyDocument) -> PathPolicy:
     if hidden or content.secrets.show:
         secrets = secrets.followed(SecretPaths(hide=tuple(hidden), show=content.secrets.show))
     obeyed, free = (*paths.obeyed, *content.obeyed), content.land_freely
+    manifests = paths.manifests
     if free.obeyed:
+        manifests = tuple(one.excepting(free.obeyed) for one in manifests)
         obeyed = tuple(one.excepting(free.obeyed) for one in obeyed)
     return PathPolicy(
         governance=(*paths.governance, *governed),
         obeyed=obeyed,
+        manifests=manifests,
         git_keys=(*paths.git_keys, *content.git_keys),
         gitmodules_keys=paths.gitmodules_keys,
         git_remote_keys=paths.git_remote_keys,

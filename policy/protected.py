@@ -149,6 +149,8 @@ class ObeyedFile(Frozen):
     """The file `defaults/obeyed.yaml`: what programs other than git obey."""
 
     obeyed: tuple[ObeyedRule, ...]
+    manifests: tuple[ObeyedRule, ...] = ()
+    """What projects say of themselves, judged by content alone."""
 
 
 class SecretPaths(Frozen):
@@ -224,6 +226,7 @@ class PathPolicy(Frozen):
 
     governance: tuple[GovernanceRule, ...]
     obeyed: tuple[ObeyedRule, ...]
+    manifests: tuple[ObeyedRule, ...] = ()
     git_keys: tuple[str, ...]
     gitmodules_keys: tuple[str, ...]
     git_remote_keys: tuple[str, ...] = ()
@@ -238,7 +241,8 @@ class PathPolicy(Frozen):
         """Return the policy that ships with Lockgate."""
         own = load.default(cls, "paths.yaml")
         more = load.default(ObeyedFile, "obeyed.yaml")
-        return own.model_copy(update={"obeyed": (*own.obeyed, *more.obeyed)})
+        obeyed = (*own.obeyed, *more.obeyed)
+        return own.model_copy(update={"obeyed": obeyed, "manifests": more.manifests})
 
     def governance_of(self, path: str) -> GovernanceRule | None:
         """Return the rule by which a path is a governance file."""
@@ -269,7 +273,8 @@ class PathPolicy(Frozen):
 
         `names` are plain names, `like` expressions for other ones, `paths` expressions for paths.
         """
-        patterns = [p for rule in self.obeyed if rule.format for p in rule.paths]
+        rules = (*self.obeyed, *self.manifests)
+        patterns = [p for rule in rules if rule.format for p in rule.paths]
         names = [one.rpartition("/")[2] for several in patterns for one in alternatives(several)]
         plain = {normal(one) for one in names if "*" not in one}
         like = set(expressions(one for one in names if "*" in one))
@@ -279,9 +284,16 @@ class PathPolicy(Frozen):
             "paths": list(expressions(patterns)),
         }
 
+    def manifest_of(self, path: str) -> ObeyedRule | None:
+        """Return the rule by which a file is a project's description of itself."""
+        name = normal(path)
+        if not self._manifest_names.may_name(name):
+            return None
+        return next((rule for rule in self.manifests if rule.covers(name)), None)
+
     def reads(self, path: str) -> bool:
         """Whether a file is judged by what it holds."""
-        rule = self.obeyed_of(path)
+        rule = self.obeyed_of(path) or self.manifest_of(path)
         return rule is not None and rule.format is not None
 
     def may_go(self, path: str) -> bool:
@@ -331,6 +343,10 @@ class PathPolicy(Frozen):
     @cached_property
     def _obeyed_names(self) -> Anchors:
         return Anchors(pattern for rule in self.obeyed for pattern in rule.paths)
+
+    @cached_property
+    def _manifest_names(self) -> Anchors:
+        return Anchors(pattern for rule in self.manifests for pattern in rule.paths)
 
     @cached_property
     def _links(self) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:

@@ -16,6 +16,7 @@ import tomllib
 from collections.abc import Callable, Iterator
 from enum import Enum
 from typing import Any
+from xml.parsers import expat
 
 import yaml
 
@@ -30,6 +31,7 @@ MOST_DEPTH = 24
 _CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ufffe\ud800-\udfff]")
 _INI_KEY = re.compile(r"[A-Za-z0-9@_.:/\[\]+-]+")
 _PROPERTY = re.compile(r"([A-Za-z0-9_.*-]+)[ \t]*[=:]?[ \t]*(.*)")
+_ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']*)""")
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_.@/+-]+")
 
 
@@ -41,6 +43,8 @@ class Form(str, Enum):
     """JSON with comments and trailing commas."""
     TOML = "toml"
     YAML = "yaml"
+    XML = "xml"
+    """Elements within each other; document types and entities are odd."""
     INI = "ini"
     """`key = value`, sections, comments behind `#` or `;` (npm's form)."""
     PROPERTIES = "properties"
@@ -258,7 +262,42 @@ def _plain_lines(text: str) -> Iterator[Pair]:
             yield ("line",), line.partition(" #")[0].strip(" \t")
 
 
+def _xml(text: str) -> Iterator[Pair]:
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise Odd("it declares a document type")
+    if (said_so := _ENCODING.match(text)) and said_so[1].lower() not in ("utf-8", "us-ascii"):
+        raise Odd("it says that it is not UTF-8")
+    found: list[Pair] = []
+    names: list[str] = []
+    words: list[str] = [""]
+
+    def start(name: str, attributes: dict[str, str]) -> None:
+        names.append(name.rpartition(":")[2])
+        words.append("")
+        if len(names) > MOST_DEPTH:
+            raise Odd("it nests too deeply")
+        found.extend(((*names, f"@{key}"), value) for key, value in attributes.items())
+
+    def end(_: str) -> None:
+        found.append((tuple(names), words.pop().strip()))
+        names.pop()
+
+    def said(data: str) -> None:
+        words[-1] += data
+
+    parser = expat.ParserCreate()
+    parser.StartElementHandler, parser.EndElementHandler = start, end
+    parser.CharacterDataHandler = said
+    parser.buffer_text = True
+    try:
+        parser.Parse(text, True)
+    except (expat.ExpatError, ValueError, UnicodeError):
+        raise Odd("it cannot be read as xml") from None
+    yield from found
+
+
 _READERS: dict[Form, Callable[[str], Iterator[Pair]]] = {
+    Form.XML: _xml,
     Form.INI: _ini,
     Form.PROPERTIES: _properties,
     Form.WORDS: _words,

@@ -7,10 +7,12 @@ worst that it could say.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from policy.gate2.formats import Odd
 from policy.gate2.printable import briefly
-from policy.model import Change, FileType, Kind
-from policy.protected import ObeyedRule
+from policy.model import Change, FileType, Kind, Outcome, PathReason
+from policy.protected import ObeyedRule, PathPolicy
 
 SHOWN = 3
 """Settings that a reason names."""
@@ -30,7 +32,7 @@ def settings_reason(rule: ObeyedRule, path: str, change: Change) -> str | None:
         return f"{rule.because}, and its content cannot be read"
     assert rule.format is not None
     try:
-        keys = rule.settings.harms(*texts, rule.format)
+        keys = rule.settings.harms(*texts, rule.format, depth=path.count("/"))
     except Odd as error:
         return f"{rule.because}, and {error}"
     if not keys:
@@ -38,6 +40,29 @@ def settings_reason(rule: ObeyedRule, path: str, change: Change) -> str | None:
     named = ", ".join(f"`{briefly(key)}`" for key in keys[:SHOWN])
     more = f" and {len(keys) - SHOWN} more" if len(keys) > SHOWN else ""
     return f"{rule.because}: {named}{more}"
+
+
+def manifest_reasons(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
+    """Give why a change of a project's description of itself is held.
+
+    A folder that is moved as a whole takes its own along as it was.
+    """
+    for path in (change.path, change.source):
+        rule = None if path is None else paths.manifest_of(path)
+        if rule is None or path is None:
+            continue
+        if change.kind is Kind.RENAMED and not change.modified and _with_its_folder(change):
+            continue
+        if change.kind is Kind.RENAMED and path == change.source:
+            continue  # what it said goes, and harms nobody
+        why = None if change.kind is Kind.DELETED else settings_reason(rule, path, change)
+        if why is not None:
+            yield PathReason(path, Outcome.HOLD, rule.id, why)
+
+
+def _with_its_folder(change: Change) -> bool:
+    names = (change.path, change.source or "")
+    return all("/" in one for one in names) and len({one.rpartition("/")[2] for one in names}) == 1
 
 
 def sides(path: str, change: Change) -> tuple[str | None, str | None] | None:

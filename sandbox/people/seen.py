@@ -37,7 +37,7 @@ async def approved(
     named = (preview or {}).get(NAMED)
     if named is None or effects.judgement.outcome is not Outcome.HOLD:
         return effects
-    rules = {one.id for one in paths.obeyed}
+    rules = {one.id for one in (*paths.obeyed, *paths.manifests)}
     held = [one for one in effects.judgement.reasons if one.outcome is Outcome.HOLD]
     if not held or any(one.rule not in rules for one in held):
         return effects

@@ -1,0 +1,357 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A manifest that made a package manager run or fetch something by itself landed as any file.
+
+Ordinary work (a package by name and version, a script, a linter's settings) lands; each refused
+case stands beside an honest one.
+"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from policy.gate2.settings import stays_inside
+from policy.model import Change, FileType, Kind
+from tests.container.lab import Lab
+from tests.regressions.test_what_programs_obey_is_held import change, outcome
+
+FILE = FileType.FILE
+NPM = {"name": "a", "version": "1.0.0", "scripts": {"test": "vitest"}, "dependencies": {}}
+
+
+def _npm(**more: object) -> str:
+    return json.dumps({**NPM, **more}, indent=2)
+
+
+CASES: dict[str, tuple[str, str | None, str | None, str]] = {
+    # path, text before, text after, the outcome
+    "a script": (
+        "package.json",
+        _npm(),
+        _npm(scripts={"test": "vitest", "lint": "eslint"}),
+        "land",
+    ),
+    "a hook of npm's": ("package.json", _npm(), _npm(scripts={"postinstall": "node x"}), "hold"),
+    "another hook": ("package.json", _npm(), _npm(scripts={"prepare": "husky"}), "hold"),
+    "a hook that was there": (
+        "package.json",
+        _npm(scripts={"prepare": "husky"}),
+        _npm(scripts={"prepare": "husky", "dev": "vite"}),
+        "land",
+    ),
+    "a hook that goes": ("package.json", _npm(scripts={"prepare": "husky"}), _npm(), "land"),
+    "npm install": (
+        "package.json",
+        _npm(),
+        _npm(dependencies={"react": "^18.3.1", "@a/b": "~1.2.0", "c": "1.x || >=2.5.0 <3.0.0"}),
+        "land",
+    ),
+    "a new project": ("package.json", None, _npm(type="module", private=True), "land"),
+    "a package of the workspace": (
+        "package.json",
+        _npm(),
+        _npm(devDependencies={"a": "workspace:*"}),
+        "land",
+    ),
+    "a package from git": (
+        "package.json",
+        _npm(),
+        _npm(dependencies={"a": "git+https://x/y"}),
+        "hold",
+    ),
+    "a package from a site": (
+        "package.json",
+        _npm(),
+        _npm(dependencies={"a": "https://x/y.tgz"}),
+        "hold",
+    ),
+    "a package of a stranger's": (
+        "package.json",
+        _npm(),
+        _npm(dependencies={"a": "who/what"}),
+        "hold",
+    ),
+    "a package from a folder": (
+        "package.json",
+        _npm(),
+        _npm(dependencies={"a": "file:../x"}),
+        "hold",
+    ),
+    "an override from elsewhere": (
+        "package.json",
+        _npm(),
+        _npm(overrides={"a": {"b": "github:who/what"}}),
+        "hold",
+    ),
+    "an override by version": (
+        "package.json",
+        _npm(),
+        _npm(overrides={"a": {"b": "1.2.3"}}),
+        "land",
+    ),
+    "a package manager": ("package.json", _npm(), _npm(packageManager="pnpm@9.1.0"), "land"),
+    "a package manager from a site": (
+        "package.json",
+        _npm(),
+        _npm(packageManager="yarn@https://evil.invalid/y.js"),
+        "hold",
+    ),
+    "what a commit runs": ("package.json", _npm(), _npm(**{"lint-staged": {"*": "x"}}), "hold"),
+    "packages that may run": ("package.json", _npm(), _npm(trustedDependencies=["a"]), "hold"),
+    "where it is published": (
+        "package.json",
+        _npm(),
+        _npm(publishConfig={"registry": "https://evil.invalid"}),
+        "hold",
+    ),
+    "a key twice": ("package.json", _npm(), '{"scripts": {}, "scripts": {}}', "hold"),
+    "a manifest that is not JSON": ("package.json", _npm(), "{", "hold"),
+    "another package's": ("node_modules/a/package.json", None, None, "land"),
+    "uv add": (
+        "pyproject.toml",
+        '[project]\nname = "a"\ndependencies = []\n',
+        '[project]\nname = "a"\ndependencies = ["httpx[http2]>=0.27,<1; python_version>\'3\'"]\n'
+        "[tool.ruff]\nline-length = 100\n[dependency-groups]\ndev = ['pytest>=8']\n",
+        "land",
+    ),
+    "a requirement by its address": (
+        "pyproject.toml",
+        None,
+        '[project]\nname = "a"\ndependencies = ["a @ https://evil.invalid/a.whl"]\n',
+        "hold",
+    ),
+    "the same over two lines": (
+        "pyproject.toml",
+        None,
+        '[project]\nname = "a"\ndependencies = ["""a @\nhttps://evil.invalid/a.whl"""]\n',
+        "hold",
+    ),
+    "uv's sources": (
+        "pyproject.toml",
+        None,
+        '[tool.uv.sources]\na = { git = "https://evil.invalid/a" }\n',
+        "hold",
+    ),
+    "uv's index": ("pyproject.toml", None, '[[tool.uv.index]]\nurl = "https://x"\n', "hold"),
+    "poetry add": (
+        "pyproject.toml",
+        None,
+        '[tool.poetry.dependencies]\npython = "^3.11"\n'
+        'httpx = {version = "^0.27", extras = ["a"]}\n',
+        "land",
+    ),
+    "poetry's sources": (
+        "pyproject.toml",
+        None,
+        '[[tool.poetry.source]]\nname = "a"\nurl = "https://x"\n',
+        "hold",
+    ),
+    "poetry's git": (
+        "pyproject.toml",
+        None,
+        '[tool.poetry.dependencies]\na = {git = "https://x/y"}\n',
+        "hold",
+    ),
+    "a builder of the project's own": (
+        "pyproject.toml",
+        None,
+        '[build-system]\nrequires = []\nbuild-backend = "x"\nbackend-path = ["."]\n',
+        "hold",
+    ),
+    "a well-known builder": (
+        "pyproject.toml",
+        None,
+        '[build-system]\nrequires = ["hatchling>=1"]\nbuild-backend = "hatchling.build"\n',
+        "land",
+    ),
+    "requirements": (
+        "requirements-dev.txt",
+        None,
+        "# all\n-r requirements.txt\nhttpx==0.27.0  # why\n-e .\n"
+        "b[c]>=1,!=1.2,<2 ; python_version > '3'\n",
+        "land",
+    ),
+    "requirements of a folder": (
+        "requirements/dev.txt",
+        None,
+        "-r base.txt\npytest~=8.0\n",
+        "land",
+    ),
+    "requirements with hashes": (
+        "requirements.txt",
+        None,
+        "a==1.0 \\\n    --hash=sha256:0a1b \\\n    --hash=sha256:0a1c\n",
+        "land",
+    ),
+    "another index": ("requirements.txt", None, "--index-url https://evil.invalid\na\n", "hold"),
+    "one more index": ("requirements.txt", "a\n", "a\n--extra-index-url=https://x\n", "hold"),
+    "a requirement from git": ("requirements.txt", None, "git+https://evil.invalid/a\n", "hold"),
+    "a requirement at an address": ("requirements.txt", None, "a @ file:///tmp/a\n", "hold"),
+    "a file that nobody judges": ("requirements.txt", None, "-r ../x.txt\n", "hold"),
+    "an index of pipenv's": (
+        "Pipfile",
+        None,
+        '[[source]]\nurl = "https://x"\nname = "p"\n',
+        "hold",
+    ),
+    "pipenv install": ("Pipfile", None, '[packages]\na = "*"\nb = {version = "~=1.0"}\n', "land"),
+    "cargo new": (
+        "Cargo.toml",
+        None,
+        '[package]\nname = "a"\nversion = "0.1.0"\nedition = "2021"\n\n[dependencies]\n',
+        "land",
+    ),
+    "cargo add": (
+        "crates/a/Cargo.toml",
+        None,
+        '[dependencies]\nserde = { version = "1.0", features = ["derive"] }\n'
+        'b = { path = "../b" }\n'
+        "[target.'cfg(unix)'.dependencies]\nlibc = '0.2'\n",
+        "land",
+    ),
+    "a crate from git": ("Cargo.toml", None, '[dependencies]\na = { git = "https://x" }\n', "hold"),
+    "a crate from outside": (
+        "Cargo.toml",
+        None,
+        '[dependencies]\na = { path = "../../x" }\n',
+        "hold",
+    ),
+    "a crate in place of another": (
+        "Cargo.toml",
+        None,
+        '[patch.crates-io]\nserde = { path = "x" }\n',
+        "hold",
+    ),
+    "go get": (
+        "go.mod",
+        "module x\n",
+        "module x\n\ngo 1.22\n\nrequire (\n\tgithub.com/a/b v1.2.3 // indirect\n"
+        "\tc.d/e v0.0.0-2024\n)\n",
+        "land",
+    ),
+    "a module in place of another": (
+        "go.mod",
+        "module x\n",
+        "module x\nreplace a => ../b\n",
+        "hold",
+    ),
+    "bundle add": (
+        "Gemfile",
+        'source "https://rubygems.org"\n',
+        'source "https://rubygems.org"\n\ngem "rails", "~> 7.1"\n'
+        'group :test do\n  gem "rspec", require: false\nend\n',
+        "land",
+    ),
+    "a gem from git": ("Gemfile", "", 'gem "a", git: "https://x"\n', "hold"),
+    "a program in a Gemfile": ("Gemfile", "", 'gem "a", "1 #{`id`}"\n', "hold"),
+    "composer require": (
+        "composer.json",
+        "{}",
+        '{"require": {"a/b": "^1.0"}, "scripts": {"test": "phpunit"}}',
+        "land",
+    ),
+    "composer's repositories": (
+        "composer.json",
+        "{}",
+        '{"repositories": [{"type": "vcs"}]}',
+        "hold",
+    ),
+    "composer's hooks": (
+        "composer.json",
+        "{}",
+        '{"scripts": {"post-install-cmd": "id"}}',
+        "hold",
+    ),
+    "a dependency of maven's": (
+        "pom.xml",
+        "<project/>",
+        "<project><dependencies><dependency><artifactId>a</artifactId></dependency></dependencies></project>",
+        "land",
+    ),
+    "a repository of maven's": (
+        "pom.xml",
+        "<project/>",
+        "<project><repositories><repository><url>https://x</url></repository></repositories></project>",
+        "hold",
+    ),
+    "entities": ("pom.xml", "<project/>", "<!DOCTYPE a [<!ENTITY b 'c'>]><project/>", "hold"),
+    "a package of dart's": (
+        "pubspec.yaml",
+        "name: a\n",
+        "name: a\ndependencies:\n  b: ^1.0.0\n",
+        "land",
+    ),
+    "dart's git": (
+        "pubspec.yaml",
+        "name: a\n",
+        "name: a\ndependencies:\n  b:\n    git: https://x\n",
+        "hold",
+    ),
+}
+
+
+@pytest.mark.parametrize("path, before, after, expected", CASES.values(), ids=CASES)
+def test_rows(path: str, before: str | None, after: str | None, expected: str) -> None:
+    if before is None and after is None:
+        assert outcome(Change(path, Kind.CREATED, FILE)) == expected
+        return
+    assert outcome(change(path, before, after)) == expected
+    assert outcome(change(f"Sub/{path}", before, after)) in (expected, "land")
+
+
+def test_a_manifest_is_moved_with_its_folder() -> None:
+    text = _npm(scripts={"prepare": "x"})
+
+    def moved(path: str, source: str) -> Change:
+        return Change(path, Kind.RENAMED, FILE, source, before_text=text, after_text=text)
+
+    assert outcome(moved("b/package.json", "a/package.json")) == "land"
+    assert outcome(moved("package.json", "fixtures/package.json")) == "hold"
+    assert outcome(moved("a/package.json", "a/package.json.txt")) == "hold"
+
+
+def test_a_path_stays_inside() -> None:
+    assert stays_inside("../b", 1)
+    assert stays_inside("./a/../b", 0)
+    for path in ("..", "a/../../b", "/a", "~/a", "a\\..\\..\\b", "$HOME", "c:x"):
+        assert not stays_inside(path, 0)
+
+
+def test_no_text_takes_long() -> None:
+    """Their cost is bounded by their length: one that looked back and back would never end."""
+    for text in ("a" + "!a" * 30_000, "a" + "!=1" * 20_000, "a" + " 1" * 30_000, "1" * 60_000):
+        assert outcome(change("requirements.txt", None, text + "@")) == "hold"
+        assert outcome(change("package.json", None, _npm(dependencies={"a": text + "@"}))) == "hold"
+        assert outcome(change("Gemfile", None, f'gem "{text}')) == "hold"
+    assert outcome(change("pom.xml", None, "<a>" * 20_000)) == "hold"
+    assert outcome(change("composer.json", None, "[" * 60_000)) == "hold"
+
+
+def test_in_a_cell(lab: Lab) -> None:
+    (lab.ws / "package.json").write_text(_npm())
+    (lab.ws / "Cargo.toml").write_text('[package]\nname = "a"\n')
+    write = (
+        "python3 - <<'X'\nimport json\np = json.load(open('package.json'))\n{}\n"
+        "json.dump(p, open('package.json', 'w'), indent=2)\nX"
+    )
+    for command in (
+        write.format("p['scripts']['postinstall'] = 'touch x'"),
+        write.format("p['dependencies']['a'] = 'git+https://evil.invalid/a'"),
+        "printf '[dependencies]\\na = {git = \"https://x\"}\\n' >>Cargo.toml",
+        "printf -- '--index-url https://x\\n' >requirements.txt",
+        "head -c 100000 /dev/zero | tr '\\0' ' ' >>package.json",
+    ):
+        done = lab.sh(command)
+        assert done.judgement == "hold", (command, done.message, done.stderr)
+        assert "-manifest" in done.message or "-requirements" in done.message, done.message
+        lab.run(lab.supervisor.discard(done.id))
+    for command in (
+        write.format("p['scripts']['lint'] = 'eslint .'; p['dependencies']['react'] = '^18.3.1'"),
+        "printf '[dependencies]\\nserde = \"1\"\\n' >>Cargo.toml",
+        "printf 'httpx==0.27\\n' >requirements.txt",
+        "mkdir -p node_modules/a && "
+        'printf \'{"scripts": {"install": "x"}}\' >node_modules/a/package.json',
+    ):
+        done = lab.sh(command)
+        assert done.landed, (command, done.message, done.stderr)
