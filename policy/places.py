@@ -42,8 +42,8 @@ class Places(Frozen):
     @classmethod
     def default(cls) -> Places:
         """Return the places that come with the package, and what both gates know as obeyed."""
-        table = load.default(ObeyedFile, "obeyed.yaml")
-        return load.default(cls, "places.yaml").model_copy(update={"obeyed": table.obeyed})
+        table = ObeyedFile.default().obeyed
+        return load.default(cls, "places.yaml").model_copy(update={"obeyed": table})
 
     @cached_property
     def _folders(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 from pydantic import ConfigDict, model_validator
@@ -152,6 +152,12 @@ class ObeyedFile(Frozen):
     manifests: tuple[ObeyedRule, ...] = ()
     """What projects say of themselves, judged by content alone."""
 
+    @staticmethod
+    @lru_cache(maxsize=1)
+    def default() -> ObeyedFile:
+        """Return the table that comes with the package, for both gates."""
+        return load.default(ObeyedFile, "obeyed.yaml")
+
 
 class SecretPaths(Frozen):
     """Files that a cell must not see, and those that look alike and may be seen."""
@@ -240,7 +246,7 @@ class PathPolicy(Frozen):
     def default(cls) -> PathPolicy:
         """Return the policy that ships with Lockgate."""
         own = load.default(cls, "paths.yaml")
-        more = load.default(ObeyedFile, "obeyed.yaml")
+        more = ObeyedFile.default()
         obeyed = (*own.obeyed, *more.obeyed)
         return own.model_copy(update={"obeyed": obeyed, "manifests": more.manifests})
 
@@ -259,7 +265,7 @@ class PathPolicy(Frozen):
     def obeyed_of(self, path: str) -> ObeyedRule | None:
         """Return the rule by which something on the host executes or obeys a file."""
         name = normal(path)
-        if not self._obeyed_names.may_name(name) or not self._any_obeyed.fullmatch(name):
+        if not self._obeyed_names.may_name(name):
             return None
         return next((rule for rule in self.obeyed if rule.covers(name)), None)
 
@@ -335,10 +341,6 @@ class PathPolicy(Frozen):
     @cached_property
     def _any_governance(self) -> re.Pattern[str]:
         return compiled(pattern for rule in self.governance for pattern in rule.paths)
-
-    @cached_property
-    def _any_obeyed(self) -> re.Pattern[str]:
-        return compiled(pattern for rule in self.obeyed for pattern in rule.paths)
 
     @cached_property
     def _obeyed_names(self) -> Anchors:
