@@ -42,3 +42,32 @@ def test_rules_that_once_took_for_ever(lab: Lab) -> None:
     assert lab.sh(f"yes {rules} | head -1000 > .gitignore").landed
     assert lab.sh(REMOVE + name).judgement == "hold"
     assert lab.read(f"test -e {name}").exit_status == 0
+
+
+def test_rules_that_come_by_another_way(lab: Lab) -> None:
+    """With a folder that is moved, from a branch, with a work tree, a clone, or an undo."""
+    for name in ("cache/.gitignore", "other/.gitignore"):
+        (lab.ws / name).parent.mkdir()
+        (lab.ws / name).write_text("*\n")
+    moved = lab.sh("mv cache moved")
+    assert moved.landed  # what ignores itself may go
+    assert lab.sh(
+        "git checkout -q -b tidy && echo '*' > src/.gitignore && git add -f src/.gitignore && "
+        "git -c user.name=a -c user.email=a@b.invalid commit -q -m x && git checkout -q main"
+    ).landed
+    assert not (lab.ws / "src" / ".gitignore").exists()
+    assert lab.sh("git checkout -q tidy").landed
+    lab.sh("mkdir fresh && cp src/.gitignore fresh/ && git clone -q . cloned")
+    written = lab.sh("echo '*' > src/deep/.gitignore")
+    lab.run(lab.supervisor.undo(lab.run(lab.supervisor.undo(written.id)).id))
+    assert (lab.ws / "src" / "deep" / ".gitignore").exists()
+
+    plans = ["moved/plan.md", "src/plan.md", "fresh/plan.md", "src/deep/plan.md", "other/plan.md"]
+    plans += ["cloned/src/plan.md"] if (lab.ws / "cloned" / "src").exists() else []
+    for name in plans:
+        (lab.ws / name).write_text("x\n")  # a person's
+        result = lab.sh(REMOVE + name)
+        if name.startswith("other/"):
+            assert result.landed, name  # by a person's own rules
+        else:
+            assert (result.judgement, result.landed) == ("hold", False), name
