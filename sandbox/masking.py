@@ -9,7 +9,7 @@ found becomes `[masked]`; whatever stands around it stays, so that the line can 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 MASK = "[masked]"
@@ -51,6 +51,10 @@ _BLOCK = re.compile(
     r"(?:-----END [A-Z0-9 ]*PRIVATE KEY(?: BLOCK)?-----|\Z)",
     re.DOTALL,
 )
+PIECE = 32 * 1024
+"""Characters of a longer text that are looked at in one go."""
+MORE = 16 * 1024
+"""How far a match may look beyond that: more than any pattern needs to begin."""
 _LONG = 4096
 """Longer text is looked at line by line: a name and its secret stand in one line."""
 
@@ -217,9 +221,9 @@ def mask(text: str) -> str:
     if not _hinted(text):
         return text
     if "PRIVATE KEY" in text:
-        text = _BLOCK.sub(MASK, text)
+        text = replaced(_BLOCK, _whole, text)
     if _BREAK.search(text):
-        text = _BELOW.sub(_below, text)
+        text = replaced(_BELOW, _below, text)
     if len(text) <= _LONG:
         return _masked(text)
     return "".join(
@@ -236,15 +240,47 @@ def _hinted(text: str) -> bool:
 def _masked(text: str) -> str:
     folded = _folded(text)
     if _holds(text, _ISSUERS):
-        text = _SHAPES.sub(MASK, text)
+        text = replaced(_SHAPES, _whole, text)
     for pattern, needed in _KEPT:
         if all(_holds(folded, one) for one in needed):
-            text = pattern.sub(_kept, text)
+            text = replaced(pattern, _kept, text)
     if _holds(folded, _TELLING):
-        text = _TOLD.sub(_told, text)
+        text = replaced(_TOLD, _told, text)
         if _holds(folded, _SIGNS):
-            text = _NAMED.sub(_named, text)
-    return _KEY.sub(_named, text) if "_KEY=" in text else text
+            text = replaced(_NAMED, _named, text)
+    return replaced(_KEY, _named, text) if "_KEY=" in text else text
+
+
+def replaced(
+    pattern: re.Pattern[str],
+    replace: Callable[[re.Match[str]], str],
+    text: str,
+    *,
+    piece: int = PIECE,
+    more: int = MORE,
+) -> str:
+    """Return what `pattern.sub` does, looking at a piece of a long text at a time.
+
+    A match keeps Python's lock: no other thread runs until it has ended. `more` is how far a match
+    that begins in a piece may look beyond it; one that comes to its end is looked for anew, whole.
+    """
+    if len(text) <= piece + more:
+        return pattern.sub(replace, text)
+    out: list[str] = []
+    at = done = 0
+    while at < len(text):
+        limit, end = at + piece, min(at + piece + more, len(text))
+        for part in pattern.finditer(text, at, end):
+            if part.start() >= limit:
+                break
+            whole = pattern.match(text, part.start()) if part.end() == end < len(text) else part
+            found = whole or part
+            out += (text[done : found.start()], replace(found))
+            done = found.end()
+            if done >= limit:
+                break
+        at = max(limit, done)
+    return "".join((*out, text[done:]))
 
 
 def _folded(text: str) -> str:
@@ -285,6 +321,10 @@ def _under(key: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_under(key, one) for one in value]
     return mask_all(value)
+
+
+def _whole(_found: re.Match[str]) -> str:
+    return MASK
 
 
 def _kept(found: re.Match[str]) -> str:
