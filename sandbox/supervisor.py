@@ -337,13 +337,11 @@ class Supervisor:
             landed = False
             if call.writes:
                 raw, diff = await transaction.close()
-                effects, diff = await self._off_loop.do(
-                    call.plan.agent,
-                    lambda: (
-                        weigh(call.decision, raw, call.workspaces, call.paths, self._ledger),
-                        mask(diff),
-                    ),
-                )
+                judged = functools.partial(_judged, call, raw, diff, self._ledger)
+                if any(raw):
+                    effects, diff = await self._off_loop.do(call.plan.agent, judged)
+                else:  # nothing was changed
+                    effects, diff = judged()
                 self._record.keep_masked(call.id, diff)
                 effects = transaction.watched.over(effects, call.paths)
                 effects = await as_shown(call.preview, transaction, raw, effects)  # P8
@@ -783,6 +781,13 @@ class Supervisor:
             dropped = await asyncio.to_thread(self._retention.look, store.written, running)
             if dropped is not None:
                 await self._record.event({"event": "outputs_dropped", **asdict(dropped)})
+
+
+def _judged(
+    call: Call, raw: Sequence[Sequence[Mapping[str, Any]]], diff: str, ledger: Ledger
+) -> tuple[Effects, str]:
+    """Return what gate 2 says of a call's changes, and their diff with its secrets masked."""
+    return weigh(call.decision, raw, call.workspaces, call.paths, ledger), mask(diff)
 
 
 def new_id() -> str:
