@@ -222,5 +222,5 @@ def test_what_the_host_obeys_is_held(lab: Lab) -> None:
         seen[what] = (done.exit_status, done.judgement, done.landed)
         assert snapshot(lab.ws) == before
     assert seen == dict.fromkeys(OBEYED, (0, "hold", False))
-    plain = lab.sh("git config user.nickname me && echo x > .envrc.example")
-    assert plain.landed  # the control: settings and names beside them land
+    plain = lab.sh("git branch side && echo x > .envrc.example")
+    assert plain.landed, plain.message  # the control: what lies beside them lands

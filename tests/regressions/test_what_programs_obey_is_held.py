@@ -7,12 +7,33 @@ they hold where that is possible; each refused case stands beside an honest one.
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import Any
+
 import pytest
 
+from policy.engine import Policy, decide
 from policy.judge import judge
-from policy.model import Access, Change, Decision, FileType, Kind, Rights, Tier, Verdict
+from policy.layers import Effective
+from policy.model import (
+    Access,
+    ActionPlan,
+    Change,
+    Context,
+    Decision,
+    FileType,
+    Kind,
+    Params,
+    Rights,
+    Tier,
+    Verdict,
+    Workspace,
+)
 from policy.protected import PathPolicy
+from sandbox.gate import Answer
+from sandbox.host_tools import tightened
 from tests.container.lab import Lab
+from tests.policy.asking import bash
 
 DECISION = Decision(
     verdict=Verdict.REPORT,
@@ -300,3 +321,69 @@ def test_in_a_cell(lab: Lab) -> None:
     ):
         done = lab.sh(command, derived_from="deletes")
         assert done.landed, (command, done.message, done.stderr)
+
+
+ASKED = (
+    *("echo x > .gdbinit", "cp a .hg/hgrc", "tee .envrc < a", "touch sub/.mvn/extensions.xml"),
+    *("mv a .lintstagedrc.mjs", "echo x > azure-pipelines-nightly.yml", "ln -s a mcp.json"),
+)
+NOT_ASKED = (
+    *("echo save-exact=true > .npmrc", "mkdir -p src/hooks", "touch src/hooks/useThing.ts"),
+    *("mkdir -p gradle/wrapper", "touch docs/mcp.md", "echo 3.12 > .python-version"),
+    *("cat .gdbinit", "mkdir .config", "touch package.json", "sed -i s/a/b/ docs/ci.yml"),
+)
+
+
+@pytest.mark.parametrize("command", ASKED)
+def test_gate_1_asks_by_the_same_table(command: str) -> None:
+    found = bash(command)
+    assert (found.verdict, found.rules[0]) == (Verdict.ASK, "executed-files")
+
+
+@pytest.mark.parametrize("command", NOT_ASKED)
+def test_gate_1_asks_nothing_where_gate_2_reads_or_nobody_obeys(command: str) -> None:
+    assert bash(command).allowed
+
+
+ON_HOST: dict[str, tuple[str, str | None, dict[str, Any], bool]] = {
+    # file, its text, what the agent's own tool does to it, whether it goes on unasked
+    "writes a harmless setting": (".npmrc", None, {"content": "save-exact=true\n"}, True),
+    "writes another shell": (".npmrc", None, {"content": "script-shell=./x\n"}, False),
+    "takes a protection away": (
+        ".npmrc",
+        "ignore-scripts=true\n",
+        {"old_string": "ignore-scripts=true\n", "new_string": ""},
+        False,
+    ),
+    "adds a script": (
+        "package.json",
+        '{"scripts": {}}',
+        {"old_string": "{}", "new_string": '{"test": "vitest"}'},
+        True,
+    ),
+    "adds a hook": (
+        "package.json",
+        '{"scripts": {}}',
+        {"old_string": "{}", "new_string": '{"postinstall": "x"}'},
+        False,
+    ),
+    "changes another file": ("a.txt", "a", {"old_string": "a", "new_string": "b"}, True),
+}
+
+
+@pytest.mark.parametrize("name, text, params, allowed", ON_HOST.values(), ids=ON_HOST)
+def test_an_agents_own_file_tools_are_judged_by_content(
+    tmp_path: Path, name: str, text: str | None, params: dict[str, Any], allowed: bool
+) -> None:
+    file = tmp_path / name
+    if text is not None:
+        file.write_text(text)
+    tool = "Write" if "content" in params else "Edit"
+    plan = ActionPlan(
+        tool=tool, params=Params(file_path=str(file), **params), workspace=str(tmp_path)
+    )
+    context = Context((Workspace(str(tmp_path)),), home="/home/me")
+    policy = Policy.default()
+    answer = Answer(decide(plan, context, policy), Effective(policy, PATHS))
+    assert answer.decision.allowed
+    assert tightened(answer, plan, context).decision.allowed == allowed
