@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,6 +31,9 @@ MOST_VERSIONS = 32
 MOST_INDEX = 64 << 20
 MOST_NOTES = 64 << 20
 """Bytes of the notes on one workspace."""
+_HEAD = '{"workspace": '
+_HEAD_BYTES = 1 << 16
+"""More than the path of a workspace takes at the beginning of its notes."""
 EVERYTHING = b"\0"
 """Stands in a list of names for an index that could not be read."""
 
@@ -85,7 +88,22 @@ class Ledger:
         self._folder = folder
 
     def known(self, workspace: str) -> Known:
-        """Return what is noted of a workspace; all rules are an agent's where it is unreadable."""
+        """Return what is noted of a workspace, and of others that hold it or lie in it.
+
+        Workspaces may have been registered otherwise before. All rules are an agent's where a note
+        cannot be read.
+        """
+        found = self._own(workspace)
+        for other in self._others(workspace):
+            more = self._own(other)
+            found.full = found.full or more.full
+            for path, one in more.files.items():
+                there = os.path.relpath(f"{other}/{path}", workspace)
+                if not there.startswith("../"):
+                    found.files.setdefault(there, one)
+        return found
+
+    def _own(self, workspace: str) -> Known:
         try:
             with own_files.opened(self._file(workspace, "rules")) as opened:
                 data = json.loads(opened.read(MOST_NOTES))
@@ -98,6 +116,23 @@ class Ledger:
             return Known()
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return Known(full=True)
+
+    def _others(self, workspace: str) -> Iterator[str]:
+        """Give the workspaces with notes that hold this one, or lie in it."""
+        here, own = Path(workspace), self._file(workspace, "rules")
+        for file in sorted(self._folder.glob("*.rules")):
+            if file == own:
+                continue
+            try:
+                with own_files.opened(file) as opened:
+                    head = opened.read(_HEAD_BYTES).decode("ascii")
+                other = json.JSONDecoder().raw_decode(head.removeprefix(_HEAD))[0]
+            except (OSError, ValueError):
+                continue  # what is not readable here is not readable there either
+            if isinstance(other, str) and (
+                here.is_relative_to(other) or Path(other).is_relative_to(here)
+            ):
+                yield other
 
     def names(self, workspace: str, git_dir: str) -> frozenset[bytes]:
         """Return what was in an index before agents' calls replaced it; `git_dir` is absolute."""
@@ -124,7 +159,7 @@ class Ledger:
     def _note_rules(
         self, workspace: str, touched: Touched, digests: Mapping[str, str], *, person: bool
     ) -> None:
-        known = self.known(workspace)
+        known = self._own(workspace)
         left = {**dict.fromkeys(touched.gone, ABSENT), **dict.fromkeys(touched.written, None)}
         root = fs.open_directory(workspace)
         try:

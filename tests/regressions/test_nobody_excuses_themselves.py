@@ -256,6 +256,25 @@ def test_a_ledger_that_cannot_be_read_makes_all_rules_an_agents(world: World) ->
     assert world.ignores("out.log") == []
 
 
+def test_what_was_noted_counts_where_workspaces_are_others_now(world: World) -> None:
+    world.write("sub/plan.md", "x\n")
+    world.write("sub/deep/plan.md", "x\n")
+    world.agent("sub/.gitignore", "*\n")
+    with Ignored(world.ws / "sub", world.ledger) as inner:
+        assert "plan.md" not in inner
+    inner_rules = Touched(written=("x/.gitignore",))
+    digest = hashlib.sha256(b"*\n").hexdigest()
+    at = str(world.ws / "sub" / "deep")
+    world.ledger.about_to_land(at, inner_rules, {"x/.gitignore": digest}, person=False)
+    world.write("sub/deep/x/.gitignore", "*\n")
+    assert world.ignores("sub/deep/x/plan.md", "sub/plan.md", "out.log") == ["out.log"]
+    beside = world.ws.parent / "beside"
+    (beside / "x").mkdir(parents=True)
+    (beside / "x" / ".gitignore").write_text("*\n")
+    with Ignored(beside, world.ledger) as other:
+        assert "x/plan.md" in other  # a person's
+
+
 def test_rules_behind_a_link_are_none(world: World) -> None:
     world.write("elsewhere/.gitignore", "*\n")
     (world.ws / "sub").symlink_to("elsewhere")
