@@ -87,6 +87,7 @@ def judge(
         reasons += _link(change, paths, workspace)
         reasons += _plain(change)
         reasons += mode_reasons(change)
+    reasons += _replacements(changes, named, paths)
     reasons += _limits(decision, changes, paths)
     if not reasons:
         return Judgement(Outcome.LAND)
@@ -256,6 +257,25 @@ def _deletion(
         yield PathReason(
             gone, Outcome.HOLD, "deletion", f"it existed before and is {verb} without being named"
         )
+
+
+def _replacements(
+    changes: Sequence[Change], named: _Named, paths: PathPolicy
+) -> Iterator[PathReason]:
+    """Hold a call that takes many files' content away, as one that takes files away."""
+    gone = [
+        change
+        for change in changes
+        if change.replaced
+        and not (change.ignored or named.covers(change.path) or paths.may_go(change.path))
+        and not _in_git(change.path)
+    ]
+    if len(gone) <= paths.limits.replaced_files:
+        return
+    for change in gone:
+        verb = "emptied" if change.replaced == "emptied" else "given wholly another content"
+        because = f"it existed before and is {verb}, as are more than a few"
+        yield PathReason(change.path, Outcome.HOLD, "replacement", because)
 
 
 def _is_repository(parts: Sequence[str], kind: FileType) -> bool:

@@ -329,6 +329,9 @@ class Change:
     after_text: str | None = None
     modified: bool = False
     """For RENAMED: content, mode or owner changed as well."""
+    replaced: str = ""
+    """`emptied`, or `replaced` where next to nothing is kept of what the file held; of files that
+    the call's own agent did not make (see sandbox/cell/replaced)."""
     drops_hidden: tuple[str, ...] = ()
     """For git's index: files hidden from the cell that it lists before the change and not after."""
     commits: tuple[str, ...] = ()

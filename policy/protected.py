@@ -223,6 +223,8 @@ class PathLimits(Frozen):
 
     changed_files: int
     changed_bytes: int
+    replaced_files: int = 10
+    """Files of somebody else's that a call may empty, or give wholly another content, unasked."""
 
 
 class PathPolicy(Frozen):

@@ -39,6 +39,8 @@ PARTING = "parting"
 """Stands for a part of a held call whose landing is recorded, while what is left of it is not."""
 _JUDGED = ("outcome", "reason")
 """What gate 2 said of a change."""
+_SHOWN = ("protected", "mode", "sha256")
+"""What a person was shown of a change: of what is left, nobody was shown anything else."""
 GetCell = Callable[[], Any]
 
 
@@ -111,7 +113,12 @@ class Aftermath:
         over = not rest.total
         before = self._judged_before(call)
         views = [
-            view.model_copy(update={key: before.get(view.path, {}).get(key) for key in _JUDGED})
+            view.model_copy(
+                update={
+                    **{key: before.get((view.path, ""), {}).get(key) for key in _JUDGED},
+                    **{key: before.get((view.path, view.kind), {}).get(key) for key in _SHOWN},
+                }
+            )
             for view in rest.views
         ]
         await self._record.event(
@@ -130,12 +137,13 @@ class Aftermath:
         if not over:
             await self._record.keep_diff(call, diff, rest=True)
 
-    def _judged_before(self, call: str) -> dict[str, Mapping[str, Any]]:
+    def _judged_before(self, call: str) -> dict[tuple[str, str], Mapping[str, Any]]:
         try:
             changes = self._record.store.call(call)["changes"] or ()
         except BadInput:  # its records went away with an old file of the log
             return {}
-        return {str(one["path"]): one for one in changes}
+        found = {(str(one["path"]), ""): one for one in changes}
+        return found | {(str(one["path"]), str(one["kind"])): one for one in changes}
 
     async def after_loss(
         self, name: str, lost: CellLost, get_cell: GetCell

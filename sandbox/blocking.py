@@ -13,7 +13,7 @@ from policy.engine import Policy
 from policy.model import ActionPlan, Workspace
 from sandbox.config import Dirs, Settings
 from sandbox.people.approvals import Approver, nobody
-from sandbox.results import CallResult, HeldCall, StopReport, UndoReport, UndoResult
+from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
 from sandbox.supervisor import OnOutput, Supervisor
 
 T = TypeVar("T")
@@ -97,6 +97,10 @@ class BlockingSupervisor:
     def held(self) -> tuple[HeldCall, ...]:
         """Return what waits for a person to land or discard it, newest first."""
         return self._wait(self._supervisor.held())
+
+    def look_held(self, call_id: str) -> HeldLook:
+        """Look at a held call as things stand now; from then on that is what was shown."""
+        return self._wait(self._supervisor.look_held(call_id))
 
     def land(self, call_id: str, paths: Sequence[str] = (), *, force: bool = False) -> CallResult:
         """Land a held transaction, or some of its paths (files, folders, globs)."""

@@ -17,7 +17,7 @@ from sandbox.people.learning import Learning
 from sandbox.people.objections import Objections
 from sandbox.people.person import login
 from sandbox.records import Recorder
-from sandbox.results import CallResult, HeldCall, UndoReport, UndoResult
+from sandbox.results import CallResult, HeldCall, HeldLook, UndoReport, UndoResult
 from sandbox.stopping.latch import Latch, mending
 from sandbox.undoing import Undoing
 
@@ -46,10 +46,11 @@ class Corrections:
         self._end_cells = end_cells
         self._mending = asyncio.Lock()
 
-    async def undo(self, call_id: str, *, dry_run: bool) -> UndoResult:
-        """Undo a landed call. Raises BadInput with the paths where a later change would be lost."""
+    async def undo(self, call_id: str, *, dry_run: bool, by: str | None) -> UndoResult:
+        """Undo a landed call, for agent `by` or (None) a person. Raises BadInput with the paths
+        where a later change would be lost, and where it is not the asker's to undo."""
         async with self._mended():
-            undoing = Undoing(await self._reached(), self._new_id)
+            undoing = Undoing(await self._reached(), self._new_id, by)
             result = await undoing.undo(call_id, dry_run=dry_run)
         if not dry_run:
             await self._learn(result.undone)
@@ -58,7 +59,7 @@ class Corrections:
     async def undo_last(self, count: int, *, dry_run: bool) -> UndoReport:
         """Undo the newest landed calls, newest first, until one cannot be undone."""
         async with self._mended():
-            undoing = Undoing(await self._reached(), self._new_id)
+            undoing = Undoing(await self._reached(), self._new_id, None)
             report = await undoing.undo_last(count, dry_run=dry_run)
         for one in () if dry_run else report.done:
             await self._learn(one.undone)
@@ -68,6 +69,11 @@ class Corrections:
         """Return what waits for a person to land or discard it, newest first."""
         async with self._mended():
             return await Held(await self._reached()).waiting()
+
+    async def look_held(self, call_id: str) -> HeldLook:
+        """Look at a held transaction as things stand, for a person: it is what was shown then."""
+        async with self._mended():
+            return await Held(await self._reached()).look(call_id)
 
     async def land(self, call_id: str, paths: Sequence[str], *, force: bool) -> CallResult:
         """Land a held transaction, or some of its paths. Raises Stopped while all is stopped."""

@@ -24,6 +24,11 @@ SHOWN = 1000
 """Changes that come back in an answer, protected ones first; of these none is left out."""
 _ORDER = (Outcome.LAND, Outcome.HOLD, Outcome.DISCARD)
 
+_NO_CONTENT = frozenset(
+    ("before-images", "conflict", "deletion", "limit", "no-right-to-write", "not-as-rehearsed")
+) | frozenset(("not-as-shown", "replacement", "repository"))
+"""Rules by which something else is in the way than what a path will hold."""
+
 Place = tuple[int, str]
 """Which workspace of a call, and a path in it as the keeper names it."""
 
@@ -124,6 +129,34 @@ class Effects:
         )
         return replace(self, judgement=Judgement(Outcome.HOLD, reasons, message))
 
+    def not_as_shown(self) -> Effects:
+        """Return the same effects, held because others' landings made them something else."""
+        why = "others landed meanwhile, and it would change something else than what was shown"
+        reasons = (PathReason("", Outcome.HOLD, "not-as-shown", why), *self.judgement.reasons)
+        message = f"held, nothing landed yet: {why} (not-as-shown); a person can land or discard it"
+        return replace(self, judgement=Judgement(Outcome.HOLD, reasons, message))
+
+    def crowded(self, paths: Sequence[str]) -> Effects:
+        """Return the same effects, held because the last copies of something would go for them."""
+        names = ", ".join(f"`{path}`" for path in paths[:5])
+        more = f" and {len(paths) - 5} more" if len(paths) > 5 else ""
+        why = (
+            f"its landing would drive out the last before-image of {names}{more} (before-images), "
+            "since `undo_mib` is reached"
+        )
+        reasons = (PathReason("", Outcome.HOLD, "before-images", why), *self.judgement.reasons)
+        message = f"held, nothing landed yet: {why}; a person can land or discard it"
+        return replace(self, judgement=Judgement(Outcome.HOLD, reasons, message))
+
+    def driven_out(self, calls: Sequence[str]) -> Effects:
+        """Return the same effects, with a word on what can no longer be undone for them."""
+        if not calls:
+            return self
+        names = ", ".join(f"`{call}`" for call in calls)
+        said = f"no longer undoable, since `undo_mib` is reached: {names}"
+        message = "; ".join(filter(None, (self.judgement.message, said)))
+        return replace(self, judgement=replace(self.judgement, message=message))
+
     def waited(self, seconds: float) -> Effects:
         """Return the same effects, with a word on the time in which nobody objected."""
         message = f"landed after {seconds:g} s in which a person could object"
@@ -203,7 +236,7 @@ def changes_of(items: Sequence[Mapping[str, Any]]) -> list[Change]:
 
 def with_ignored(changes: list[Change], root: str, ledger: Ledger) -> list[Change]:
     """Return changes in which what goes away is marked where a person's rules ignore it."""
-    if not any(change.kind in (Kind.DELETED, Kind.RENAMED) for change in changes):
+    if not any(change.kind in _GOING or change.replaced for change in changes):
         return changes
     try:
         with Ignored(Path(root), ledger) as ignored:
@@ -218,10 +251,23 @@ def with_ignored(changes: list[Change], root: str, ledger: Ledger) -> list[Chang
 
 
 def _gone(change: Change) -> str | None:
-    """Return the path of a file that is there no more after a change."""
+    """Return the path of a file that is there no more after a change, or holds nothing of it."""
     if change.type is FileType.DIRECTORY:
         return None  # what it holds is listed by itself
+    if change.replaced and change.kind is not Kind.RENAMED:
+        return change.path
     return {Kind.DELETED: change.path, Kind.RENAMED: change.source}.get(change.kind)
+
+
+_GOING = (Kind.DELETED, Kind.RENAMED)
+
+
+def all_ignored(paths: Sequence[str], workspaces: Sequence[str], ledger: Ledger) -> bool:
+    """Whether a person's rules ignore all of some paths, in whichever workspace they are."""
+    gone = [Change(path, Kind.DELETED, FileType.FILE) for path in paths]
+    return bool(gone) and all(
+        change.ignored for root in workspaces for change in with_ignored(gone, root, ledger)
+    )
 
 
 def shown_of(
@@ -240,8 +286,8 @@ def show(
 ) -> Shown:
     """Return the changes of each workspace for people; names that are not UTF-8 are escaped.
 
-    Protected are the paths that the guard and `verify` look at; they come first. Paths in further
-    workspaces are given whole.
+    Protected are the paths that the guard and `verify` look at, and those of whose content gate 2
+    says something (`reasons`); they come first. Paths in further workspaces are given whole.
     """
     protected = Protected(paths)
     first: list[tuple[Place, ChangeView]] = []
@@ -251,9 +297,11 @@ def show(
         prefix = "" if index == 0 else workspaces[index] + "/"
         said = {one.path: one for one in reversed(reasons[index])} if reasons else {}  # strictest
         total += len(changes)
+        told = reversed(reasons[index]) if reasons else ()
+        content = {one.path: one for one in told if one.rule not in _NO_CONTENT}
         for change in changes:
             size += change.size if change.kind is not Kind.DELETED else 0
-            rule = _rule(change, protected)
+            rule = _rule(change, protected) or _said_of(change, content)
             if rule is not None or len(others) < SHOWN:
                 view = _view(change, prefix, said.get(change.path), rule)
                 (others if rule is None else first).append(((index, change.path), view))
@@ -269,6 +317,12 @@ def _rule(change: Change, protected: Protected) -> str | None:
             return rule
     above = change.type is not FileType.FILE and any(protected.lies_above(path) for path in ends)
     return "folder" if above else None
+
+
+def _said_of(change: Change, content: Mapping[str, PathReason]) -> str | None:
+    """Return the rule by which gate 2 says something of what one end of a change holds."""
+    ends = (change.path,) if change.source is None else (change.path, change.source)
+    return next((content[path].rule for path in ends if path in content), None)
 
 
 def _view(change: Change, prefix: str, said: PathReason | None, rule: str | None) -> ChangeView:

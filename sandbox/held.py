@@ -14,25 +14,36 @@ from datetime import datetime
 from typing import Any
 
 from policy.model import Tier, Verdict
+from sandbox.cells import Cell
 from sandbox.effects import Shown
 from sandbox.errors import BadInput, SandboxError
+from sandbox.gates import bound
+from sandbox.gates.masked_diff import masked_diff
 from sandbox.history import is_held
 from sandbox.ignoring.noting import note
 from sandbox.ignoring.sources import touched
 from sandbox.keepers import Keepers, named
 from sandbox.people.person import login
 from sandbox.records import recorded
-from sandbox.results import CallResult, Ending, HeldCall
+from sandbox.results import CallResult, Ending, HeldCall, HeldLook
 
 HELD, HELD_END = "held, nothing landed yet: ", "; a person can land or discard it"
 """What gate 2 puts around its reasons; a list of held calls says so by itself."""
 LANDED = "landed by a person"
 LOOKED_AT = 20
 """Held calls, the newest, that a list looks at for files that changed meanwhile."""
+TRIES = 5
+"""How often what would land is compared with what was shown while others keep landing."""
 GONE = (
     "call `{call}` is recorded as held, but its layer is gone with the engine's volume; "
     "`lockgate discard {call}` clears the record"
 )
+
+NOT_SHOWN = (
+    "call `{call}` was not landed: {paths}: what would land is not what was shown; "
+    "`lockgate show {call} --diff` at a terminal shows it as it is now"
+)
+MEANWHILE = "call `{call}` was not landed, since something else landed meanwhile; try again"
 
 
 def result_of(entry: Mapping[str, Any]) -> CallResult:
@@ -99,21 +110,31 @@ class Held:
         """Land a held transaction, or what `names` (paths, folders, globs) stand for.
 
         With `force`, also over files that changed meanwhile: they are kept for an undo. Raises
-        BadInput where files changed meanwhile, or where names fit nothing or half of a move.
+        BadInput where files changed meanwhile, where something else would land than what was
+        shown, or where names fit nothing or half of a move.
         """
+        for _ in range(TRIES):
+            landed = await self._land(call_id, names, force=force)
+            if landed is not None:
+                return landed
+        raise BadInput(MEANWHILE.format(call=call_id))
+
+    async def _land(self, call_id: str, names: Sequence[str], *, force: bool) -> CallResult | None:
+        """Land it as it was shown; None where something else landed after it was compared."""
         entry = await asyncio.to_thread(self._held, call_id)
         call, parts = entry["id"], list(entry["parts"] or ())
         cell, workspaces = await self._keepers.of(entry)
         tidy = [_tidy(name) for name in names]
-        look = await self._asked_about(
-            cell.ask({"tx": call, "names": tidy, "shown": False}, op="look_held")
-        )
-        if look.get("gone"):
-            raise BadInput(GONE.format(call=call))
-        shown = await self._keepers.shown(look, workspaces)
+        look, shown = await self._as_it_is(call, cell, workspaces, tidy)
+        whole = not names and not force
+        if others := bound.unlike(shown, entry["changes"] or (), whole=whole):
+            raise BadInput(NOT_SHOWN.format(call=call, paths=named(others)))
         in_parts = bool(names or parts)
         name = f"{call}-{len(parts) + 1}" if in_parts else call
-        by = {"landed_by": {"call": call, "person": login(), "grant": None}}
+        by = {
+            "landed_by": {"call": call, "person": login(), "grant": None},
+            "asked_by": {"person": login()},
+        }
         about = {"workspace": workspaces[0], "also": list(workspaces[1:]), **by}
         if in_parts:
             about |= {"of": call, "agent": entry["agent"], "tool": "land"}
@@ -129,8 +150,14 @@ class Held:
                     shown.per_workspace(len(workspaces)), look["changes"], strict=True
                 )
             ],
+            "agent": entry["agent"] or "",
+            "expected": look["digests"],
+            "mark": look["mark"],
         }
         answer = await self._keepers.carry_out(name, entry, cell, request, op="land_held")
+        if answer.get("turned"):
+            await self._keepers.aftermath.given_up(name, "something else landed meanwhile")
+            return None
         if conflicts := answer.get("conflicts"):
             await self._keepers.aftermath.given_up(name, "files changed meanwhile")
             raise BadInput(
@@ -155,8 +182,9 @@ class Held:
             }
         )
         self._record.forgotten(answer.get("evicted", ()))
+        lost = f"; no longer undoable: {named(answer['lost'])}" if answer.get("lost") else ""
         if not in_parts:
-            return _result(entry, LANDED, shown, landed=True)
+            return _result(entry, LANDED + lost, shown, landed=True)
         await self._record.keep_diff(name, answer.get("diff", ""))
         if "rest" in answer:
             rest = await self._keepers.shown(answer, workspaces, "rest")
@@ -167,7 +195,75 @@ class Held:
         await self._keepers.aftermath.parted(call, [*parts, name], rest, diff)
         several = f"; {rest.total} changes stay held"
         left = several if rest.total > 1 else "; 1 change stays held" if rest.total else ""
-        return _result(entry, f"{LANDED}, as `{name}`{left}", shown, landed=True)
+        return _result(entry, f"{LANDED}, as `{name}`{left}{lost}", shown, landed=True)
+
+    async def look(self, call_id: str) -> HeldLook:
+        """Look at a held transaction as things stand, for a person, who is shown what this gives.
+
+        From then on that is what was shown (P8): the record says so.
+        """
+        entry = await asyncio.to_thread(self._held, call_id)
+        call = entry["id"]
+        cell, workspaces = await self._keepers.of(entry)
+        look, shown = await self._as_it_is(call, cell, workspaces, (), text=True)
+        others = bound.unlike(shown, entry["changes"] or (), whole=True)
+        if others:
+            await self._record.event(
+                {
+                    "event": "looked",
+                    "call": call,
+                    "looked_by": login(),
+                    "changes": recorded(shown.views),
+                    "changes_total": shown.total,
+                    "size": shown.size,
+                }
+            )
+            await self._record.keep_diff(call, look["diff"], rest=True)
+            await self._record.flush()
+        return HeldLook(
+            id=call,
+            changes=shown.views,
+            changes_total=shown.total,
+            diff=await asyncio.to_thread(masked_diff, look["diff"]),
+            differs=tuple(others),
+        )
+
+    async def _as_it_is(
+        self,
+        call: str,
+        cell: Cell,
+        workspaces: tuple[str, ...],
+        names: Sequence[str],
+        *,
+        text: bool = False,
+    ) -> tuple[dict[str, Any], Shown]:
+        """Return what a held transaction would change now, with digests of what counts.
+
+        Raises BadInput where it is gone, or where no landing may change what it changes.
+        """
+        request = {"tx": call, "names": list(names), "shown": False}
+        look = await self._asked_about(cell.ask(request, op="look_held"))
+        if look.get("gone"):
+            raise BadInput(GONE.format(call=call))
+        paths = self._keepers.paths(workspaces)
+        effects = await asyncio.to_thread(
+            bound.weigh_for_person, look["changes"], workspaces, paths, self._keepers.ledger
+        )
+        if protected := bound.refusals(effects):
+            raise BadInput(
+                f"call `{call}` cannot land any more: {named(protected)} is protected; "
+                f"`lockgate discard {call}` throws it away"
+            )
+        wanted = effects.shown.per_workspace(len(workspaces))
+        if text or any(wanted):
+            request |= {"digests": wanted, "shown": text}
+            again = await self._asked_about(cell.ask(request, op="look_held"))
+            if again.get("mark") != look["mark"]:
+                raise BadInput(MEANWHILE.format(call=call))
+            look = again
+        else:
+            look["digests"] = [{} for _ in workspaces]
+        return look, effects.shown.with_digests(look["digests"])
 
     async def discard(self, call_id: str) -> CallResult:
         """Throw a held transaction, or what is left of it, away."""

@@ -15,7 +15,7 @@ FIELDS = (
     *("ts", "agent", "tool", "params", "workspace", "also", "cwd", "intent"),
     *("verdict", "tier", "rules", "message", "layers", "approved_by", "grant", "answer_reason"),
     *("ending", "judgement", "landed", "landed_by", "landing", "changes", "changes_total", "size"),
-    *("undone", "of", "parts", "events", "exit_status", "outcome", "ms"),
+    *("undone", "of", "asked_by", "parts", "events", "exit_status", "outcome", "ms"),
 )
 """What readers get of a call; where several records give a field, the newest counts, but `ts` is
 when it was decided."""

@@ -59,6 +59,10 @@ class Keepers:
         """Return some living cell, whose keeper sees all that is held; None for none."""
         return next(iter(self.pool.living()), None)
 
+    def paths(self, workspaces: tuple[str, ...]) -> PathPolicy:
+        """Return what counts in these workspaces."""
+        return self._paths(workspaces)
+
     async def shown(
         self, answer: Mapping[str, Any], workspaces: tuple[str, ...], key: str = "changes"
     ) -> Shown:

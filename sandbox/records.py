@@ -17,7 +17,8 @@ from sandbox.audit.writer import Writer
 from sandbox.config import Dirs
 from sandbox.effects import Effects
 from sandbox.errors import SandboxError, Stopped
-from sandbox.masking import mask, mask_all
+from sandbox.gates.masked_diff import masked_diff
+from sandbox.masking import mask_all
 from sandbox.off_loop import SMALL, OffLoop
 from sandbox.owners import owner_label
 from sandbox.people.desk import Permission
@@ -173,7 +174,9 @@ class Recorder:
 
     async def keep_diff(self, call: str, diff: str, *, rest: bool = False) -> None:
         """Keep a call's diff in its folder, secrets masked; `rest` is what of it is still held."""
-        masked = mask(diff) if len(diff) <= SMALL else await asyncio.to_thread(mask, diff)
+        masked = (
+            masked_diff(diff) if len(diff) <= SMALL else await asyncio.to_thread(masked_diff, diff)
+        )
         self.keep_masked(call, masked, rest=rest)
 
     def keep_masked(self, call: str, diff: str, *, rest: bool = False) -> None:

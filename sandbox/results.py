@@ -47,7 +47,8 @@ class ChangeView(Frozen):
     """hold or discard where gate 2 objects to this path."""
     reason: str | None = None
     protected: str | None = None
-    """The rule by which the guard and `verify` look at this path; None for an ordinary one."""
+    """The rule by which the guard, `verify` or gate 2 looks at what this path holds; None for an
+    ordinary one."""
     mode: int | None = None
     """Of a protected path: its permission bits since then."""
     sha256: str | None = None
@@ -128,6 +129,17 @@ class UndoReport(Frozen):
     """Why the next one could not be undone; None when all were."""
     left: tuple[str, ...] = ()
     """Calls that were to be undone and were not."""
+
+
+class HeldLook(Frozen):
+    """What a held transaction would change as things stand now, as a person was shown it."""
+
+    id: str
+    changes: tuple[ChangeView, ...]
+    changes_total: int
+    diff: str
+    differs: tuple[str, ...] = ()
+    """Paths that count and are not what was shown before."""
 
 
 class HeldCall(Frozen):

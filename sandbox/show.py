@@ -18,6 +18,8 @@ from sandbox.text import safe_block, safe_line
 from sandbox.watched import lines
 
 SUBJECT_CHARS = 60
+DIGEST_CHARS = 16
+"""Of the SHA-256 of what counts, in a list."""
 VERDICT_STYLE = {"allow": "green", "report": "yellow", "ask": "magenta", "deny": "red"}
 
 
@@ -161,7 +163,8 @@ def changes(
         objection = ""
         if item.get("outcome"):
             objection = f"  ({item['outcome']}: {safe_line(item.get('reason') or '')})"
-        lines.append(f"  {item['kind']:<9}{safe_line(item['path'])}{source}{objection}")
+        digest = f"  sha256 {item['sha256'][:DIGEST_CHARS]}" if item.get("sha256") else ""
+        lines.append(f"  {item['kind']:<9}{safe_line(item['path'])}{source}{digest}{objection}")
     count = max(total or 0, len(items))
     if count > limit:
         lines.append(f"  ... and {count - min(limit, len(items))} more")

@@ -113,6 +113,7 @@ class Specs:
 
         setup: dict[str, Any] = {
             "cell": name,
+            "agent": agent,
             "workspaces": list(workspaces),
             "uid": uid,
             "gid": gid,

@@ -31,16 +31,16 @@ from sandbox.call_names import CallNames
 from sandbox.cells import Cell, CellLost, Exit
 from sandbox.config import Dirs, Preview, Settings, load_settings
 from sandbox.corrections import Corrections
-from sandbox.effects import Effects, weigh
+from sandbox.effects import Effects, all_ignored, weigh
 from sandbox.errors import SandboxError, Stopped
 from sandbox.gate import Answer as GateAnswer
 from sandbox.gate import Gate, within
+from sandbox.gates.masked_diff import masked_diff
 from sandbox.host_tools import tightened
 from sandbox.ignoring.ledger import Ledger
 from sandbox.ignoring.noting import note_agents
 from sandbox.keepers import Keepers
 from sandbox.known import KnownWorkspaces
-from sandbox.masking import mask
 from sandbox.off_loop import is_quick
 from sandbox.opinion import SecondOpinion
 from sandbox.output import Do, Output
@@ -64,6 +64,7 @@ from sandbox.results import (
     ChangeView,
     Ending,
     HeldCall,
+    HeldLook,
     StopReport,
     UndoReport,
     UndoResult,
@@ -343,9 +344,7 @@ class Supervisor:
                 else:  # nothing was changed
                     effects, diff = judged()
                 self._record.keep_masked(call.id, diff)
-                effects = transaction.watched.over(effects, call.paths)
-                effects = await as_shown(call.preview, transaction, raw, effects)  # P8
-                effects = await approved(call.plan, call.preview, call.paths, transaction, effects)
+                effects = await self._seen(call, transaction, raw, effects)
                 self._latch.check(call.plan.agent)
                 try:
                     effects, landed = await settle(
@@ -354,9 +353,13 @@ class Supervisor:
                         call.decision.landing,
                         call.decision.objection_seconds,
                         lambda found: self._window(call, found),
+                        lambda listed: self._judged_anew(call, transaction, listed),
                         len(call.workspaces),
                         note=lambda found: note_agents(
                             self._ledger, transaction, found, call.workspaces
+                        ),
+                        rebuildable=lambda found: asyncio.to_thread(
+                            all_ignored, found, call.workspaces, self._ledger
                         ),
                     )
                 except CellLost as lost:  # in the middle of the landing, perhaps
@@ -371,6 +374,28 @@ class Supervisor:
         result = await self._tell(call, result)
         await call.output.finish()
         return result
+
+    async def _judged_anew(
+        self, call: Call, transaction: Transaction, raw: list[list[dict[str, Any]]]
+    ) -> Effects:
+        """Return the effects of a closed transaction with gate 2's judgement."""
+        effects = await self._off_loop.do(
+            call.plan.agent,
+            lambda: weigh(call.decision, raw, call.workspaces, call.paths, self._ledger),
+        )
+        return await self._seen(call, transaction, raw, effects)
+
+    @staticmethod
+    async def _seen(
+        call: Call,
+        transaction: Transaction,
+        raw: list[list[dict[str, Any]]],
+        effects: Effects,
+    ) -> Effects:
+        """Return the effects that gate 2 has judged, after what watched them and people saw."""
+        effects = transaction.watched.over(effects, call.paths)
+        effects = await as_shown(call.preview, transaction, raw, effects)  # P8
+        return await approved(call.plan, call.preview, call.paths, transaction, effects)
 
     async def _ask(
         self, call: Call, approver: Approver, env: Mapping[str, str] | None
@@ -630,12 +655,15 @@ class Supervisor:
 
     # -- afterwards
 
-    async def undo(self, call_id: str, *, dry_run: bool = False) -> UndoResult:
+    async def undo(
+        self, call_id: str, *, dry_run: bool = False, by: str | None = None
+    ) -> UndoResult:
         """Undo a landed call. Raises BadInput with the paths where a later change would be lost.
 
-        With `dry_run` nothing changes; the result says what an undo would do.
+        With `dry_run` nothing changes; the result says what an undo would do. `by` is the agent
+        that asks, None for a person: an agent may undo what is its own, and ordinary files alone.
         """
-        return await self._corrections.undo(call_id, dry_run=dry_run)
+        return await self._corrections.undo(call_id, dry_run=dry_run, by=by)
 
     async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
         """Undo the newest landed calls, newest first, until one cannot be undone."""
@@ -644,6 +672,10 @@ class Supervisor:
     async def held(self) -> tuple[HeldCall, ...]:
         """Return what waits for a person to land or discard it, newest first."""
         return await self._corrections.held()
+
+    async def look_held(self, call_id: str) -> HeldLook:
+        """Look at a held transaction as things stand, for a person: it is what was shown then."""
+        return await self._corrections.look_held(call_id)
 
     async def land(
         self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
@@ -787,7 +819,7 @@ def _judged(
     call: Call, raw: Sequence[Sequence[Mapping[str, Any]]], diff: str, ledger: Ledger
 ) -> tuple[Effects, str]:
     """Return what gate 2 says of a call's changes, and their diff with its secrets masked."""
-    return weigh(call.decision, raw, call.workspaces, call.paths, ledger), mask(diff)
+    return weigh(call.decision, raw, call.workspaces, call.paths, ledger), masked_diff(diff)
 
 
 def new_id() -> str:

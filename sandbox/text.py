@@ -14,12 +14,17 @@ import re
 _BIDI = "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _BREAKS = "\u2028\u2029"
 _TAGS = "\U000e0000-\U000e007f"
+_UNSEEN = (
+    "\xad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f\u2800"
+    "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U0001d173-\U0001d17a\U000e0080-\U000e0fff"
+)
+"""Characters that show as nothing, or only change the one before them."""
 _COLOUR = re.compile(r"\x1b\[([0-9;:]{0,32})m")
 _UNSAFE = re.compile(
     rf"{_COLOUR.pattern}|\r\n|[\x00-\x08\x0b-\x1f\x7f-\x9f{_BIDI}{_BREAKS}{_TAGS}\ud800-\udfff]"
 )
 _UNSAFE_IN_LINE = re.compile(
-    rf"[\x00-\x1f\x7f-\x9f\xad\u180e\u200b-\u200d\u2060-\u2064\ufeff{_BIDI}{_BREAKS}{_TAGS}"
+    rf"[\x00-\x1f\x7f-\x9f{_UNSEEN}{_BIDI}{_BREAKS}{_TAGS}"
     r"\ud800-\udfff]"
 )
 _PARTIAL = re.compile(r"(?:\r|\x1b(?:\[[0-9;:]{0,32})?)\Z")

@@ -38,10 +38,20 @@ class Transaction:
         self.write = write
         self.empty = True
         """Once closed: whether there is nothing to land, not even a time of a file."""
+        self.changes: list[list[dict[str, Any]]] = []
+        """Once closed: what it changes, per workspace, as it was listed last."""
+        self.turned = False
+        """Whether others landed since that was listed, so that it was listed anew, to be judged."""
         self.watched = Watched()
         """Once closed: what the observer saw."""
         self.evicted: tuple[str, ...] = ()
         """Once landed: calls that can no longer be undone, since the quota is reached."""
+        self.lost: tuple[str, ...] = ()
+        """Of these, those that held the last copy of something, or were another agent's."""
+        self.crowded: tuple[str, ...] = ()
+        """Paths of which the last copy would go if it landed, so that it did not."""
+        self.own: tuple[str, ...] = ()
+        """Paths of which it would then keep the last copy itself."""
         self._settled = False
 
     async def __aenter__(self) -> Transaction:
@@ -101,7 +111,8 @@ class Transaction:
         answer = await uninterrupted(self.cell.ask({"tx": self.name}, op="close"))
         self.empty = answer["empty"]
         self.watched = Watched.of(answer)
-        return answer["changes"], answer["diff"]
+        self.changes = answer["changes"]
+        return self.changes, answer["diff"]
 
     async def digests(self, wanted: list[list[str]]) -> list[dict[str, str]]:
         """Return, per workspace, the SHA-256 of what the changes leave at some paths."""
@@ -110,11 +121,22 @@ class Transaction:
         )
         return list(answer["digests"])
 
-    async def land(self) -> list[str]:
-        """Apply the changes; return the paths that conflict (then nothing was applied)."""
-        answer = await uninterrupted(self.cell.ask({"tx": self.name}, op="land"))
-        self._settled = not answer["conflicts"]
+    async def land(self, *, plain: bool = False) -> list[str]:
+        """Apply the changes; return the paths that conflict (then nothing was applied).
+
+        Nor was anything where it is `turned` or `crowded`. `plain`: what it replaces can be made
+        anew, so that no copy of it need be kept.
+        """
+        request = {"tx": self.name, **({"plain": True} if plain else {})}
+        answer = await uninterrupted(self.cell.ask(request, op="land"))
+        self.crowded = tuple(answer.get("crowded", ()))
+        self.own = tuple(answer.get("own", ()))
+        self.turned = bool(answer.get("turned"))
+        if self.turned:
+            self.changes, self.empty = answer["changes"], answer["empty"]
+        self._settled = not (answer["conflicts"] or self.turned or self.crowded)
         self.evicted = tuple(answer.get("evicted", ()))
+        self.lost = tuple(answer.get("lost", ()))
         return list(answer["conflicts"])
 
     async def hold(self) -> None:

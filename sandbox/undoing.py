@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Undo what has landed: one call, or the newest ones, and look at what that would do.
 
-An undo is a landing of its own: it has an id, stands in the record, and can be undone in turn.
+An undo is a landing of its own: it has an id, stands in the record, and can be undone in turn. It
+is whose who asked for it; what an agent may undo, `gates.undo_judgement` says.
 """
 
 from __future__ import annotations
@@ -12,17 +13,21 @@ from typing import Any
 
 from sandbox.effects import Shown
 from sandbox.errors import BadInput, SandboxError, Stopped
+from sandbox.gates import undo_judgement
+from sandbox.gates.masked_diff import masked_diff
 from sandbox.keepers import Keepers, named
-from sandbox.masking import mask
 from sandbox.people.person import login
 from sandbox.records import recorded
 from sandbox.results import UndoReport, UndoResult
+from sandbox.stopping.latch import below
 
 
 class Undoing:
     """Undoes through the keeper of the agent's own cell."""
 
-    def __init__(self, keepers: Keepers, new_id: Callable[[], str]) -> None:
+    def __init__(self, keepers: Keepers, new_id: Callable[[], str], by: str | None) -> None:
+        """`by` is the agent that asks; None for a person."""
+        self._by = by
         self._keepers = keepers
         self._record = keepers.record
         self._new_id = new_id
@@ -79,29 +84,37 @@ class Undoing:
     ) -> UndoResult:
         """Undo one call; in a dry run, `newer` are paths that would be undone before it."""
         call, target = entry["id"], entry["last"]
+        await asyncio.to_thread(self._check_owner, entry)
         cell, workspaces = await self._keepers.of(entry)
         look = await cell.ask({"call": target, "shown": True}, op="outlook")
         shown = await self._keepers.shown(look, workspaces)
         refused = look["refused"]
         if refused and not (dry_run and newer and set(refused) <= newer):
             raise BadInput(_would_lose(call, refused))
+        await asyncio.to_thread(self._check_changes, entry, look["changes"], workspaces)
         if dry_run:
             note = "as it stands now, before the newer ones are undone" if refused else ""
-            diff = await asyncio.to_thread(mask, look["diff"])
+            diff = await asyncio.to_thread(masked_diff, look["diff"])
             return UndoResult(id="", undone=call, changes=shown.views, diff=diff, message=note)
         name = self._new_id()
         about = {
             "undone": target,
             "of": call,
-            "agent": entry["agent"],
+            "agent": self._by,
+            "asked_by": {"agent": self._by} if self._by else {"person": login()},
             "tool": "undo",
             "workspace": workspaces[0],
             "also": list(workspaces[1:]),
-            "landed_by": {"call": name, "person": login(), "grant": None},
+            "landed_by": {
+                "call": name,
+                "person": None if self._by else login(),
+                "grant": None,
+            },
         }
         await self._keepers.aftermath.begin("undoing", name, **about)
         wanted = shown.per_workspace(len(workspaces))
-        request = {"call": target, "as": name, "digests": wanted}
+        request = {"call": target, "as": name, "digests": wanted, "mark": look["mark"]}
+        request["agent"] = self._by or ""
         answer = await self._keepers.carry_out(name, entry, cell, request, op="undo")
         if refused := answer.get("refused"):
             await self._keepers.aftermath.given_up(name, "a later change would be lost")
@@ -112,6 +125,39 @@ class Undoing:
         await self._record.keep_diff(name, look["diff"])
         self._record.forgotten(answer.get("evicted", ()))
         return UndoResult(id=name, undone=call, changes=done.views)
+
+    def _check_owner(self, entry: Mapping[str, Any]) -> None:
+        """Raise BadInput where an agent would take back what is not its own."""
+        if self._by is None:
+            return
+        last = self._record.store.call(entry["last"])  # what the undo takes back, in fact
+        for one in (entry, last):
+            whose = undo_judgement.owner(one)
+            if whose is None:
+                raise BadInput(
+                    f"`{one['id']}` was undone or landed by a person; taking that back is a "
+                    "person's decision"
+                )
+            if not below(self._by, whose):
+                raise BadInput(f"`{one['id']}` is not agent `{self._by}`'s to undo")
+
+    def _check_changes(
+        self, entry: Mapping[str, Any], raw: Any, workspaces: tuple[str, ...]
+    ) -> None:
+        """Raise BadInput where an undo would change what is a person's, or bring more along."""
+        paths, ledger = self._keepers.paths(workspaces), self._keepers.ledger
+        if late := undo_judgement.late(raw, workspaces, paths, ledger):
+            raise BadInput(
+                f"call `{entry['id']}` cannot be undone: {named(late)} would come from a folder "
+                "that it moved, and got there later; move that away, or undo what brought it, first"
+            )
+        if self._by is None:
+            return
+        again = bool(entry.get("undone"))
+        if why := undo_judgement.why_not(raw, workspaces, paths, ledger, again=again):
+            raise BadInput(
+                f"undoing `{entry['id']}` is a person's decision, since it changes {why}"
+            )
 
     async def _note(self, name: str, about: Mapping[str, Any], done: Shown) -> None:
         await self._record.event(

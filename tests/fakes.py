@@ -20,6 +20,7 @@ from sandbox.results import (
     ChangeView,
     Ending,
     HeldCall,
+    HeldLook,
     StopReport,
     UndoReport,
     UndoResult,
@@ -40,6 +41,8 @@ class FakeSupervisor:
         self.environments: list[Mapping[str, str] | None] = []
         self.cancelled: list[str] = []
         self.done: list[str] = []
+        self.asked_by: str | None = None
+        """Who asked for the last undo."""
         self.background: list[dict[str, Any]] = []
         self.started = threading.Event()
         self.stops: list[tuple[str, str | None, bool]] = []
@@ -195,6 +198,11 @@ class FakeSupervisor:
         self.background.clear()
         return self._did("end", call_id)
 
+    async def look_held(self, call_id: str) -> HeldLook:
+        """Show what is held."""
+        self._did("look", call_id)
+        return HeldLook(id=call_id, changes=(), changes_total=0, diff="", differs=("x",))
+
     async def land(
         self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
     ) -> CallResult:
@@ -219,8 +227,11 @@ class FakeSupervisor:
         """Discard what is held."""
         return self._did("discard", call_id)
 
-    async def undo(self, call_id: str, *, dry_run: bool = False) -> UndoResult:
+    async def undo(
+        self, call_id: str, *, dry_run: bool = False, by: str | None = None
+    ) -> UndoResult:
         """Undo a call; slowly, so that a test can leave in the middle."""
+        self.asked_by = by
         self._did("undo", call_id)
         self.started.set()
         while call_id == "slow" and not self.release.is_set():

@@ -24,6 +24,7 @@ from sandbox.stopping.latch import BETWEEN, below
 
 A_PERSONS = {
     "land": "landing what was held",
+    "look-held": "being shown anew what is held",
     "object": "objecting to a landing",
     "undo-last": "undoing whatever came last",
     "force": "ending a supervisor that is busy",

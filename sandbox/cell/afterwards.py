@@ -20,6 +20,8 @@ from .steps import Walk
 from .waiting import Waiting
 
 WalkLayer = Callable[[Space, str, int], Walk]
+MOST_OWN = 20_000
+"""Paths that are told of a landing for which there is no room; of more, not all are."""
 Walks = Sequence["Walk | None"]
 """What is held per workspace; None where nothing is."""
 
@@ -30,6 +32,12 @@ class Landed(NamedTuple):
     conflicts: list[str]
     evicted: list[str]
     """Calls that can no longer be undone."""
+    lost: list[str]
+    """Of these, those whose going a person must hear of."""
+    crowded: list[str]
+    """Paths of which the last copy would go: nothing landed then."""
+    own: list[str]
+    """Of those that are to land: the paths of which they would keep the last copy themselves."""
 
 
 class _InTheWay(LandingError):
@@ -37,8 +45,17 @@ class _InTheWay(LandingError):
 
     def __init__(self, result: landing.Landing) -> None:
         self.paths = list(result.conflicts)
+        self.crowded = result.state == "crowded"
+        self.own = list(result.own)
         named = ", ".join(f"`{path}`" for path in self.paths[: together.NAMED])
         super().__init__(f"{named}: {result.message}")
+
+
+class Turned(LandingError):
+    """Something else landed since the changes were judged; nothing was changed."""
+
+    def __init__(self) -> None:
+        super().__init__("something else landed meanwhile; look at it again")
 
 
 class Afterwards:
@@ -61,34 +78,56 @@ class Afterwards:
 
     # Held layers
 
-    def look(self, call: str, names: Sequence[str], *, shown: bool) -> dict[str, Any]:
-        """Return what a held transaction would change now: `changes` per workspace, and `diff`."""
+    def look(
+        self,
+        call: str,
+        names: Sequence[str],
+        digests: Sequence[Sequence[str]] = (),
+        *,
+        shown: bool,
+    ) -> dict[str, Any]:
+        """Return what a held transaction would change now: `changes` per workspace, and `diff`.
+
+        `mark` tells these changes from any other; `digests` are those of the paths asked about.
+        """
         if not self._waiting.there(call):
             return {"gone": True, "changes": [[] for _ in self._spaces], "diff": ""}
         walks = self._chosen(self._held(call), names)
+        changes = [walked.changes if walked else [] for walked in walks]
         return {
-            "changes": [walked.changes if walked else [] for walked in walks],
+            "changes": changes,
             "diff": self.diff(walks) if shown else "",
+            "mark": landing.mark_of(changes),
+            "digests": self.digests(walks, digests),
         }
 
     def land_held(self, request: dict[str, Any]) -> dict[str, Any]:
         """Land a held transaction, or the chosen part of it, as the id `as`.
 
         With `force`, files that changed meanwhile are overwritten (and kept for an undo). The rest
-        stays held; `rest` are its changes per workspace.
+        stays held; `rest` are its changes per workspace. INVARIANT (P8, bound): only what a `look`
+        gave as `mark` lands, and at the paths in `digests` only what is `expected`; else Turned.
         """
         call, name = request["tx"], request["as"]
         if not self._waiting.there(call):
             return {"gone": True}
+        turns = [landing.turn(space.root) for space in self._spaces]  # before it is looked at
         held = self._held(call)
         walks = self._chosen(held, request["names"])
+        if landing.mark_of([one.changes if one else [] for one in walks]) != request["mark"]:
+            raise Turned
         if all(walked is None or walked.empty for walked in walks):
             raise LandingError("nothing of it can land: device nodes, sockets and FIFOs never do")
         digests, diff = self.digests(walks, request["digests"]), self.diff(walks)
+        for found, wanted in zip(digests, request["expected"]):
+            if any(found.get(path) != digest for path, digest in wanted.items()):
+                raise Turned
         for space, walked in self._busy(walks):
             whole = held[space.index] or walked
             self._waiting.begin(call, space.index, name, whole, walked, _landed(space))
-        landed = self.land(walks, name, force=request["force"])
+        landed = self.land(
+            walks, name, force=request["force"], at=turns, agent=request["agent"], spare=False
+        )
         if landed.conflicts:
             return {"conflicts": landed.conflicts}
         for space, _ in self._busy(walks):
@@ -153,13 +192,25 @@ class Afterwards:
 
     # Landing and undoing
 
-    def land(self, walks: Walks, name: str, *, force: bool) -> Landed:
-        """Land in every workspace or in none."""
+    def land(
+        self,
+        walks: Walks,
+        name: str,
+        *,
+        force: bool,
+        at: Sequence[int],
+        agent: str,
+        spare: bool,
+        plain: bool = False,
+    ) -> Landed:
+        """Land in every workspace or in none. Raises Turned where something else landed since `at`,
+        the turns of all workspaces. `agent`, `spare` and `plain` as in `landing.land`."""
         busy = self._busy(walks)
         late = [path for _, walked in busy for path in walked.conflicts]
         if late and not force:
-            return Landed(late, [])
+            return Landed(late, [], [], [], [])
         evicted: list[str] = []
+        lost: list[str] = []
         try:
             with together.whole(name, _roots(space for space, _ in busy), self._fault) as done:
                 for space, walked in busy:
@@ -170,30 +221,47 @@ class Afterwards:
                         name,
                         force=force,
                         quota=self._quota,
+                        at=at[space.index],
+                        agent=agent,
+                        spare=spare,
+                        plain=plain,
                         fault=self._fault,
                     )
-                    if result.state == "conflict":
+                    if result.state == "turned":
+                        raise Turned()
+                    if result.state in ("conflict", "crowded"):
                         raise _InTheWay(result)
                     done.append(space.path)
                     evicted += result.evicted
+                    lost += result.lost
         except _InTheWay as error:
-            return Landed(error.paths, [])
+            if not error.crowded:
+                return Landed(error.paths, [], [], [], [])
+            cut = [""] if len(error.own) > MOST_OWN else []  # such a path is ignored by no rule
+            return Landed([], [], [], error.paths[:MOST_OWN], cut + error.own[:MOST_OWN])
         finally:
             for space, walked in busy:
                 space.note([change["path"] for change in walked.changes])
-        return Landed([], evicted)
+        return Landed([], evicted, lost, [], [])
 
-    def undo(self, call: str, name: str, digests: Sequence[Sequence[str]]) -> dict[str, Any]:
-        """Undo a landed call in every workspace that it changed, as `name`."""
+    def undo(
+        self,
+        call: str,
+        name: str,
+        digests: Sequence[Sequence[str]],
+        marks: Sequence[str | None],
+        agent: str,
+    ) -> dict[str, Any]:
+        """Undo a landed call in every workspace that it changed, as `name`, as it was looked at."""
         known = self._known(call)
         found: list[landing.Landing | None] = []
         try:
             with together.whole(name, _roots(known), self._fault) as done:
-                for space, wanted in zip(self._spaces, digests):
+                for space, wanted, mark in zip(self._spaces, digests, marks):
                     if space not in known:
                         found.append(None)
                         continue
-                    found.append(self._undone(space, call, name, wanted))
+                    found.append(self._undone(space, call, name, wanted, mark, agent))
                     done.append(space.path)
         except _InTheWay as error:
             return {"refused": error.paths}
@@ -204,11 +272,27 @@ class Afterwards:
             "changes": [list(one.changes) if one else [] for one in found],
             "digests": [dict(one.digests) if one else {} for one in found],
             "evicted": [call for one in found if one for call in one.evicted],
+            "lost": [call for one in found if one for call in one.lost],
         }
 
-    def _undone(self, space: Space, call: str, name: str, wanted: Sequence[str]) -> landing.Landing:
+    def _undone(
+        self,
+        space: Space,
+        call: str,
+        name: str,
+        wanted: Sequence[str],
+        mark: str | None,
+        agent: str,
+    ) -> landing.Landing:
         result = landing.undo(
-            space.root, call, name, digests=wanted, quota=self._quota, fault=self._fault
+            space.root,
+            call,
+            name,
+            digests=wanted,
+            mark=mark,
+            agent=agent,
+            quota=self._quota,
+            fault=self._fault,
         )
         if result.state != "undone":
             raise _InTheWay(result)
@@ -218,7 +302,9 @@ class Afterwards:
         """Return what an undo would do: `refused`, and per workspace `changes`; `diff` as text."""
         known = self._known(call)
         looks = [
-            landing.outlook(space.root, call, space.patterns.hides, shown=shown)
+            landing.outlook(
+                space.root, call, space.patterns.hides, space.patterns.counts, shown=shown
+            )
             if space in known
             else None
             for space in self._spaces
@@ -226,6 +312,7 @@ class Afterwards:
         return {
             "refused": [path for look in looks if look for path in look.conflicts],
             "changes": [list(look.changes) if look else [] for look in looks],
+            "mark": [landing.mark_of(look.changes) if look else None for look in looks],
             "diff": "".join(look.diff for look in looks if look),
         }
 
@@ -244,7 +331,7 @@ class Afterwards:
     def diff(self, walks: Walks) -> str:
         """Return the changes of all workspaces as text."""
         return "".join(
-            diffs.diff(walked, space.root, space.patterns.hides)
+            diffs.diff(walked, space.root, space.patterns.hides, space.patterns.counts)
             for space, walked in self._busy(walks)
         )
 

@@ -19,7 +19,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from . import fs
+from . import fs, marks
 from .journal import META, PUT, SWAP, TAKE, Identity, Inner, Op
 
 
@@ -50,9 +50,14 @@ class Runner:
         fault: Callable[[str], None] | None,
         *,
         forced: bool = False,
+        exact: bool = True,
     ) -> None:
-        """`forced`: files that somebody is writing to are replaced and removed all the same."""
+        """`forced`: files that somebody is writing to are replaced and removed all the same.
+
+        `exact`: a moved directory takes along what was listed, and nothing else.
+        """
         self._root = root
+        self._exact = exact
         self._spares_writers = not forced
         self._folder = folder
         self._ops = ops
@@ -107,7 +112,7 @@ class Runner:
         return now
 
     def _revert(self, count: int) -> list[str]:
-        self._spares_writers = False  # what stands half is worse
+        self._spares_writers = self._exact = False  # what stands half is worse
         failed = []
         for position in range(count - 1, -1, -1):
             self._step(f"revert {position}")
@@ -119,7 +124,7 @@ class Runner:
         return failed
 
     def _redo(self, start: int, *, from_meta: bool) -> list[str]:
-        self._spares_writers = False
+        self._spares_writers = self._exact = False
         failed = []
         for position in range(start, len(self._ops)):
             self._step(f"redo {position}")
@@ -313,6 +318,7 @@ class Runner:
         os.fchmod(descriptor, new[0])
         if new[3] is not None:
             os.utime(descriptor, ns=(status.st_atime_ns, new[3]))
+            marks.keep(descriptor, status)
         return fs.identity(os.fstat(descriptor))
 
     @contextlib.contextmanager
@@ -359,14 +365,19 @@ class Runner:
 
     def _strangers(self, op: Op) -> list[str]:
         """Return what a directory in its slot holds beside, or instead of, what was listed."""
-        if op.inner is None:
+        moved = op.carried if self._exact and op.action == TAKE else None
+        listed = op.inner if moved is None else moved
+        if listed is None:
             return []
         folder = fs.open_beneath(self._folder, op.slot)
         try:
             found = {path: fs.identity(status) for path, status in fs.tree(folder)}
         finally:
             os.close(folder)
-        return differing(op.path, op.inner, found)
+        gone = (
+            [] if moved is None else [f"{op.path}/{name}" for name in moved.keys() - found.keys()]
+        )
+        return sorted((*differing(op.path, listed, found), *gone))
 
     # File systems that cannot exchange
 

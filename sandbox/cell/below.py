@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from . import fs
-from .layer import LayerError, Node, join, lies_in
+from .layer import LayerError, Node, above, join, lies_in
 from .steps import Attributes, landed_mode
 
 MAX_TEXT = 64 * 1024
@@ -103,9 +103,27 @@ class Below:
         if not self.arrived(path, status):
             return False
         known = fs.handle(self.root, path) if origin else None
-        if known is None or any(mask.startswith(path + "/") for mask in self._masks):
+        if known is None or self._masks_below(path):
             return True  # folders above a mask come from the mask's layer, not from the workspace
         return known != origin
+
+    def another(self, path: str, status: os.stat_result, origin: bytes | None) -> bool:
+        """Whether a folder that a call moved away is not the one any more that it saw there.
+
+        Another one can only have come by a rename of it, or of a folder above it, which shows in
+        the ctime of what was renamed; what lies in that may bear older times.
+        """
+        places = [path, *above(path)]
+        if not any((found := self.status(one)) and self.later(found) for one in places):
+            return False
+        known = fs.handle(self.root, path) if origin else None
+        if known is not None and not self._masks_below(path):
+            return known != origin
+        return any((found := self.status(one)) and self.arrived(one, found) for one in places)
+
+    def _masks_below(self, path: str) -> bool:
+        """Whether the layer's folder stands for one of the mask's layer."""
+        return any(mask.startswith(path + "/") for mask in self._masks)
 
     def touched(self, status: os.stat_result) -> bool:
         """Whether changing the object now would overrule somebody else."""

@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Show changes as a unified diff as git writes it, bounded in files, in bytes and in work.
 
-    diff(walk: Walk, root: str, hides=...) -> str
-    text(pieces: Sequence[Piece], hides=...) -> str
+    diff(walk: Walk, root: str, hides=..., counts=...) -> str
+    text(pieces: Sequence[Piece], hides=..., counts=...) -> str
+
+What counts (the host obeys it, or a rule protects it) comes first, and is shown with its content
+also where it only moves; where that cannot be shown, its SHA-256 is.
 
 Runs in the keeper: standard library only, Python 3.9. Hidden and secret paths are named, never
 shown. The text may hold surrogates where content is not UTF-8; it is made safe where it is shown.
@@ -31,40 +34,45 @@ MAX_LINES = 4000
 _ESCAPES = {"\n": "\\n", "\t": "\\t", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 
 Hides = Callable[[str], bool]
-"""Whether the content of a path is a secret."""
+"""Whether the content of a path is a secret; whether the path counts."""
 
 
-def _shows_all(_: str) -> bool:
+def _none(_: str) -> bool:
     return False
 
 
-def diff(walk: Walk, root: str, hides: Hides = _shows_all) -> str:
+def diff(walk: Walk, root: str, hides: Hides = _none, counts: Hides = _none) -> str:
     """Return what a walk found as text. Call it before the walk lands."""
     below = fs.open_directory(root)
     try:
-        return text(pieces.of_walk(walk, below), hides)
+        return text(pieces.of_walk(walk, below), hides, counts)
     finally:
         os.close(below)
 
 
-def text(changed: Sequence[Piece], hides: Hides = _shows_all) -> str:
+def text(changed: Sequence[Piece], hides: Hides = _none, counts: Hides = _none) -> str:
     """Return changes as text; what their sides stand on must still be open."""
     parts: list[str] = []
     total = shown = 0
     files = [piece for piece in changed if piece.change["type"] != "directory"]
+    first = [piece for piece in files if counts(piece.change["path"])]
+    ids = {id(piece) for piece in first}
+    files = first + [piece for piece in files if id(piece) not in ids]
     for piece in files:
-        part = _one(piece, hides)
+        part = _one(piece, hides, counting=shown < len(first))
         if shown >= MAX_FILES or total + len(part) > MAX_TOTAL:
             break
         parts.append(part)
         total += len(part)
         shown += 1
     if shown < len(files):
-        parts.append(f"... and {len(files) - shown} more changes\n")
+        left = len(first) - shown
+        which = f", {left} of them of what the host obeys or a rule protects" if left > 0 else ""
+        parts.append(f"... and {len(files) - shown} more changes{which}\n")
     return "".join(parts)
 
 
-def _one(piece: Piece, hides: Hides) -> str:
+def _one(piece: Piece, hides: Hides, *, counting: bool) -> str:
     change = piece.change
     path: str = change["path"]
     source: str = change.get("source", path)
@@ -75,13 +83,19 @@ def _one(piece: Piece, hides: Hides) -> str:
         if not change.get("modified"):
             head.append("similarity index 100%")
         head += [f"rename from {_quoted(source)}", f"rename to {_quoted(path)}"]
-    if change["kind"] == "meta" or (change["kind"] == "renamed" and not change.get("modified")):
+    carried = change["kind"] == "renamed" and not change.get("modified")
+    if change["kind"] == "meta" or (carried and not counting):
         return "".join(line + "\n" for line in head)
+    if carried:
+        old = None  # whole, since what it says counts from now on
     names = "/dev/null" if old is None else names[0], "/dev/null" if new is None else names[1]
     if change.get("hidden") or hides(path) or hides(source):
         body = [_differ("Secret files", names, old, new)]
     else:
         body = _body(names, old, new)
+    if counting and new is not None and not any(line.startswith("@@") for line in body):
+        digest = pieces.sha256(new)
+        body += [f"SHA-256 of {names[1]}: {digest}"] if digest else []
     return "".join(line + "\n" for line in (*head, *body))
 
 

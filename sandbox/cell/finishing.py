@@ -29,7 +29,7 @@ class Landing(NamedTuple):
     """What a landing or an undo came to."""
 
     state: str
-    """`landed`, `undone`, `nothing`, or `conflict` (then nothing was changed)."""
+    """`landed`, `undone`, `nothing`; `conflict`, `turned`, `crowded` (nothing was changed)."""
     call: str
     conflicts: tuple[str, ...] = ()
     """Paths of the workspace that are not as they were when the changes were listed; for an undo,
@@ -45,6 +45,10 @@ class Landing(NamedTuple):
     """Of what was asked for: path -> SHA-256 of what stands there now."""
     diff: str = ""
     """For a look at an undo: what it would change, as text."""
+    lost: tuple[str, ...] = ()
+    """Of the evicted calls those whose going a person must hear of (see `room`)."""
+    own: tuple[str, ...] = ()
+    """Of what was `crowded`: paths of which it would have kept the last copy itself."""
 
     @property
     def refused(self) -> tuple[str, ...]:
@@ -155,7 +159,7 @@ def _finish(vault: Vault, name: str, fault: Fault | None) -> Landing:
         last = record.last
         ops = record.ops
         if last.now is None:
-            runner = Runner(vault.root, folder, ops, fault)
+            runner = Runner(vault.root, folder, ops, fault, exact=len(record.runs) == 1)
             stands = runner.progress()
             before = record.runs[-2].now if len(record.runs) > 1 else None
             expected = before or [first_expected(op) for op in ops]

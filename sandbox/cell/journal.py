@@ -53,6 +53,8 @@ class Op(NamedTuple):
     """For a moved directory: its other path."""
     before: list[Any] | None = None
     after: list[Any] | None = None
+    carried: Inner | None = None
+    """For the take of a moved directory, what it took along."""
 
 
 class Run(NamedTuple):
@@ -75,6 +77,8 @@ class Journal(NamedTuple):
     call: str
     ops: list[Op]
     runs: list[Run]
+    sign: str = ""
+    """Stands for the agent whose landing it is (see `marks`); empty where nobody said."""
 
     @property
     def last(self) -> Run:
@@ -106,10 +110,10 @@ def append(folder: int, record: object, *, durable: bool) -> None:
         os.close(descriptor)
 
 
-def plan(call: str, ops: list[Op], time: float) -> object:
-    """Return the record that starts a journal."""
+def plan(call: str, ops: list[Op], time: float, sign: str = "") -> object:
+    """Return the record that starts a journal; `sign` stands for the agent whose landing it is."""
     rows = [_trimmed(op) for op in ops]
-    return {"v": VERSION, "call": call, "time": time, "ops": rows}
+    return {"v": VERSION, "call": call, "time": time, "sign": sign, "ops": rows}
 
 
 def run(call: str, *, back: bool, time: float, amended: Sequence[Amendment] = ()) -> object:
@@ -184,7 +188,7 @@ def read(folder: int) -> Journal | None:
             )
         else:
             runs.append(Run(record["call"], record["back"], record["time"], None))
-    return Journal(head["call"], ops, runs)
+    return Journal(head["call"], ops, runs, head.get("sign", ""))
 
 
 def _records(content: bytes) -> list[dict[str, Any]]:

@@ -33,11 +33,12 @@ from . import (
     mounts,
     protocol,
     removal,
+    replaced,
     together,
     vault,
     walk,
 )
-from .afterwards import Afterwards
+from .afterwards import Afterwards, Turned
 from .fates import became, digests_of
 from .faults import Faults
 from .placer import Placer
@@ -72,6 +73,8 @@ class Transaction:
         self.since: list[int] = []
         self.walks: list[walk.Walk] = []
         """What changed, once the transaction is closed."""
+        self.turns: list[int] = []
+        """How often something had landed in each workspace when that was listed."""
         self.stands: Collection[str] = ()
         """Paths of workspaces where it has landed, though it could not in all of them."""
         self.unwatched = ""
@@ -85,6 +88,8 @@ class Keeper:
         self._spaces: list[Space] = []
         self._open: dict[str, Transaction] = {}
         self._cell = ""
+        self._agent = ""
+        """Whose calls run in the cell."""
         self._lock = -1
         """Holds the folder of this cell's layers, for as long as the keeper lives."""
         self.fault = Faults()
@@ -139,6 +144,7 @@ class Keeper:
     def setup(self, request: dict[str, Any]) -> dict[str, Any]:
         """Recover the workspaces, make the masks, enter the cell."""
         self._cell = f"{LIVE}/{request['cell']}"
+        self._agent = request["agent"]
         self._undo_bytes = request["undo_bytes"]
         self._patterns = request["patterns"]
         self._watch.rules(self._patterns)
@@ -212,11 +218,7 @@ class Keeper:
 
     def _list(self, transaction: Transaction) -> dict[str, Any]:
         """Return what a closed transaction changed. Raises LandingError where nobody can say."""
-        walks = [
-            self._walk(space, f"{layer}/upper", since)
-            for space, layer, since in zip(self._spaces, transaction.layers, transaction.since)
-        ]
-        transaction.walks = walks
+        walks = self._look_through(transaction)
         return {
             "changes": [walked.changes for walked in walks],
             "empty": all(walked.empty for walked in walks),
@@ -224,14 +226,32 @@ class Keeper:
         }
 
     def land(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Apply a closed transaction to the real workspaces."""
+        """Apply a closed transaction to the real workspaces.
+
+        Where something else landed since the changes were listed, nothing is done; they are listed
+        anew then (`turned`, `changes`), to be judged again.
+        """
         transaction = self._open[request["tx"]]
+        walks, turns = transaction.walks, transaction.turns
         try:
-            landed = self._after.land(transaction.walks, request["tx"], force=False)
+            landed = self._after.land(
+                walks,
+                request["tx"],
+                force=False,
+                at=turns,
+                agent=self._agent,
+                spare=True,
+                plain=request.get("plain", False),
+            )
+        except Turned:
+            walks = self._look_through(transaction)
+            found = [walked.changes for walked in walks]
+            empty = all(walked.empty for walked in walks)
+            return {"turned": True, "conflicts": [], "changes": found, "empty": empty}
         except together.Parted as error:
             transaction.stands = error.stands.keys()
             raise
-        if not landed.conflicts:
+        if not landed.conflicts and not landed.crowded:
             self._forget(transaction)
         return landed._asdict()
 
@@ -262,11 +282,18 @@ class Keeper:
 
     def look_held(self, request: dict[str, Any]) -> dict[str, Any]:
         """Say what a held transaction, or the named part of it, would change now."""
-        return self._after.look(request["tx"], request["names"], shown=request["shown"])
+        wanted = request.get("digests", ())
+        return self._after.look(request["tx"], request["names"], wanted, shown=request["shown"])
 
     def land_held(self, request: dict[str, Any]) -> dict[str, Any]:
-        """Apply a held transaction, or a part. With `force`, later changes are overwritten."""
-        return self._after.land_held(request)
+        """Apply a held transaction, or a part. With `force`, later changes are overwritten.
+
+        Where something else would land than what was looked at, nothing does (`turned`).
+        """
+        try:
+            return self._after.land_held(request)
+        except Turned:
+            return {"turned": True}
 
     def drop(self, request: dict[str, Any]) -> dict[str, Any]:
         """Throw a transaction away, open, closed or held."""
@@ -280,7 +307,8 @@ class Keeper:
 
     def undo(self, request: dict[str, Any]) -> dict[str, Any]:
         """Undo a landed call in every workspace that it changed."""
-        return self._after.undo(request["call"], request["as"], request["digests"])
+        marks, agent = request["mark"], request["agent"]
+        return self._after.undo(request["call"], request["as"], request["digests"], marks, agent)
 
     def outlook(self, request: dict[str, Any]) -> dict[str, Any]:
         """Say what an undo would do."""
@@ -476,9 +504,17 @@ class Keeper:
         gitindex.note_dropped(walked.changes, space.root, upper, space.hidden)
         gitfolders.note_folders(walked.changes, space.root, upper)
         gitsigned.note_unsigned(walked.changes, space.root, upper)
+        replaced.note_replaced(walked, space.root, self._agent)
         gitcommits.note_commits(walked.changes, space.root, upper, space.patterns.counts)
         gitlost.note_lost(walked.changes, space.root, upper, time.time())
         return walked
+
+    def _look_through(self, transaction: Transaction) -> list[walk.Walk]:
+        """Return what a closed transaction changes as things stand, and keep it to be landed."""
+        transaction.turns = [landing.turn(space.root) for space in self._spaces]  # before looking
+        layers = zip(self._spaces, transaction.layers, transaction.since)
+        transaction.walks = [self._walk(space, f"{at}/upper", since) for space, at, since in layers]
+        return transaction.walks
 
     def _forget(self, transaction: Transaction) -> None:
         self._open.pop(transaction.name, None)

@@ -7,6 +7,7 @@
     undo(...), retract(...), outlook(...)   see `undoing`
     recover(root: str, *, fault: Callable[[str], None] | None = None) -> list[dict]
     list_undo(root: str) -> list[dict]
+    turn(root: str) -> int
     stamp(root: str) -> int
 
 INVARIANT (P11, land): everything is staged under `.lockgate/landing/CALL/` in the workspace, and
@@ -27,7 +28,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from . import fs, journal
+from . import fs, journal, marks, room
 from .applying import Conflict, Runner, first_expected
 from .finishing import (
     CONFLICT,
@@ -46,8 +47,8 @@ from .planning import Fault, check_paths, plan, say
 from .standing import bytes_kept
 from .steps import Walk
 from .taken import overruled
-from .undoing import outlook, retract, undo
-from .vault import NAME, UNDO_QUOTA, Vault, checked
+from .undoing import mark_of, outlook, retract, undo
+from .vault import NAME, UNDO_QUOTA, Vault, checked, turn_of
 from .walk import walk
 
 __all__ = [
@@ -55,10 +56,12 @@ __all__ = [
     "LandingError",
     "land",
     "list_undo",
+    "mark_of",
     "outlook",
     "recover",
     "retract",
     "stamp",
+    "turn",
     "undo",
 ]
 
@@ -76,14 +79,23 @@ def land(
     force: bool = False,
     durable: bool = True,
     quota: int = UNDO_QUOTA,
+    at: int | None = None,
+    agent: str = "",
+    spare: bool = False,
+    plain: bool = False,
     fault: Fault | None = None,
 ) -> Landing:
     """Apply a layer to the workspace, whole or not at all.
 
     `changes` is what `walk` gave; a plain list (from JSON) makes the layer be walked again and must
     be what comes out. `force` lands over paths that changed while the call ran, as listed in
-    `changes`; what changed after that is a conflict even so. Raises LandingError (a full disk, a
-    name that may not be changed), then nothing was changed unless the message says otherwise.
+    `changes`; what changed after that is a conflict even so. `at` is the `turn` at which the
+    changes were judged: where something else landed since, nothing is done (`turned`). What lands
+    is marked as made by `agent`; with `spare`, nothing is done either where the last copy of
+    something would go for its before-images (`crowded`, the paths are `conflicts`), which need not
+    be kept themselves where what it replaces is `plain`: it can be made anew. Raises
+    LandingError (a full disk, a name that may not be changed), then nothing was changed unless the
+    message says otherwise.
     """
     checked(call)
     walked = changes if isinstance(changes, Walk) else _walked_again(root, upper, changes, owners)
@@ -94,14 +106,22 @@ def land(
     check_paths(walked)
     with locked(root) as vault:
         finish_all(vault, fault)
+        if at is not None and vault.turn() != at:
+            return Landing("turned", call)
         if not force and (paths := overruled(vault, walked)):
             return Landing("conflict", call, tuple(paths), message=CONFLICT)
         folder = vault.start(call)
         try:
             try:
-                ops = plan(folder, walked, durable=durable, fault=fault)
+                ops = plan(folder, walked, agent, durable=durable, fault=fault)
+                if spare:
+                    need = room.needed(vault, ops, agent, quota, plain=plain)
+                    if need.last:
+                        vault.drop(call)
+                        return Landing("crowded", call, tuple(need.last), own=tuple(need.own))
                 say(fault, "journal")
-                journal.append(folder, journal.plan(call, ops, time.time()), durable=durable)
+                begun = journal.plan(call, ops, time.time(), marks.sign(agent))
+                journal.append(folder, begun, durable=durable)
             except (OSError, Conflict) as error:
                 vault.drop(call)
                 return refusal(error, call)
@@ -115,9 +135,15 @@ def land(
             complete(vault, folder, call, call, done, fault, durable=durable)
         finally:
             os.close(folder)
-        evicted = vault.account(kept, quota)
+        gone = room.make(vault, kept, quota, agent, call if plain else "")
     return Landing(
-        "landed", call, (), tuple(walked.left_out), tuple(evicted), said_evicted(evicted)
+        "landed",
+        call,
+        (),
+        tuple(walked.left_out),
+        tuple(gone.evicted),
+        said_evicted(gone.evicted),
+        lost=tuple(dict.fromkeys((*gone.lost, *({call} & {*gone.evicted})))),
     )
 
 
@@ -147,6 +173,23 @@ def list_undo(root: str) -> list[dict[str, Any]]:
             for _, record in vault.kept()
             if record.last.now is not None
         ]
+
+
+def turn(root: str) -> int:
+    """Return a number that is another one as soon as anything lands or is undone here."""
+    top = fs.open_directory(root)
+    try:
+        lock = fs.open_beneath(top, f"{NAME}/lock", os.O_RDONLY)
+    except OSError as error:
+        if error.errno not in fs.ABSENT:
+            raise
+        return 0
+    finally:
+        os.close(top)
+    try:
+        return turn_of(lock)
+    finally:
+        os.close(lock)
 
 
 def stamp(root: str) -> int:

@@ -43,6 +43,8 @@ class _Outlook:
         }
         """Where each moved directory lies now -> where it will lie."""
         self._starts = {then: now for now, then in self._ends.items()}
+        self._carried_then = {op.path: op.carried or {} for op in moved}
+        """For each moved directory, by its path before the landing, what it took along."""
 
     def pieces(self) -> Iterator[Piece]:
         arrives, leaves = (TAKE, PUT) if self._back else (PUT, TAKE)
@@ -58,8 +60,9 @@ class _Outlook:
             if op.action == SWAP or (op.action == META and _counts(op)):
                 yield self._changed(op, inside)
         for now, (path, status) in inside.items():
+            more = {"late": True} if self._came_later(now, path, status) else {}
             yield Piece(
-                _change(path, "renamed", status, source=now),
+                _change(path, "renamed", status, source=now, **more),
                 below(self._root, now),
                 below(self._root, now),
             )
@@ -128,6 +131,19 @@ class _Outlook:
             finally:
                 os.close(descriptor)
         return found
+
+    def _came_later(self, now: str, then: str, status: os.stat_result) -> bool:
+        """Whether something lies in a moved directory that it did not take along, or another.
+
+        A ctime may be younger for an undo of ours in between, which brings the same back.
+        """
+        path = then if self._back else now
+        top = next((one for one in (path, *above(path)) if one in self._carried_then), None)
+        if top is None or top == path:
+            return False
+        known = self._carried_then[top].get(path[len(top) + 1 :])
+        found = fs.identity(status)
+        return known is None or known[:3] != found[:3] or known[4] != found[4]
 
     def _apart(self, top: str, away: Collection[str], name: str) -> bool:
         path = f"{top}/{name}"

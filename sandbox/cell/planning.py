@@ -30,9 +30,9 @@ def say(fault: Fault | None, step: str) -> None:
         fault(step)
 
 
-def plan(folder: int, walked: Walk, *, durable: bool, fault: Fault | None) -> list[Op]:
-    """Stage all new content and return the operations in their order."""
-    stage = Stage(folder, walked.owners)
+def plan(folder: int, walked: Walk, agent: str, *, durable: bool, fault: Fault | None) -> list[Op]:
+    """Stage all new content, made by `agent`, and return the operations in their order."""
+    stage = Stage(folder, walked.owners, agent)
     for number, put in enumerate(walked.puts):
         if put.source is None:
             say(fault, f"stage n{number}")
@@ -52,6 +52,7 @@ def plan(folder: int, walked: Walk, *, durable: bool, fault: Fault | None) -> li
         slots[take.path] = (slot, take.identity)
         place = places.get(take.path) if take.moved else None
         ops.append(Op(TAKE, take.path, slot, take.identity, inner=take.inner, other=place))
+        ops[-1] = ops[-1]._replace(carried=take.carried)
     puts = []
     for number, put in enumerate(walked.puts):
         if put.source is None:

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Mapping
 
-from . import fs
+from . import fs, marks
 from .layer import Node
 from .steps import landed_mode
 
@@ -22,7 +22,8 @@ SYNC_EACH = 4
 class Stage:
     """The folder of one landing, being filled."""
 
-    def __init__(self, folder: int, owners: Mapping[int, int]) -> None:
+    def __init__(self, folder: int, owners: Mapping[int, int], agent: str) -> None:
+        self._agent = agent
         self._folder = folder
         self._owners = owners
         self._links: dict[int, str] = {}
@@ -104,6 +105,7 @@ class Stage:
         fs.set_attributes(descriptor, fs.attributes(node.real))
         os.fchmod(descriptor, landed_mode(status))
         os.utime(descriptor, ns=(status.st_atime_ns, status.st_mtime_ns))
+        marks.put(descriptor, self._agent)
 
     def _ids(self, status: os.stat_result) -> tuple[int, int]:
         owners = self._owners

@@ -161,15 +161,16 @@ def bytes_kept(folder: int, ops: list[Op], *, back: bool) -> int:
             lying = op.identity
         else:
             continue
-        total += _occupied(folder, op.slot, lying[1]) if lying else 0
+        total += occupied(folder, op.slot, lying[1]) if lying else 0
         total += sum(
-            _occupied(folder, f"{op.slot}/{name}", held[1])
+            occupied(folder, f"{op.slot}/{name}", held[1])
             for name, held in (op.inner or {}).items()
         )
     return total
 
 
-def _occupied(folder: int, path: str, size: int) -> int:
+def occupied(folder: int, path: str, size: int) -> int:
+    """Return the bytes that a file takes up, of a size that is known; 0 for a folder."""
     if size < LARGE:  # a folder's is negative
         return max(0, size)
     status = fs.lstat(folder, path)

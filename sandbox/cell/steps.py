@@ -42,6 +42,8 @@ class Take(NamedTuple):
     inner: dict[str, list[int]] | None
     """Identities of what a deleted directory holds; None for a moved one: it keeps all it holds."""
     moved: bool
+    carried: dict[str, list[int]] | None = None
+    """Identities of what a moved directory takes along, as it was listed: nothing else may go."""
 
 
 class Put(NamedTuple):

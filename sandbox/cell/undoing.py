@@ -4,7 +4,7 @@
     undo(root: str, call: str, new_call: str, *, digests: Sequence[str] = (), durable: bool = True,
          quota: int = UNDO_QUOTA, fault: Callable[[str], None] | None = None) -> Landing
     retract(root: str, name: str, *, fault: Callable[[str], None] | None = None) -> Landing
-    outlook(root: str, call: str, hides: Callable[[str], bool], *, shown: bool) -> Landing
+    outlook(root: str, call: str, hides: Callable[[str], bool], *, shown: bool, ...) -> Landing
 
 INVARIANT (P12, undo): what a landing replaced or deleted lies under `.lockgate/undo/CALL/` until
 the quota drives it out; undoing runs the same operations backwards, refuses where a path is no
@@ -16,11 +16,13 @@ Runs in the keeper: standard library only, Python 3.9.
 from __future__ import annotations
 
 import contextlib
+import hashlib
+import json
 import os
 import time
 from collections.abc import Iterator, Sequence
 
-from . import diffs, fs, gitundo, journal
+from . import diffs, fs, gitundo, journal, room
 from .applying import Conflict, Runner, Stuck
 from .diffs import Hides
 from .finishing import (
@@ -52,6 +54,8 @@ def undo(
     new_call: str,
     *,
     digests: Sequence[str] = (),
+    mark: str | None = None,
+    agent: str = "",
     durable: bool = True,
     quota: int = UNDO_QUOTA,
     fault: Fault | None = None,
@@ -60,7 +64,8 @@ def undo(
 
     Refuses, naming the paths, where a later change would be lost. Raises LandingError where nothing
     is kept of the call, or where it was undone already. `digests` are the paths of changes whose
-    content is to be told as it is put in place.
+    content is to be told as it is put in place. `mark` is that of the `outlook` that was judged:
+    where something else would change by now, nothing is done (LandingError). `agent` asks for it.
     """
     checked(new_call)
     with locked(root) as vault:
@@ -71,6 +76,8 @@ def undo(
         if run.changed:
             return Landing("conflict", new_call, tuple(run.changed), message=LATER)
         changes, digest = run.outlook(digests)
+        if mark is not None and mark_of(changes) != mark:
+            raise LandingError("the workspace changed since that was looked at; ask again")
         name, record, back, ops = run.name, run.record, run.back, run.ops
         say(fault, "reopen")
         folder = vault.reopen(name)
@@ -82,7 +89,7 @@ def undo(
             except OSError as error:
                 vault.finish(name, name)
                 return refusal(error, new_call)
-            runner = Runner(vault.root, folder, ops, fault)
+            runner = Runner(vault.root, folder, ops, fault, exact=False)
             try:
                 after = runner.backward(run.now) if back else runner.forward(run.now)
             except (OSError, Conflict) as error:
@@ -98,10 +105,10 @@ def undo(
             complete(vault, folder, name, new_call, done, fault, durable=durable)
         finally:
             os.close(folder)
-        evicted = vault.account(kept - record.last.kept, quota)
-    return Landing(
-        "undone", new_call, (), (), tuple(evicted), said_evicted(evicted), changes, digest
-    )
+        gone = room.make(vault, kept - record.last.kept, quota, agent)
+    message = said_evicted(gone.evicted)
+    done_all = Landing("undone", new_call, (), (), tuple(gone.evicted), message, changes, digest)
+    return done_all._replace(lost=tuple(gone.lost))
 
 
 def retract(root: str, name: str, *, fault: Fault | None = None) -> Landing:
@@ -143,7 +150,13 @@ def retract(root: str, name: str, *, fault: Fault | None = None) -> Landing:
 
 
 def outlook(
-    root: str, call: str, hides: Hides, *, shown: bool, fault: Fault | None = None
+    root: str,
+    call: str,
+    hides: Hides,
+    counts: Hides = lambda _: False,
+    *,
+    shown: bool,
+    fault: Fault | None = None,
 ) -> Landing:
     """Return what an undo of `call` would do, without doing it: `conflict` or `undone`.
 
@@ -155,9 +168,14 @@ def outlook(
         run = _Run(vault, call)
         with run.pieces() as pieces:
             changes = tuple(piece.change for piece in pieces)
-            text = diffs.text(pieces, hides) if shown else ""
+            text = diffs.text(pieces, hides, counts) if shown else ""
     state = "conflict" if run.changed else "undone"
     return Landing(state, call, tuple(run.changed), changes=changes, diff=text)
+
+
+def mark_of(changes: Sequence[Change] | Sequence[Sequence[Change]]) -> str:
+    """Return what tells lists of changes from any others: SHA-256, in hex."""
+    return hashlib.sha256(json.dumps(list(changes), sort_keys=True).encode()).hexdigest()
 
 
 class _Run:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The folder `.lockgate` of a workspace: its lock, unfinished landings, before-images, quota.
 
-    .lockgate/lock           held while anything lands, so that two keepers never do at once
+    .lockgate/lock           held while anything lands, so that two keepers never do at once; says
+                             in 20 decimal digits how often something began or came to an end
     .lockgate/landing/CALL/  a landing or undo that is not complete; normally empty
     .lockgate/undo/CALL/     a complete one: its journal and what it replaced
     .lockgate/undo/CALL      (a file) an undo: names the folder that it turned back
@@ -36,6 +37,12 @@ def checked(call: str) -> str:
     if not _CALL.fullmatch(call):
         raise LandingError(f"`{call!a}` cannot be the id of a call")
     return call
+
+
+def turn_of(lock: int) -> int:
+    """Return the number in an open `.lockgate/lock`; 0 where nothing has landed yet."""
+    text = os.pread(lock, 20, 0)
+    return int(text) if text.isdigit() else 0
 
 
 class Vault:
@@ -100,6 +107,19 @@ class Vault:
         self._open.append(descriptor)
         return descriptor
 
+    # How often something landed
+
+    def turn(self) -> int:
+        """Return a number that is another one as soon as anything lands or is undone here.
+
+        What was judged under one number is judged anew under another. A landing that goes on now
+        changes it at its end as well.
+        """
+        return turn_of(self._lock)
+
+    def _next_turn(self) -> None:
+        os.pwrite(self._lock, b"%020d" % (self.turn() + 1), 0)
+
     # Unfinished landings
 
     def unfinished(self) -> list[str]:
@@ -111,6 +131,7 @@ class Vault:
         """Make the folder of a new landing; return its descriptor, which the caller closes."""
         if fs.lstat(self.undo, call) is not None:
             raise LandingError(f"call `{call}` has landed already")
+        self._next_turn()
         os.mkdir(call, 0o700, dir_fd=self.landing)
         descriptor = fs.open_directory(call, self.landing)
         self._own(descriptor)
@@ -118,11 +139,13 @@ class Vault:
 
     def reopen(self, call: str) -> int:
         """Make a complete landing an unfinished one again; return its folder's descriptor."""
+        self._next_turn()
         os.rename(call, call, src_dir_fd=self.undo, dst_dir_fd=self.landing)
         return fs.open_directory(call, self.landing)
 
     def finish(self, folder: str, call: str) -> None:
         """Move a landing to the complete ones; `call` is the run that completed it."""
+        self._next_turn()
         if call != folder:
             flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
             alias = os.open(call, flags, 0o600, dir_fd=self.undo)
@@ -133,6 +156,7 @@ class Vault:
 
     def set_aside(self, name: str) -> None:
         """Keep a landing that can neither be finished nor taken back, for a person to look at."""
+        self._next_turn()
         os.rename(name, name + ".stuck", src_dir_fd=self.landing, dst_dir_fd=self.undo)
 
     @staticmethod
@@ -149,6 +173,7 @@ class Vault:
 
     def drop(self, call: str) -> None:
         """Remove an unfinished landing and what was staged for it."""
+        self._next_turn()
         remove(self.landing, call)
 
     # Complete ones
@@ -199,28 +224,18 @@ class Vault:
         for _, name, record in sorted(found, key=lambda item: item[:2]):
             yield name, record
 
-    def account(self, change: int, quota: int) -> list[str]:
-        """Note that `change` more bytes are kept; return the calls that had to go for it."""
-        total = max(0, self._total() + change)
-        gone: list[str] = []
-        if total > quota:
-            records = list(self.kept())
-            total = sum(record.last.kept for _, record in records)
-            while total > quota and records:
-                name, record = records.pop(0)
-                total -= record.last.kept
-                self.forget(name)
-                gone.append(name)
+    def note_total(self, total: int) -> None:
+        """Note how many bytes are kept (see `room`)."""
         with contextlib.suppress(OSError):  # only a count, made anew by `recount`
             os.pwrite(self._file("kept"), b"%020d" % total, 0)
-        return gone
 
     def recount(self) -> None:
         """Add up anew what is kept: after a crash the count cannot be trusted."""
         total = sum(record.last.kept for _, record in self.kept())
         os.pwrite(self._file("kept"), b"%020d" % total, 0)
 
-    def _total(self) -> int:
+    def total(self) -> int:
+        """Return how many bytes are kept, as far as that was noted."""
         text = os.pread(self._file("kept"), 20, 0)
         return int(text) if text.isdigit() else sum(r.last.kept for _, r in self.kept())
 

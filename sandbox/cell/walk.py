@@ -80,6 +80,8 @@ class _Walker:
         self._new: list[tuple[Change, Node]] = []
         self._replaced: set[str] = set()
         """Folders of the workspace in whose place the call had seen others."""
+        self._carrying: list[tuple[str, dict[str, list[int]]]] = []
+        """The moved folders that are looked at, the innermost last, and what goes along."""
 
     def run(self) -> Walk:
         self._directory(self._layer.root, "", "")
@@ -117,14 +119,22 @@ class _Walker:
         before = self._below.status(low)
         if before is None:
             raise LayerError(f"`{low}` vanished")
-        replaced = not node.opaque and self._below.replaced(low, before, fs.origin(node.real))
+        look = self._below.another if node.source == low else self._below.replaced
+        replaced = not node.opaque and look(low, before, fs.origin(node.real))
         if replaced:
             self._replaced.add(low)
         differs = self._settings(node, path, low, before)
         access_now = self._access(node, low, before) if differs else {}
         if path != low:
             self._emit(
-                path, "renamed", node.status, node, source=low, modified=differs, **access_now
+                path,
+                "renamed",
+                node.status,
+                node,
+                source=low,
+                modified=differs,
+                conflict=replaced or self._in_replaced(low),
+                **access_now,
             )
         elif differs:
             self._emit(path, "meta", node.status, node, conflict=replaced, **access_now)
@@ -151,15 +161,24 @@ class _Walker:
         found = [("", status)]
         if stat.S_ISDIR(status.st_mode) and not self._below.foreign(status):
             found += tree(self._below, held, self._layer.sources, "/")
+        replaced = self._in_replaced(held)
         for name, inner in found:
+            self._goes_along(held + name, inner)
+            conflict = replaced or self._late(held + name, inner)
             self._emit(
                 path + name,
                 "renamed",
                 inner,
                 source=held + name,
-                conflict=self._below.touched(inner),
+                conflict=conflict,
                 **self._below.moved_texts(path + name, held + name, inner),
             )
+
+    def _goes_along(self, low: str, status: os.stat_result) -> None:
+        """Note what lies in the moved folder that is looked at, and is not taken out before."""
+        if self._carrying:
+            source, held = self._carrying[-1]
+            held[low[len(source) + 1 :]] = fs.identity(status)
 
     def _child(self, node: Node, path: str, low: str | None, parent: Node) -> None:
         before = None if low is None else self._below.status(low)
@@ -175,6 +194,7 @@ class _Walker:
         elif node.source is not None and node.source != low:
             self._moved(node, path, low, before)
         elif low is not None and before is not None and stat.S_ISDIR(before.st_mode):
+            self._goes_along(low, before)
             self._directory(node, path, low)
         else:
             if low is not None and before is not None:
@@ -194,9 +214,13 @@ class _Walker:
             self._walk.puts.append(Put(path, node, None))
             self._created(node, path, conflict=True)
             return
-        self._walk.takes.append(Take(source, fs.identity(status), None, True))
+        carried: dict[str, list[int]] = {}
+        listed = None if path == source else carried  # else what it holds stays where it is
+        self._walk.takes.append(Take(source, fs.identity(status), None, True, listed))
         self._walk.puts.append(Put(path, node, source))
+        self._carrying.append((source, carried))
         self._directory(node, path, source)
+        self._carrying.pop()
 
     # Files, links, special files
 
@@ -208,6 +232,8 @@ class _Walker:
             replaced = before is not None and type_name(before.st_mode) != "special"
             if low is not None and before is not None and replaced:
                 self._delete(low, before, suspect=self._below.later(before))
+            elif low is not None and before is not None:
+                self._goes_along(low, before)
             kind = "created" if before is None or replaced else "modified"
             self._emit(path, kind, node.status, node)
             return
@@ -220,6 +246,7 @@ class _Walker:
         self._created(node, path)
 
     def _existing(self, node: Node, path: str, low: str, before: os.stat_result) -> None:
+        self._goes_along(low, before)
         hidden = self._below.hidden(low)
         # A file that somebody else changed meanwhile is not taken for unchanged because the call
         # wrote the same: two calls that raise a number from 5 would both have made it 6.

@@ -8,9 +8,12 @@ from typing import Any
 import click
 
 from sandbox.commands import terminal
-from sandbox.text import safe, safe_block
+from sandbox.history import is_held
+from sandbox.text import safe, safe_block, safe_line
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+MOST_NAMED = 10
+"""Paths that one line names."""
 CALL = click.argument("call", metavar="CALL")
 
 
@@ -73,7 +76,8 @@ def log(limit: int, agent: str | None, tool: str | None, verdict: str | None, **
 def show(call: str, part: str | None, **flags: bool) -> int:
     """Show what was decided about CALL and why, what it wrote, and what it changed.
 
-    CALL is an id of `lockgate log`, a beginning of one, or `last`.
+    CALL is an id of `lockgate log`, a beginning of one, or `last`. Of a held call a person at a
+    terminal is shown what it would change now; that is what `lockgate land` lands.
 
     \b
     Examples:
@@ -85,6 +89,9 @@ def show(call: str, part: str | None, **flags: bool) -> int:
 
     store = _store()
     found = store.call(call)
+    if is_held(found) and part != "output" and terminal.person_present():
+        _look_anew(found["id"])
+        found = store.call(found["id"])
     stdout, stderr = store.output(found["id"])
     diff = store.diff(found["id"])
     gone = store.dropped(found["id"], seconds_of(found.get("ts") or ""))
@@ -105,6 +112,22 @@ def show(call: str, part: str | None, **flags: bool) -> int:
 
     terminal.show(record(found, safe(stdout), safe(stderr), diff))
     return 0
+
+
+def _look_anew(call: str) -> None:
+    """Have a held call looked at as things stand: what is shown from then on may land (P8)."""
+    from sandbox.errors import SandboxError
+    from sandbox.serving.client import BlockingClient
+
+    try:
+        with BlockingClient(terminal.dirs()) as client:
+            look = client.exchange("look-held", {"call": call})
+    except SandboxError as error:
+        terminal.say(f"shown as it was when it was held; it could not be looked at now: {error}")
+        return
+    if look["differs"]:
+        names = ", ".join(f"`{safe_line(one)}`" for one in look["differs"][:MOST_NAMED])
+        terminal.say(f"not what was shown before: {names}")
 
 
 def _store() -> Any:

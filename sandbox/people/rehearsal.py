@@ -22,6 +22,7 @@ from policy.model import Access, Decision, FileType, Kind, Outcome
 from policy.protected import PathPolicy
 from sandbox.cells import Cell, Exit
 from sandbox.effects import Effects, weigh
+from sandbox.gates.masked_diff import masked_diff
 from sandbox.ignoring.ledger import Ledger
 from sandbox.masking import mask, mask_bytes
 from sandbox.people.card import CONTENT_LINES
@@ -94,7 +95,7 @@ class Rehearsal:
         return {
             **shown,
             "judgement": _judged(effects),
-            "diff": _bounded(masked),
+            "diff": _bounded(masked_diff(diff)),
             WHOLE: masked == diff and _fits(diff),
             "changes": effects.total,
             EFFECTS: digest,

@@ -11,7 +11,7 @@ from typing import Any
 from policy.model import ActionPlan, Decision
 from sandbox.dirs import Dirs
 from sandbox.errors import SandboxError, Unavailable
-from sandbox.results import CallResult, HeldCall, StopReport, UndoReport, UndoResult
+from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
 from sandbox.serving import wire
 from sandbox.serving.start import Line, reach
 
@@ -103,6 +103,10 @@ class Client:
     async def held(self) -> list[HeldCall]:
         """Return what waits for a person to land or discard it, newest first."""
         return [HeldCall.model_validate(one) for one in await self._exchange("held", {})]
+
+    async def look_held(self, call_id: str) -> HeldLook:
+        """Look at a held call as things stand now; from then on that is what was shown."""
+        return HeldLook.model_validate(await self._exchange("look-held", {"call": call_id}))
 
     async def land(
         self, call_id: str, paths: Sequence[str] = (), *, force: bool = False

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from policy.model import ActionPlan, Decision
-    from sandbox.results import CallResult, HeldCall, StopReport, UndoReport, UndoResult
+    from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
     from sandbox.serving.async_client import Client as Client
 
 CANCEL_SECONDS = 10.0
@@ -115,6 +115,12 @@ class BlockingClient:
         from sandbox.results import HeldCall
 
         return [HeldCall.model_validate(one) for one in self.exchange("held", {})]
+
+    def look_held(self, call_id: str) -> HeldLook:
+        """Look at a held call as things stand now; from then on that is what was shown."""
+        from sandbox.results import HeldLook
+
+        return HeldLook.model_validate(self.exchange("look-held", {"call": call_id}))
 
     def land(self, call_id: str, paths: Sequence[str] = (), *, force: bool = False) -> CallResult:
         """Land a held transaction, or some of its paths (files, folders, globs)."""

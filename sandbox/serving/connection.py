@@ -170,8 +170,11 @@ class Connection:
             case "warm":
                 return await supervisor.warm(_text(message, "workspace"))
             case "undo":
+                around = await asyncio.to_thread(self.peer.agent)
                 undone = await supervisor.undo(
-                    _text(message, "call"), dry_run=message.get("dry_run") is True
+                    _text(message, "call"),
+                    dry_run=message.get("dry_run") is True,
+                    by=None if around is None else around.path,
                 )
                 return undone.model_dump(mode="json")
             case "undo-last":
@@ -181,6 +184,9 @@ class Connection:
                 return all_undone.model_dump(mode="json")
             case "held":
                 return [one.model_dump(mode="json") for one in await supervisor.held()]
+            case "look-held":
+                look = await supervisor.look_held(_text(message, "call"))
+                return look.model_dump(mode="json")
             case "land":
                 landed = await supervisor.land(
                     _text(message, "call"),
@@ -234,7 +240,8 @@ class Connection:
         name = message.get("call")
         with contextlib.suppress(SandboxError, KeyError):
             found = Store(self._server.dirs).call(str(name))
-            return str(found["agent"]) if found["id"] == name else None
+            agent = found["agent"]  # of an undo: who asked for it; none for a person's
+            return str(agent) if agent and found["id"] == name else None
         return None
 
     def _shut_down(self, message: Message) -> Message:
