@@ -81,7 +81,7 @@ def _split(path: str) -> tuple[str, str]:
     git = parts.index(".git")
     if "objects" not in parts[git:]:
         return "", ""
-    place = parts.index("objects", git) + 1
+    place = len(parts) - parts[::-1].index("objects")  # the last: a submodule may be named so
     return "/".join(parts[:place]), "/".join(parts[place:])
 
 

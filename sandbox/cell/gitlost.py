@@ -110,7 +110,10 @@ def _losses(
     sides = Sides(within(now_there, folder), within(coming, later), now)
     try:
         remains = Remains(sides, touched, coming, _work_tree(later))
-        for part in (remains.references, remains.reflogs, remains.indexes, remains.objects):
+        parts = [remains.references, remains.reflogs, remains.indexes, remains.objects]
+        if ".git" not in later.split("/"):
+            parts.append(remains.arrivals)
+        for part in parts:
             try:
                 yield from part()
             except _UNREADABLE as error:

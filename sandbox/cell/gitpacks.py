@@ -49,8 +49,8 @@ class Odd(Exception):
 class Budget:
     """What one look may unpack. Raises Odd where it is used up."""
 
-    def __init__(self, left: int = MOST_SPENT) -> None:
-        self._left = left
+    def __init__(self) -> None:
+        self._left = MOST_SPENT
 
     def spend(self, size: int) -> None:
         """Count so many bytes more."""

@@ -9,6 +9,7 @@ Runs in the keeper: standard library only, Python 3.9. Reads only.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
@@ -214,6 +215,27 @@ class Remains:
             found = holding(old.objects, starts, places.keys())
         if found is not None:
             yield places[found], f"it holds {found.hex()[:12]}, which is reached, and goes away"
+
+    def arrivals(self) -> Loss:
+        """Give objects that came and are not what their names say.
+
+        For repositories that `gitcommits` does not know, since they have another name than `.git`.
+        """
+        new = self._new.objects
+        came = [path for path in self._files if self._new.files.status(path) is not None]
+        packs = {pack_of(path): path for path in came if pack_of(path)}
+        for path in came:
+            if loose_id(path):
+                try:
+                    new.checked(loose_id(path))
+                except Odd as error:
+                    yield path, str(error)
+        for pack in new.packs() if packs else ():
+            if pack.path in packs:
+                try:
+                    deque(pack.kinds(new.finder(())), maxlen=0)
+                except Odd as error:
+                    yield packs[pack.path], str(error)
 
     def removed(self) -> dict[bytes, str]:
         """Return the objects that are nowhere any more, each with its place before."""
