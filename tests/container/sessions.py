@@ -146,6 +146,12 @@ SESSIONS = {
     "a bisection": lands(
         "git bisect start HEAD v1~1; git bisect run sh -c '! grep -q more a'; git bisect reset"
     ),
+    "a work tree": lands(
+        "git worktree add -q out/wt topic", "cd out/wt; echo x >> a; git commit -qam x"
+    ),
+    "a work tree and back": lands(
+        "git worktree add -q out/wt topic", "git worktree remove --force out/wt"
+    ),
     "references packed": lands("git pack-refs --all --prune", "echo x >> a; git commit -qam x"),
     "a collection": lands("git gc -q", "echo x >> a; git commit -qam x", "git gc -q"),
     "a collection by itself": lands("git -c gc.auto=1 gc -q --auto"),
@@ -189,9 +195,19 @@ SESSIONS = {
         "mkdir -p out; for n in $(seq 30); do echo $n > out/$n.o; done", "rm -r out"
     ),
     # what waits for a person, and why
-    "a work tree": held(
-        "git-pointers", "git worktree add -q out/wt topic"
-    ),  # its `.git` says which repository, and so which settings, git obeys there
+    "a submodule added": held(
+        "git-settings",
+        f'git {LOCAL} submodule --quiet add "file://$PWD" sub; git commit -qm sub',
+    ),  # it says from where it comes, and where its repository lies
+    "a submodule fetched": held(
+        "git-settings",
+        f"git {LOCAL} submodule --quiet update --init",
+        prepare=f"git {LOCAL} submodule --quiet add ./ sub; git commit -qm sub;"
+        " git submodule --quiet deinit -f sub",
+    ),
+    "a rebase that stops": held(
+        "git-folder", CLASH.format("rebase -q")
+    ),  # whoever goes on with it obeys its plan
     "a branch that is not merged, deleted": held(
         "git-history", "git branch -D topic"
     ),  # its commit is reached by no other reference
