@@ -118,7 +118,7 @@ def test_a_cell_is_contained_judged_and_lands_in_its_own_workspace(
 
         def test_kept(lockgate_cell):
             lockgate_cell.run("echo x > ~/left", check=True)
-            assert lockgate_cell.run("cat ~/left").stdout == "x\\n"
+            assert lockgate_cell.run("cat ~/left | tee seen.txt").stdout == "x\\n"
 
         @pytest.mark.lockgate(approve=False)
         def test_asked(lockgate_cell):
