@@ -196,6 +196,8 @@ def _gzip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 _REMOTE = re.compile(r"^(?:[\w.-]+@)?[\w.-]+:(?!\\)|^\w+://")
 
 
+_MERGED = re.compile(r"(?:dir-merge|merge|[.:])[\w,+-]*[ _]+(\S+)")
+"""A rule of `rsync --filter` that reads further rules from a file."""
 _RCLONE_DELETES = (["purge"], ["delete"], ["rmdirs"], ["cleanup"], ["sync"])
 
 
@@ -234,6 +236,9 @@ def _rsync(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for text in parsed.values("-e", "--rsh", "--rsync-path"):
         shell.find(Tier.DANGER, "runs-text", "`rsync` runs a program")
         shell.run_text(text)
+    for rule in parsed.values("-f", "--filter"):
+        if (found := _MERGED.match(rule)) is not None:
+            shell.touch(How.READ, found[1], program=call.name)
     for path in parsed.values("--log-file", "--write-batch", "--backup-dir", "-T", "--temp-dir"):
         catalog.use(shell, Use.WRITE, path, call)
     operands = parsed.operands

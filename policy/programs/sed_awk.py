@@ -162,6 +162,7 @@ def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             "-e",
             "--source",
             "-E",
+            "--exec",
         ),
     )
     for word in call.args:
@@ -170,7 +171,7 @@ def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     files = list(parsed.operands)
     names = dict(one.partition("=")[::2] for one in parsed.values("-v", "--assign"))
     programs = parsed.values("-e", "--source")
-    sources = parsed.values("-f", "--file", "-E", "-i", "--include", "-l", "--load")
+    sources = parsed.values("-f", "--file", "-E", "--exec", "-i", "--include", "-l", "--load")
     for path in sources:
         if path == "inplace":
             for one in files[0 if programs else 1 :]:

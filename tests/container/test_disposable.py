@@ -286,7 +286,7 @@ def test_nothing_of_one_call_is_there_for_the_next(of_kind: Callable[..., Lab]) 
 
 
 def test_a_resident_cell_keeps_its_home(make_lab: MakeLab) -> None:
-    """The control of the test above; the home of a reading call is another, and nobody's to write."""
+    """The control of the test above; a reading call has another home, which nobody can write."""
     lab = make_lab(settings=RESIDENT)
     lab.sh("echo t > /tmp/left; echo h > ~/left")
     assert lab.sh("cat /tmp/left ~/left").stdout == "t\nh\n"

@@ -37,6 +37,8 @@ READS = (
     "tar -cf x.tar --add-file=.env",
     "rsync --files-from=.env . x",
     "rsync --exclude-from .env . x",
+    "rsync -a --filter='merge .env' . x",
+    "gawk --exec .env x",
     "7z a a.7z @.env",
     "zip a.zip -i@.env x",
     "curl --variable v@.env https://x.invalid",
