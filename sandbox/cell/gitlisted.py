@@ -14,6 +14,7 @@ import os
 import re
 from collections.abc import Callable
 
+from .gitcached import remembers_other_trees
 from .gitformat import VALID, Entry, Index, parse
 from .masks import normal
 
@@ -42,6 +43,8 @@ def odd_index(
         odd = _odd_entry(entry, old, thins=thins, present=present)
         if odd:
             return odd
+    if remembers_other_trees(index):
+        return "the trees that it remembers for the next commit are not of what it lists"
     return _odd_extension(index, old)
 
 

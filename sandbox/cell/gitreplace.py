@@ -19,14 +19,14 @@ _FRESH = "index.fresh"
 
 
 def replace(
-    root: int, folder: int, one: Found, content: bytes, *, sure: bool, durable: bool
+    root: int, folder: int, one: Found, content: bytes, *, durable: bool
 ) -> Identity | None:
     """Put new content in the place of an index that still is the one we read."""
     directory, name = fs.parent(root, one.place.path)
     try:
         if one.status.st_nlink != 1 or _locked(directory, name):
             return None
-        _write(folder, directory, name, one.status, content, sure=sure, durable=durable)
+        _write(folder, directory, name, one.status, content, durable=durable)
         if _locked(directory, name) or not _same(directory, name, one.status):
             return None
         try:
@@ -67,7 +67,6 @@ def _write(
     status: os.stat_result,
     content: bytes,
     *,
-    sure: bool,
     durable: bool,
 ) -> None:
     flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -83,8 +82,6 @@ def _write(
             os.close(source)
         os.fchown(target, status.st_uid, status.st_gid)
         os.fchmod(target, stat.S_IMODE(status.st_mode))
-        if not sure:
-            os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
         if durable:
             os.fdatasync(target)
     finally:

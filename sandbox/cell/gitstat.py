@@ -4,8 +4,8 @@
 A call works on an overlay, so that the index which lands remembers inodes, times and owners that
 the real files do not have; git on the host would have to read them all again.
 
-INVARIANT: an entry is only said to be up to date where the file's content has the object id that
-the entry names, or where nothing but owner and device differ from what git itself recorded.
+INVARIANT: an entry that the call changed is only said to be up to date where the file's content has
+the object id that the entry names: an agent can write any stat data into an index.
 
 Raciness: git's Documentation/technical/racy-git.txt.
 
@@ -27,6 +27,7 @@ from .gitformat import (
     GID,
     HASHES,
     INO,
+    MODE,
     MTIME,
     MTIME_NS,
     SIZE,
@@ -67,10 +68,10 @@ def settle(
             continue
         with contextlib.suppress(OSError):
             before = read(folder, op.slot) if op.action == SWAP else None
-            stats, sure = _stats(root, os.fsencode(prefix), one, landed, before)
+            stats = _stats(root, os.fsencode(prefix), one, landed, before)
             if stats:
                 content = serialise(one.held, stats)
-                identity = replace(root, folder, one, content, sure=sure, durable=durable)
+                identity = replace(root, folder, one, content, durable=durable)
                 if identity is not None:
                     amended.append(one.place.amendment(op, identity, back=back))
     return amended
@@ -89,14 +90,15 @@ def _landed(ops: Sequence[Op], *, back: bool) -> set[bytes]:
 
 def _stats(
     root: int, prefix: bytes, one: Found, landed: Collection[bytes], before: Index | None
-) -> tuple[dict[int, tuple[int, ...]], bool]:
-    """Return new stat data by entry, and whether no entry must stay racily clean.
+) -> dict[int, tuple[int, ...]]:
+    """Return new stat data by entry.
 
-    Git reads a file again if its mtime is not older than the index. Where such a file may have been
-    changed since it was added, the index must keep its own mtime.
+    Git reads a file again if its mtime is not older than the index. What an entry that the call
+    changed says of a file is kept only where the file holds what it names: what else git could
+    take for up to date is made to be read again, or an edit would not show in `git status`.
     """
     stats: dict[int, tuple[int, ...]] = {}
-    sure, left = True, MOST_HASHED
+    left = MOST_HASHED
     known = {entry.path: (entry.stat, entry.oid) for entry in before.entries} if before else {}
     written = one.status.st_mtime_ns // 10**9
     with contextlib.closing(_Folder(root)) as folder:
@@ -110,17 +112,20 @@ def _stats(
             status = folder.lstat(os.fsdecode(prefix + entry.path))
             if status is None or not _resembles(entry, status):
                 continue  # git sees that it changed
-            if ours or racy:
-                left -= status.st_size
-                if left < 0 or not folder.holds(entry, status, one.held.width):
-                    sure = sure and not racy
-                    continue
-            elif not _unchanged(entry, status):
-                continue
-            values = _values(entry, status)
+            left -= status.st_size
+            holds = left >= 0 and folder.holds(entry, status, one.held.width)
+            values = _values(entry, status) if holds else _FORGOTTEN
             if values != entry.stat:
-                stats[entry.at] = values
-    return stats, sure
+                stats[entry.at] = _with_mode(entry, values)
+    return stats
+
+
+_FORGOTTEN = (0,) * 10
+"""Stat data as in an entry of which git knows nothing yet."""
+
+
+def _with_mode(entry: Entry, values: tuple[int, ...]) -> tuple[int, ...]:
+    return (*values[:MODE], entry.stat[MODE], *values[MODE + 1 :])
 
 
 def _values(entry: Entry, status: os.stat_result) -> tuple[int, ...]:
@@ -134,21 +139,15 @@ def _values(entry: Entry, status: os.stat_result) -> tuple[int, ...]:
 
 
 def _resembles(entry: Entry, status: os.stat_result) -> bool:
-    """Whether type, size and mtime are those that the entry records."""
+    """Whether git could take a file for the one of the entry: it may compare no more than this."""
     size = status.st_size & 0xFFFFFFFF
     if status.st_size and not size and entry.stat[SIZE]:
         size = 0x80000000  # newer git's word for a multiple of 4 GiB
     return (
         stat.S_IFMT(status.st_mode) == stat.S_IFMT(entry.mode)
         and entry.stat[SIZE] == size
-        and entry.stat[MTIME : MTIME_NS + 1] == _values(entry, status)[MTIME : MTIME_NS + 1]
+        and entry.stat[MTIME] == _values(entry, status)[MTIME]
     )
-
-
-def _unchanged(entry: Entry, status: os.stat_result) -> bool:
-    """Whether a file that resembles its entry is, by inode and ctime, the one that git saw."""
-    values = _values(entry, status)
-    return all(values[n] == entry.stat[n] for n in (CTIME, CTIME_NS, INO))
 
 
 class _Folder:

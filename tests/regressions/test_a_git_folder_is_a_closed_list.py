@@ -208,6 +208,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     if reason := missing():
         cannot_run(reason)
     root = tmp_path_factory.mktemp("base")
+    root.chmod(0o755)  # as a layer's is
     run(
         root,
         """
@@ -276,6 +277,15 @@ BY_HAND = {
     "an entry that hides": "git update-index --skip-worktree a; echo evil >a",
     "an entry that is assumed": "git update-index --assume-unchanged a; echo evil >a",
     "an entry that hides in a work tree": "cd wt; git update-index --skip-worktree a",
+    "a remembered tree that is not its own": "evil=$(git rev-parse HEAD^{tree});"
+    " echo 9 >z; git add z; good=$(git write-tree); python3 - $evil $good <<'EOF'\n"
+    "import hashlib, sys\n"
+    "evil, good = map(bytes.fromhex, sys.argv[1:])\n"
+    "text = open('.git/index', 'rb').read()[:-20]\n"
+    "assert text.count(good) == 1\n"
+    "text = text.replace(good, evil)\n"
+    "open('.git/index', 'wb').write(text + hashlib.sha1(text).digest())\n"
+    "EOF",
     "a name that git never takes": "git -c core.protectNTFS=false update-index --add"
     " --cacheinfo 100644,$(git hash-object -w a),git~1/x",
     "no index": "rm .git/index",
@@ -311,6 +321,8 @@ EVERYDAY = {
     " ! git merge -q main",
     "a pick that stops": "git checkout -qb t HEAD~1; echo 4 >b; git add b; git commit -qm b;"
     " ! git cherry-pick main",
+    "remembered trees": "mkdir -p d/e/f d-e; echo 1 >d/e/f/g; echo 2 >d/x; echo 3 >d-e/x;"
+    " touch d.x; git add d d-e d.x; git write-tree; git commit -qm d; echo 4 >d/y; git add -N d/y",
     "a stash": "echo 3 >a; git stash -q; echo 4 >a; git stash -q; git stash pop -q",
     "a work tree": "git worktree add -q more; echo 1 >more/x; git -C more add x;"
     " git -C more commit -qm x",
