@@ -37,6 +37,9 @@ test -e /etc/ssl/certs/ca-certificates.crt|ca-certificates|ca-certificates
 have unzip|unzip|unzip
 have less|less|less
 have ps|procps|procps
+have file|file|file
+have tree|tree|tree
+have lsof|lsof|lsof
 TOOLS
 }
 
@@ -116,6 +119,8 @@ configure_tools() {
 [maintenance]
 	autoDetach = false
 CONFIG
+    # The name that people and agents type.
+    have python || ln -s "$(command -v python3)" /usr/local/bin/python
     # A cell is thrown away, so pip may install beside the system's own packages (into the home, with the right to a network).
     find / -xdev -name EXTERNALLY-MANAGED -path '*/python3*' -exec rm -f {} +
 }
@@ -153,6 +158,9 @@ lib)
 code)
     python3 -m compileall -q --invalidation-mode unchecked-hash /cell
     chmod -R a=rX /cell
+    # Codex types its way of editing as a command.
+    printf '#!/bin/sh\nexec python3 -I /cell/apply_patch.py "$@"\n' >/usr/local/bin/apply_patch
+    chmod 0755 /usr/local/bin/apply_patch
     rm -rf /.lockgate
     ;;
 *)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from policy import disclosure
+from policy import disclosure, held_scripts
 from policy.facts import How
 from policy.marks import BREAK, HOLE, NUM, exact, globbed, shown, split, unknown
 from policy.model import Tier
@@ -216,6 +216,15 @@ def _eval(shell: Shell, call: Call) -> str:
     return shell.run_text(" ".join(words), call.stdin)
 
 
+_ACTIVATES = re.compile(
+    r"(?:^|/)(?:[\w.-]*v?env[\w.-]*|virtualenv|conda|miniconda3|anaconda3)/bin/activate$"
+    r"|(?:^|/)(?:devel|devel_isolated|install|install_isolated)/(?:local_)?setup\.(?:ba|z)?sh$"
+    r"|^/(?:opt|usr)/[\w./-]+$"
+)
+"""What tools make for a shell to source: of a virtual environment, of a ROS workspace, of the
+image."""
+
+
 def _source(shell: Shell, call: Call) -> str:
     words = call.args[1:] if call.args[:1] == ("--",) else call.args
     if not words:
@@ -225,6 +234,14 @@ def _source(shell: Shell, call: Call) -> str:
         return shell.run_text(call.stdin if call.stdin is not None else HOLE)
     content = shell.held(path)
     shell.touch(How.RUN, path, program="source")
+    if content is None and _ACTIVATES.search(path) and not unknown(path):
+        shell.find(Tier.CAUTION, "script", f"`{shown(path)}` sets up an environment of the project")
+        return ""
+    if content is None and not unknown(path):
+        held_scripts.run_script(
+            shell, path, lambda text: shell.run_text(text, call.stdin), program=False
+        )
+        return HOLE
     if content is None:
         kind = "a path that cannot be known" if unknown(path) else f"`{shown(path)}`"
         shell.find(

@@ -169,6 +169,22 @@ class Carrier(Frozen):
     the same without quotes."""
 
 
+class Form(Frozen):
+    """Calls of programs that do less than the programs can (see `policy.forms`)."""
+
+    programs: tuple[str, ...] = Field(min_length=1)
+    tier: Tier
+    rule: str = ""
+    because: str
+    writes: bool = False
+    uses: dict[str, Use] = Field(default_factory=dict)
+    forms: tuple[str, ...] = Field(min_length=1)
+    """Expressions for all arguments, each followed by a blank; `<word>`, `<words>` and `<name>` are
+    words that are no options."""
+    match: tuple[str, ...] = Field(min_length=1)
+    miss: tuple[str, ...] = Field(min_length=1)
+
+
 class CatalogFile(Frozen):
     """One file of `policy/catalog`."""
 
@@ -178,3 +194,6 @@ class CatalogFile(Frozen):
     patterns: tuple[Pattern, ...] = ()
     git_keys: tuple[ConfigKey, ...] = ()
     calls: tuple[CodeCall, ...] = ()
+    forms: tuple[Form, ...] = ()
+    doubtful: tuple[str, ...] = ()
+    """Programs of which nothing else is said, and of which a person is asked."""

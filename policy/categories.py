@@ -164,9 +164,8 @@ class Categories:
         plain = _get(self._index.tools, tool)
         own = _get(self._own_index.tools, tool) | _every(self._own_index, answer)
         if answer.rule == "unknown-tool":
-            # its name is a claim, which may tighten but never makes the tool known
-            claimed = frozenset(c for c in self.of_action(tool) if self._is_red(c))
-            return (plain or claimed) | own
+            # what its server or its agent calls it; `mcp__SERVER__TOOL` ends in the tool's own name
+            return (plain or self.of_action(tool) | self.of_action(_last(tool))) | own
         if answer.verdict is Verdict.ALLOW:
             return plain | own
         found = _get(self._index.rules, answer.rule)
@@ -189,6 +188,11 @@ class Categories:
         }
         found = [self._files[name] for name in names & self._files.keys()]
         return frozenset().union(*found)
+
+
+def _last(tool: str) -> str:
+    """Return the own name of a tool of an MCP server."""
+    return tool.rpartition("__")[2]
 
 
 def _weight(category: Category, action: str, name: str) -> int:

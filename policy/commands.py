@@ -11,9 +11,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from policy import carried, outputs
+from policy import carried, held_scripts, outputs
 from policy.arguments import named_commands, secret_files, written_files
 from policy.builtins import BUILTINS, QUIET
 from policy.catalog_model import (
@@ -28,6 +28,7 @@ from policy.catalog_model import (
     Variable,
 )
 from policy.facts import How
+from policy.forms import Forms
 from policy.marks import HOLE, NAME, NET, NUM, PROGRAM, globbed, known_part, pattern, shown, unknown
 from policy.model import Tier
 from policy.options import Parsed, parse
@@ -41,6 +42,14 @@ _BIN = re.compile(
     r"(?:/(?:usr/(?:local/)?)?s?bin|/opt/homebrew/bin|/usr/lib/(?:git-core|jvm/[^/]+/bin))/([^/]+)"
 )
 _TOOLS = re.compile(r".*/(?:node_modules/\.bin|\.?venv/bin|env/bin|\.tox/[^/]+/bin)/([^/]+)")
+_OWN_NAME = re.compile(r"(?![A-Z][a-z]+-[A-Z])[A-Za-z][A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*\.?")
+_REACHES_OUT = frozenset(
+    ("publish", "release", "deploy", "push", "upload", "login", "send", "post", "tunnel", "delete",
+     "destroy", "drop", "purge", "wipe", "reset", "uninstall", "install", "sync", "transfer", "pay")
+)  # fmt: skip
+"""Verbs with which a program that nobody knows does more than its own work."""
+_WRAPPERS = re.compile(r".*/(gradlew|mvnw)")
+"""Build tools that a project carries along."""
 _VERSION = re.compile(r"(?<=[a-z])-?\d+(?:\.\d+)*$")
 _ASKED_ABOUT = (("--version",), ("--help",))
 """Arguments with which every program only says something about itself."""
@@ -96,6 +105,8 @@ class Catalog:
         self.git_keys: list[tuple[str, ConfigKey]] = []
         self.calls: dict[str, list[tuple[re.Pattern[str], CodeCall]]] = {}
         self.carriers: dict[str, list[Carrier]] = {}
+        self.doubtful = frozenset(name for file in files for name in file.doubtful)
+        self.forms = Forms(form for file in files for form in file.forms)
         for file in files:
             for carrier in file.carriers:
                 for name in carrier.programs:
@@ -146,11 +157,12 @@ class Catalog:
         if entry is None:
             shell.facts.programs[call.name] = None
             shell.facts.writes = True
-            shell.find(
-                Tier.DANGER,
-                "unknown-program",
-                f"`{call.name}` is not a program that the policy knows",
-            )
+            if self._projects_own(call):
+                why = "is a program of the project, or not there; the cell and gate 2 hold it"
+                shell.find(Tier.CAUTION, "unknown-program", f"`{call.name}` {why}")
+            else:
+                why = f"`{call.name}` is not a program that the policy knows"
+                shell.find(Tier.DANGER, "unknown-program", why)
             carried.guess(self, shell, call)
             outputs.record(self, shell, call, in_place=True)
             secret_files.record(shell, call, None)
@@ -161,6 +173,7 @@ class Catalog:
         shell.facts.programs[name] = None
         if call.args in _ASKED_ABOUT and entry.tier is not Tier.FORBIDDEN:
             return HOLE
+        entry = self.forms.milder(call, entry)
         reader = self.readers[entry.handler] if entry.handler else Catalog.by_data
         with shell.standing_in(call):
             out = reader(self, shell, call, entry)
@@ -173,6 +186,19 @@ class Catalog:
         for carrier in self.carriers.get(name, ()):
             out += carried.command(self, shell, call, carrier)
         return out
+
+    def _projects_own(self, call: Call) -> bool:
+        """Return whether a program that nobody knows is named plainly, as people name their own.
+
+        It counts like `python FILE`. Not what an image has or what administers a machine, and no
+        name that the text hides or makes.
+        """
+        name = call.name
+        if name in self.doubtful or call.node is None or not _OWN_NAME.fullmatch(name):
+            return False
+        if _REACHES_OUT.intersection(call.args[:2]):
+            return False
+        return name in source(call.node).split()
 
     def lookup(self, name: str) -> Programs | None:
         """Return the entry of a program, whatever version its name carries."""
@@ -225,9 +251,14 @@ class Catalog:
     def _by_path(self, shell: Shell, call: Call) -> str:
         path = shell.resolve(call.name)
         content = shell.files.content.get(path)
-        if content is not None:
+        if content is not None and path not in shell.files.built:
             return self.content(shell, content, call)
-        found = _BIN.fullmatch(path) or _TOOLS.fullmatch(path)
+        found = _BIN.fullmatch(path) or _TOOLS.fullmatch(path) or _WRAPPERS.fullmatch(path)
+        if path in shell.files.built:
+            shell.facts.programs[call.name] = None
+            shell.touch(How.RUN, call.name)
+            shell.find(Tier.CAUTION, "build", f"it runs `{call.name}`, which it built")
+            return NET if call.stdin is not None and NET in call.stdin else HOLE
         if found is not None:
             inner = Call((found[1], *call.args), call.stdin, call.env, plain=False)
             if found[1] in BUILTINS or found[1] in QUIET:
@@ -238,16 +269,19 @@ class Catalog:
             r"ld-[\d.]+\.so|ld\.so.*", base
         ):
             return self.known(shell, Call(("ld.so", *call.args), call.stdin, call.env, plain=False))
-        self.script(shell, call.name)
+        self.script(shell, call.name, call)
         return NET if call.stdin is not None and NET in call.stdin else HOLE
 
-    def script(self, shell: Shell, path: str) -> None:
-        """Record that a file is run whose text is not known here."""
+    def script(self, shell: Shell, path: str, call: Call | None = None) -> None:
+        """Record that a file is run which the text itself did not write; `call` starts it by its
+        path, without a program that reads it."""
         shell.facts.writes = True
         shell.facts.programs[path] = None
         shell.touch(How.RUN, path)
         if not self.downloaded(shell, path):
-            shell.find(Tier.DANGER, "script", f"it runs the file `{path}`, whose text is not known")
+            started = call or Call((path,), plain=False)
+            work = partial(self._content, shell, call=started)
+            held_scripts.run_script(shell, path, work, program=call is not None)
 
     def downloaded(self, shell: Shell, path: str) -> bool:
         """Record that a file is run which the text itself downloaded; return whether it is one."""
@@ -299,9 +333,8 @@ class Catalog:
                 shell.facts.programs[f"{call.name} {name}"] = None
                 rest = call.args[call.args.index(parsed.operands[0]) + 1 :]
                 self._options(shell, parsed, entry, call)
-                return self.by_data(
-                    shell, Call((f"{call.name} {name}", *rest), call.stdin, call.env), inner
-                )
+                said = Call((f"{call.name} {name}", *rest), call.stdin, call.env)
+                return self.by_data(shell, said, self.forms.milder(said, inner))
         return self.apply(shell, call, entry, parsed)
 
     def apply(self, shell: Shell, call: Call, entry: Entry, parsed: Parsed) -> str:

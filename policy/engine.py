@@ -15,6 +15,7 @@ from policy import glance, known_programs, load, tiers, tools
 from policy.advice import advice
 from policy.commands import Catalog
 from policy.facts import DELETES, WRITES, Facts, How
+from policy.held_scripts import NOTHING_SEEN, Disk
 from policy.marks import NAME, shown, unknown
 from policy.model import (
     Access,
@@ -53,6 +54,9 @@ _SAYS = {
 }
 _INSIDE = "every path that it names lies where it may"
 _MOST_TEXT = 400
+_GIT_ALONE = frozenset(("git-worktree", "git-branch", "program", "write"))
+_READS_FILES = frozenset(("script", "packages", "delete"))
+"""Rules whose answer depends on what files of the project are."""
 
 
 @dataclass(frozen=True)
@@ -97,9 +101,11 @@ class Policy:
         )
 
 
-def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
-    """Return gate 1's answer for a plan."""
-    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+def decide(
+    plan: ActionPlan, context: Context, policy: Policy, disk: Disk = NOTHING_SEEN
+) -> Decision:
+    """Return gate 1's answer for a plan; `disk` is what is known of the scripts that it runs."""
+    facts = tools.facts(plan, context, policy.catalog, policy.tools, disk)
     shell = policy.tools.is_shell(plan.tool)
     judged = tiers.answers(facts)
     placed = [policy.places.judge(one, context) for one in facts.touches]
@@ -130,6 +136,21 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
         programs=tuple(facts.programs),
         policy=policy.digest,
     )
+
+
+def depends_on_files(decision: Decision) -> bool:
+    """Whether a decision can change with what is known of files of the project."""
+    return not _READS_FILES.isdisjoint(decision.rules)
+
+
+def wanted(
+    plan: ActionPlan, decision: Decision, context: Context, policy: Policy, disk: Disk
+) -> tuple[str, ...]:
+    """Return the files of which more should be known, once a decision says that there are any."""
+    if not depends_on_files(decision):
+        return ()
+    found = tools.facts(plan, context, policy.catalog, policy.tools, disk).wanted
+    return tuple(one for one in found if one not in disk)
 
 
 def policy_check(plan: ActionPlan, context: Context, policy: Policy) -> PolicyCheckResult:
@@ -241,6 +262,12 @@ def _message(verdict: Verdict, layers: tuple[LayerAnswer, ...]) -> str:
     return line if len(line) <= _MOST_TEXT else line[: _MOST_TEXT - 1] + "…"
 
 
+def _only_git(facts: Facts) -> bool:
+    """Return whether nothing but git can delete files that the call does not name: it deletes only
+    what another commit keeps."""
+    return all(one.tier is Tier.SAFE or one.rule in _GIT_ALONE for one in facts.findings)
+
+
 def named_deletions(facts: Facts, context: Context, plan: ActionPlan) -> tuple[str, ...]:
     """Return the paths, relative to the plan's workspace, that the call itself says it deletes."""
     named: dict[str, None] = {}
@@ -264,6 +291,7 @@ def named_deletions(facts: Facts, context: Context, plan: ActionPlan) -> tuple[s
         named[path] = None
         if touch.how in (How.TREE, How.MOVE):
             named[f"{path}/**"] = None
-    if any(one.rule in _UNNAMED for one in facts.findings):
+    if any(one.rule in _UNNAMED and (one.tier is Tier.DANGER or _only_git(facts))
+           for one in facts.findings):  # fmt: skip
         named["**"] = None
     return tuple(named)

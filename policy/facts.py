@@ -68,6 +68,10 @@ class Facts:
     writes: bool = False
     """The call may write caches or other files that it does not name."""
     network: bool = False
+    wanted: dict[str, None] = field(default_factory=dict)
+    """Files of the project of which more should be known (`policy.held_scripts`)."""
+    own: set[str] = field(default_factory=set)
+    """Deleted files that only landings of the agent made."""
 
     def touch(self, touch: Touch) -> None:
         """Add a touched path."""

@@ -11,7 +11,7 @@ import unicodedata
 from enum import Enum
 from functools import lru_cache
 
-from policy.marks import HOLE, NET, globbed, pattern, unknown, weight
+from policy.marks import HOLE, NET, globbed, known_part, pattern, unknown, weight
 from policy.model import Context
 
 _IGNORABLE = re.compile(
@@ -19,7 +19,8 @@ _IGNORABLE = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]"
 )
 _SEVERAL = re.compile(r"/{2,}")
-_TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - private to the cell
+_TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp", "/private/var/folders", "/var/folders")  # noqa: S108
+"""Private to the cell; the last three are what macOS calls the first."""
 _SYSTEM = frozenset(
     ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "selinux",
      "sys", "usr", "System", "Library", "Windows")
@@ -84,6 +85,21 @@ def components(path: str) -> tuple[str, ...]:
 def below(path: str, root: str) -> bool:
     """Return whether a path is `root` or lies in it."""
     return path == root or path.startswith(root.rstrip("/") + "/") or root == "/"
+
+
+def throwaway(path: str, workspaces: tuple[str, ...]) -> bool:
+    """Return whether a path lies in a folder for temporary files, which a cell has for itself.
+
+    Not the folder itself, no workspace that lies there or may be meant, and nothing whose first
+    name cannot be known: it could lead elsewhere.
+    """
+    root = next((one for one in _TEMPORARY if below(path, one)), None)
+    if root is None or any(below(path, one) or below(one, path) for one in workspaces):
+        return False
+    if globbed(path) and any(below(one, root) for one in workspaces):
+        return False
+    first = path[len(root) :].lstrip("/").split("/")[0]
+    return bool(known_part(first).strip(".")) and HOLE not in path and NET not in path
 
 
 def where(path: str, context: Context) -> Where:

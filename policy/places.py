@@ -6,11 +6,14 @@ Rules of safety-guardrails.md, "Workspace Sandboxing" and tiers 3 and 4.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from functools import cached_property, lru_cache
 
 from policy import load
 from policy.facts import DELETES, READS, WRITES, How, Touch
+from policy.image_paths import MACHINE, absent, in_image
 from policy.marks import globbed, shown, unknown, weight
 from policy.model import Context, Frozen, LayerAnswer, Verdict
 from policy.names import Anchors, normal
@@ -28,6 +31,11 @@ class Places(Frozen):
     secret_files: tuple[str, ...]
     secret_home: tuple[str, ...]
     agent_home: tuple[str, ...]
+    agent_files: tuple[str, ...] = ()
+    """Below a home: what coding agents keep for themselves and read; `{workspace}` is the name that
+    they make of a workspace's path, `**` whatever lies there."""
+    agent_writes: tuple[str, ...] = ()
+    """... and what they write."""
     own_home: tuple[str, ...] = ()
     environment_files: tuple[str, ...]
     environment_templates: tuple[str, ...]
@@ -95,7 +103,7 @@ class Places(Frozen):
             if touch.how is How.RUN and place is Where.TEMPORARY:
                 return _say(Verdict.ASK, "outside", touch, "code from outside the workspace")
             return None
-        if place is Where.OWN_HOME and self._own(path, context):
+        if place is Where.OWN_HOME and (self._own(path, context) or self.keeps(touch, context)):
             return None
         return _outside(touch, place)
 
@@ -106,6 +114,17 @@ class Places(Frozen):
         return any(
             below(path, one) or (touch.how in DELETES and below(one, path)) for one in wanted
         )
+
+    def keeps(self, touch: Touch, context: Context) -> bool:
+        """Return whether a path is one of those that a coding agent keeps for itself: written out,
+        below the user's own home."""
+        path = touch.path
+        if unknown(path) or globbed(path) or not below(path, context.home):
+            return False
+        names = tuple(one for one in path[len(context.home) :].split("/") if one)
+        allowed = self.agent_files if touch.how in READS else self.agent_writes
+        slugs = tuple(_ODD.sub("-", one.path) for one in context.workspaces)
+        return any(_kept(names, one.split("/"), slugs) for one in allowed)
 
     def _own(self, path: str, context: Context) -> bool:
         """Return whether a path belongs to the agent itself."""
@@ -128,13 +147,14 @@ class Places(Frozen):
                     return _say(
                         Verdict.DENY, "secrets", touch, "keys and credentials are never touched"
                     )
-            elif (found := self._guessed(part)) is not None:
+            elif (found := self._guessed(part, touch.how)) is not None:
                 if found is Fit.SURE:
                     return _say(
                         Verdict.DENY, "secrets", touch, "it can be a path of keys or credentials"
                     )
                 inside = where(path, context) is Where.INSIDE
-                if touch.how not in _LOOKS and not inside:
+                bare = in_image(path) and not weight(part)
+                if touch.how not in _LOOKS and not inside and not bare:
                     guessed = _say(
                         Verdict.ASK, "secrets", touch, "it can be a path of keys or credentials"
                     )
@@ -148,7 +168,7 @@ class Places(Frozen):
         ):
             verdict = Verdict.DENY if parts[-1] in ("environ", "mem") else Verdict.ASK
             return _say(verdict, "secrets", touch, "it shows what another process holds")
-        if home is not None:
+        if home is not None and not self.keeps(touch, context):
             for one in self.secret_home:
                 folded = "/".join(canonical(part) for part in home.split("/"))
                 if below("/" + folded, "/" + one) or any(
@@ -164,9 +184,10 @@ class Places(Frozen):
                     )
         return self._environment(touch, parts[-1]) or guessed
 
-    def _guessed(self, part: str) -> Fit | None:
+    def _guessed(self, part: str, how: How) -> Fit | None:
         best: Fit | None = None
-        for name in (*self.secret_folders, *self.secret_files):
+        files = () if how in _LOOKS else self.secret_files
+        for name in (*self.secret_folders, *files):
             found = fits(part, name)
             if found is Fit.SURE:
                 return found
@@ -233,6 +254,20 @@ class Places(Frozen):
         return None
 
 
+_ODD = re.compile(r"[^A-Za-z0-9]")
+
+
+def _kept(names: tuple[str, ...], wanted: list[str], slugs: tuple[str, ...]) -> bool:
+    deep = wanted[-1] == "**"
+    wanted = wanted[:-1] if deep else wanted
+    if len(names) < len(wanted) or (not deep and len(names) != len(wanted)):
+        return False
+    return all(
+        name in slugs if pattern == "{workspace}" else fnmatchcase(name, pattern)
+        for name, pattern in zip(names, wanted, strict=False)
+    )
+
+
 def _vague(path: str, context: Context) -> bool:
     """Return whether the unknown piece can make the path any path of the workspace."""
     root = next((one.path for one in context.workspaces if below(path, one.path)), "")
@@ -279,7 +314,8 @@ def _home_rest(path: str, context: Context) -> str | None:
 def _outside(touch: Touch, place: Where) -> LayerAnswer | None:
     writes = touch.how in WRITES
     if writes and below(touch.path, "/var/log"):
-        return _say(Verdict.DENY, "security", touch, "logs of the machine are never changed")
+        why = "logs of the machine are never changed; instead: write to a file of the workspace"
+        return _say(Verdict.DENY, "security", touch, f"{why} or of /tmp")
     if writes and below(touch.path, "/var/spool"):
         return _say(Verdict.DENY, "system", touch, "files of the system are never changed")
     match place:
@@ -294,7 +330,32 @@ def _outside(touch: Touch, place: Where) -> LayerAnswer | None:
                 return None
             return _say(Verdict.ASK, "unknown-path", touch, "the path cannot be known")
         case _:
-            return _say(Verdict.ASK, "outside", touch, "it lies outside the registered workspaces")
+            return _cells_own(touch, place) or _say(
+                Verdict.ASK, "outside", touch, "it lies outside the registered workspaces"
+            )
+
+
+def _cells_own(touch: Touch, place: Where) -> LayerAnswer | None:
+    """Return the answer on what a command reads outside the workspaces: in a cell that is the
+    image's own system, or it is not there; None where a person must be asked.
+
+    An agent's own file tools may be those of the host, so for them all of it lies outside.
+    """
+    if touch.program == "tool" or touch.how not in READS:
+        return None
+    path = touch.path
+    if touch.how is How.RUN:
+        why = "it belongs to the image of the cell" if in_image(path) else ""
+    elif place is Where.SYSTEM and not in_image(path):
+        looks = (touch.how in _LOOKS and path != "/") or touch.how is How.EXIST
+        why = MACHINE if looks else ""
+    elif place in (Where.SYSTEM, Where.OUTSIDE):
+        why = "it is the cell's own, not the host's" if in_image(path) else absent(path)
+    elif place is Where.OWN_HOME:
+        why = absent(path)
+    else:
+        why = ""
+    return _say(Verdict.REPORT, "outside", touch, why) if why else None
 
 
 def _say(verdict: Verdict, rule: str, touch: Touch, why: str) -> LayerAnswer:

@@ -163,3 +163,4 @@ def store(shell: Shell, path: str, text: str, *, appends: bool = False) -> None:
     if appends:
         text = shell.files.content.get(full, HOLE if HOLE in text else "") + text
     shell.files.content[full] = text
+    shell.files.built.discard(full)

@@ -18,6 +18,7 @@ from tree_sitter import Node, Tree
 
 from policy import redirects, shell_guards, variables
 from policy.facts import Facts, How, Touch
+from policy.held_scripts import NOTHING_SEEN, Disk
 from policy.marks import HOLE, NET, clean, holds_marks, known_part, shown, unknown
 from policy.model import Tier
 from policy.paths import absolute
@@ -118,6 +119,8 @@ class Shell:
         self.state = state
         self.facts = facts
         self.files = Files()
+        self.disk: Disk = NOTHING_SEEN
+        self.workspaces: tuple[str, ...] = ()
         self.budget = Budget()
         self.depth = 0
         self.words = Words(self)
@@ -555,12 +558,20 @@ def _all(shell: Shell, text: str) -> None:
             shell.statement(body)
 
 
-def read(catalog: Catalog, text: str, place: str, home: str) -> Facts:
-    """Read the text of one call that starts in `place`."""
+def read(
+    catalog: Catalog,
+    text: str,
+    place: str,
+    home: str,
+    disk: Disk = NOTHING_SEEN,
+    workspaces: tuple[str, ...] = (),
+) -> Facts:
+    """Read the text of one call that starts in `place`; `disk` is what is known of its scripts."""
     facts = Facts()
     if len(text) > MOST_TEXT + _MOST_END:  # no such text is parsed: only its two ends are seen
         text = f"{text[:MOST_TEXT]}\n{text[-_MOST_END:]}"
     shell = Shell(catalog, State((place,), home, args=[]), facts)
+    shell.disk, shell.workspaces = disk, workspaces
     if holds_marks(text):
         shell.find(Tier.DANGER, "hidden-text", "it holds characters of the private use area")
     text = clean(text)

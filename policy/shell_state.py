@@ -55,6 +55,8 @@ class Files:
     links: dict[str, str] = field(default_factory=dict)
     foreign: set[str] = field(default_factory=set)
     """Directories whose content came from the network."""
+    built: set[str] = field(default_factory=set)
+    """Programs that a compiler makes of files of the project."""
     sinks: dict[str, Node] = field(default_factory=dict)
     """Output process substitutions: what is written there is the input of a command."""
 

@@ -10,6 +10,7 @@ Answers are remembered per standing, since the same few are given all day.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -46,6 +47,14 @@ FileT = TypeVar("FileT", bound=Frozen)
 _ORDER = tuple(Verdict)
 _MODES = tuple(Mode)
 _BY_NAME = "tools"
+_BY_NAME_ALONE = frozenset(
+    ("messages", "external_api", "cron", "notifications", "canvas", "spawn", "memory", "research")
+)
+"""Categories whose actions a tool's name tells; what touches files or runs commands is judged by
+its paths and texts, which are not known of such a tool."""
+_LOSES = re.compile(
+    r"(?i)delet|remov|drop|purge|destroy|wipe|erase|reset|revoke|cancel|kill|truncat|install|exec"
+)
 _OBJECTION = "objection_seconds"
 _FILES: dict[tuple[str, type[Frozen]], tuple[str, ...]] = {
     ("levels", LevelsFile): ("levels.yaml", "autonomy.yaml"),
@@ -139,6 +148,7 @@ class Standing:
         how its changes land. `judged` is the tier layer's word, `others` what rules and places say.
         """
         found = self.levels.categories.of_call(plan.tool, facts, judged)
+        found = tuple(self._claimed(one, plan) for one in found)
         said = [*self.lowered(found, plan.user), *others]
         worst = strictest(one.answer.verdict for one in found)
         # what the policy says of a tool by name needs no category
@@ -152,6 +162,22 @@ class Standing:
         said.append(_trust(self, plan.agent, domain, tier, current))
         said += self.roles.answers(plan, facts, judged, context)[0]
         return said, LANDINGS[current]
+
+    def _claimed(self, found: Found, plan: ActionPlan) -> Found:
+        """Return the answer on a tool that nobody knows as its category's level leaves it, where
+        the tables of autonomy-levels.md name an action like it; a RED one is asked about."""
+        if found.answer.rule != "unknown-tool" or not found.categories:
+            return found
+        if ":" in plan.tool or _LOSES.search(plan.tool):
+            return found
+        if not found.categories <= _BY_NAME_ALONE:
+            return found
+        level = self.levels.level_of_all(found.categories, plan.user, plan.agent)
+        if level.verdict is Verdict.ASK:
+            return found
+        reason = f"{found.answer.reason}, but its name is that of an action: {level.why}"
+        changed = {"verdict": level.verdict, "reason": reason}
+        return replace(found, answer=found.answer.model_copy(update=changed))
 
     def lowered(self, found: Iterable[Found], user: str) -> list[LayerAnswer]:
         """Return the tier layer's answers, lowered where the user's overrides say so."""

@@ -32,7 +32,15 @@ def answers(facts: Facts) -> list[LayerAnswer]:
         LayerAnswer(layer="tier", verdict=VERDICTS[one.tier], reason=one.reason, rule=one.rule)
         for one in facts.findings
     ]
-    said += [one for one in map(_touched, facts.touches) if one is not None]
+    for touch in facts.touches:
+        if touch.how is How.DELETE and touch.path in facts.own:
+            why = "it deletes what only this agent made, and `lockgate undo` brings it back"
+            why = f"{why}: `{shown(touch.path)}`"
+            said.append(
+                LayerAnswer(layer="tier", verdict=Verdict.REPORT, reason=why, rule="delete")
+            )
+        elif (found := _touched(touch)) is not None:
+            said.append(found)
     return said or [
         LayerAnswer(layer="tier", verdict=Verdict.ALLOW, reason="it only reads", rule="read")
     ]

@@ -13,7 +13,8 @@ from typing import Any
 
 from policy.commands import Catalog
 from policy.facts import Facts, How, Touch
-from policy.marks import ONE, STAR, clean
+from policy.held_scripts import NOTHING_SEEN, Disk
+from policy.marks import ONE, STAR, clean, globbed, unknown
 from policy.model import ActionPlan, Context, Tier
 from policy.patch_text import patched
 from policy.paths import absolute
@@ -34,17 +35,42 @@ _VERDICTS = {
 _RULE = "tools"
 
 
-def facts(plan: ActionPlan, context: Context, catalog: Catalog, tools: Tools) -> Facts:
-    """Return what a plan does."""
+def facts(
+    plan: ActionPlan,
+    context: Context,
+    catalog: Catalog,
+    tools: Tools,
+    disk: Disk = NOTHING_SEEN,
+) -> Facts:
+    """Return what a plan does; `disk` is what is known of the scripts that it runs."""
     place = absolute(clean(plan.cwd or plan.workspace), plan.workspace)
+    found = _facts(plan, context, catalog, tools, disk, place)
+    for touch in found.touches:
+        if touch.how is How.DELETE and not unknown(touch.path) and not globbed(touch.path):
+            found.wanted[touch.path] = None
+            if (seen := disk.get(touch.path)) is not None and seen.own:
+                found.own.add(touch.path)
+    return found
+
+
+def _facts(
+    plan: ActionPlan,
+    context: Context,
+    catalog: Catalog,
+    tools: Tools,
+    disk: Disk,
+    place: str,
+) -> Facts:
     kinds = tools.kinds(plan.tool)
     if kinds == _SHELL:
-        return _shell(plan, context, catalog, place)
-    found = _shell(plan, context, catalog, place) if "shell" in kinds else Facts()
+        return _shell(plan, context, catalog, place, disk)
+    found = _shell(plan, context, catalog, place, disk) if "shell" in kinds else Facts()
     if not kinds:
         name = clean(plan.tool)
         found.find(Tier.DANGER, "unknown-tool", f"the tool `{name}` is not known to the policy")
         found.writes = True
+        for path in [one for key in _PATHS for one in _list(plan, key) if "\n" not in one]:
+            found.touch(Touch(How.READ, absolute(_tilde(clean(path), context.home), place), "tool"))
     call = _Call(plan, found, place, context.home)
     for kind in sorted(kinds):
         call.does(kind, catalog, context)
@@ -57,12 +83,19 @@ def facts(plan: ActionPlan, context: Context, catalog: Catalog, tools: Tools) ->
 _SHELL = frozenset(("shell",))
 
 
-def _shell(plan: ActionPlan, context: Context, catalog: Catalog, place: str) -> Facts:
+def _shell(
+    plan: ActionPlan,
+    context: Context,
+    catalog: Catalog,
+    place: str,
+    disk: Disk = NOTHING_SEEN,
+) -> Facts:
     if plan.params.command is None:
         found = Facts()
         found.find(Tier.DANGER, "bad-input", "a command is missing")
         return found
-    found = read(catalog, plan.params.command, place, context.home)
+    roots = (plan.workspace, *(one.path for one in context.workspaces))
+    found = read(catalog, plan.params.command, place, context.home, disk, roots)
     if place != plan.workspace:
         found.touch(Touch(How.LIST, place, "cwd"))  # whatever names no path works here
     if plan.params.model_extra:

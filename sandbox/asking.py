@@ -21,6 +21,7 @@ from sandbox.gate import Answer, Gate, within
 from sandbox.opinion import SecondOpinion
 from sandbox.people.reputation import Reputations
 from sandbox.policies import Policies
+from sandbox.project_files import ProjectFiles
 from sandbox.text import safe_line
 from sandbox.workspaces import Registry
 
@@ -88,7 +89,7 @@ def answer(dirs: Dirs, registry: Registry, plan: ActionPlan) -> Answer:
     policies = Policies(dirs)
     context = context_of(dirs, registry, policies, plan)
     with SecondOpinion() as second:
-        found = Gate(policies, second).decide_now(plan, context, (plan.workspace,))
+        found = Gate(policies, second, ProjectFiles()).decide_now(plan, context, (plan.workspace,))
     return within(found, load_settings(dirs).limits)
 
 

@@ -20,6 +20,7 @@ from sandbox.gate import Gate
 from sandbox.opinion import SecondOpinion
 from sandbox.people import person
 from sandbox.policies import BuiltIn, Policies
+from sandbox.project_files import ProjectFiles
 from sandbox.workspaces import Registry
 
 ContextOf = Callable[[ActionPlan], Context]
@@ -50,7 +51,7 @@ def check_batch(
         policies = Policies(dirs)
         context = partial(asking.context_of, dirs, registry, policies)
     with SecondOpinion() as second:
-        gate = Gate(policies, second)
+        gate = Gate(policies, second, ProjectFiles())
         for line in lines:
             if line.strip():
                 yield json.dumps(answer(line, gate, context, default), ensure_ascii=False)

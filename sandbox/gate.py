@@ -10,13 +10,26 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from policy import layers
-from policy.engine import Policy, decide, heed, unheard, wants_second_opinion
+from policy.engine import (
+    Policy,
+    decide,
+    depends_on_files,
+    heed,
+    unheard,
+    wanted,
+    wants_second_opinion,
+)
+from policy.held_scripts import Seen
 from policy.layers import Effective
 from policy.load import PolicyError
 from policy.model import ActionPlan, Context, Decision, Limits
 from policy.protected import PathPolicy
 from sandbox.off_loop import OffLoop, Turns, is_quick
 from sandbox.opinion import MOST_TEXT, SecondOpinion
+from sandbox.project_files import ProjectFiles
+
+MOST_LOOKS = 3
+"""Scripts that run scripts are followed as deep."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +66,16 @@ class Gate:
     """Gate 1 of one process."""
 
     def __init__(
-        self, policies: PolicySource, opinion: SecondOpinion, off_loop: OffLoop | None = None
+        self,
+        policies: PolicySource,
+        opinion: SecondOpinion,
+        files: ProjectFiles | None = None,
+        off_loop: OffLoop | None = None,
     ) -> None:
+        """`files` looks at scripts that a call runs; without it none is known."""
         self.policies = policies
         self.opinion = opinion
+        self.files = files
         self._turns = Turns()
         self._off_loop = off_loop or OffLoop()
 
@@ -83,14 +102,18 @@ class Gate:
             text, decision = await self._off_loop.do(
                 plan.agent, lambda: (_wanted(plan, policy), decide(plan, context, policy))
             )
+        if self.files is not None and depends_on_files(decision):
+            decision = await self._off_loop.do(
+                plan.agent, lambda: self._followed(plan, context, policy, decision)
+            )
         if text is None or not decision.allowed:
             return Answer(decision, effective)
         if question is None and await self.opinion.until_ready():
             question = self.opinion.ask(text)
         if question is None:
             return Answer(unheard(decision), effective)
-        seen = await self.opinion.answer(question)
-        return Answer(heed(decision, seen or (), policy), effective, seen)
+        heard = await self.opinion.answer(question)
+        return Answer(heed(decision, heard or (), policy), effective, heard)
 
     def decide_now(self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]) -> Answer:
         """Return the answer without an event loop, for a person who asks about a plan.
@@ -102,7 +125,7 @@ class Gate:
         except PolicyError as problem:
             return Answer(layers.refused(problem), None)
         policy = effective.policy
-        decision = decide(plan, context, policy)
+        decision = self._followed(plan, context, policy, decide(plan, context, policy))
         text = _wanted(plan, policy) if decision.allowed else None
         if text is None:
             return Answer(decision, effective)
@@ -111,6 +134,20 @@ class Gate:
             return Answer(unheard(decision), effective)
         seen = self.opinion.wait(question)
         return Answer(heed(decision, seen or (), policy), effective, seen)
+
+    def _followed(
+        self, plan: ActionPlan, context: Context, policy: Policy, decision: Decision
+    ) -> Decision:
+        """Return the decision with what is known of the scripts that the call runs."""
+        found: dict[str, Seen] = {}
+        for _ in range(MOST_LOOKS if self.files is not None else 0):
+            paths = wanted(plan, decision, context, policy, found)
+            more = self.files.look(plan, paths) if self.files is not None and paths else {}
+            if not more:
+                break
+            found |= more
+            decision = decide(plan, context, policy, found)
+        return decision
 
 
 def _wanted(plan: ActionPlan, policy: Policy) -> str | None:

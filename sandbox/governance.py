@@ -37,6 +37,7 @@ from sandbox.people.desk import MOST_OPEN, TOO_MANY, said_of
 from sandbox.people.grants import Grants, Request
 from sandbox.people.reputation import Event, Reputations, Source
 from sandbox.policies import Policies
+from sandbox.project_files import ProjectFiles
 from sandbox.store import Store
 from sandbox.workspaces import NeedsApproval, Registry
 
@@ -68,7 +69,7 @@ class Governance:
         self._kept = Reputations(dirs)
         self._grants = Grants(dirs)
         self._store = Store(dirs)
-        self._gate = Gate(self._policies, SecondOpinion())
+        self._gate = Gate(self._policies, SecondOpinion(), ProjectFiles())
 
     # -- permissions
 
@@ -84,6 +85,8 @@ class Governance:
         domain = classify_action(_short(action), context, trust).domain
         level = self._level(who, domain)
         found = check_permission(action, context, level, policy=trust)
+        if found.allowed and (red := self._red(who, _short(action))):
+            found = found.model_copy(update={"allowed": False, "reason": red})
         if found.allowed:
             verdict, reason = await self._foretold(who, described.said, action, context or {})
             if verdict not in (Verdict.ASK, Verdict.DENY) and len(action.split()) > 1:
@@ -103,19 +106,39 @@ class Governance:
         level = self._level(who, trust.classify(tool_name, _NO_CONTEXT, args_hint).domain)
         found = can_execute(tool_name, args_hint, level, policy=trust)
         verdict, reason = await self._foretold(who, described.hinted, tool_name, args_hint)
+        if verdict is None and not self._policy(who).tools.kinds(tool_name):
+            verdict, reason = await self._named(who, tool_name)
         if verdict is Verdict.DENY or (verdict is Verdict.ASK and found.can_execute):
             needed = "none" if verdict is Verdict.DENY else "approve"
             said = {"can_execute": False, "action_needed": needed, "reason": reason}
             found = found.model_copy(update=said)
         return found.model_dump(mode="json")
 
+    async def _named(self, who: Who, tool_name: str) -> tuple[Verdict, str]:
+        """Return what gate 1 would say of a tool of which nothing but its name is known."""
+        root = self._root(who)
+        plan = ActionPlan(
+            tool=tool_name or "?", agent=who.agent, role=who.role, user=who.user, workspace=root
+        )
+        decision = (await self._decided(who, plan))[0].decision
+        return decision.verdict, decision.message
+
+    def _red(self, who: Who, action: str) -> str:
+        """Return why an action's category asks a person (autonomy-levels.md), or nothing."""
+        levels = self._policy(who).standing.levels
+        categories = levels.categories.of_action(action)
+        found = levels.level_of_all(categories, who.user, who.agent) if categories else None
+        return found.why if found is not None and found.verdict is Verdict.ASK else ""
+
     async def _foretold(
         self, who: Who, read: Callable[..., Use | None], *said: object
-    ) -> tuple[Verdict, str]:
-        """Return what gate 1 would say of a call, and why; it lets through what is none."""
+    ) -> tuple[Verdict | None, str]:
+        """Return what gate 1 would say of a call, and why; None: it is no call that is known."""
         try:
             use = read(*said)
-            if use is None or use.internal:
+            if use is None:
+                return None, ""
+            if use.internal:
                 return Verdict.ALLOW, ""
             root = self._root(who)
             plan = use.plan(workspace=root, cwd=root, agent=who.agent, role=who.role, user=who.user)

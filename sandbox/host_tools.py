@@ -52,7 +52,7 @@ def tightened(answer: Answer, plan: ActionPlan, context: Context) -> Answer:
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
     said = [
         *_outside(plan),
-        *_not_private(facts, context),
+        *_not_private(facts, context, policy),
         *_real(plan, facts, context, policy),
         *_effects(answer, plan, facts, context),
     ]
@@ -73,12 +73,17 @@ def _outside(plan: ActionPlan) -> Iterable[LayerAnswer]:
         )
 
 
-def _not_private(facts: Facts, context: Context) -> Iterable[LayerAnswer]:
+def _not_private(facts: Facts, context: Context, policy: Policy) -> Iterable[LayerAnswer]:
     """Yield that a path lies outside of every workspace. A cell's `/tmp` is its own; the host's is
-    everybody's, and files there belong to other programs."""
+    everybody's, and files there belong to other programs. What the agent keeps for itself does not
+    count, where no link leads elsewhere."""
     for touch in _known(facts):
         real = os.path.realpath(touch.path)
         inside = any(real == one.path for one in context.workspaces) or _root(real, context)
+        if all(
+            policy.places.keeps(replace(touch, path=one), context) for one in (touch.path, real)
+        ):
+            continue
         if touch.how in (*READS, *WRITES) and not inside and real != os.devnull:
             yield LayerAnswer(
                 layer="workspace",

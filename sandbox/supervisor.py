@@ -58,6 +58,7 @@ from sandbox.people.seen import approved
 from sandbox.people.telling import People
 from sandbox.policies import Policies
 from sandbox.pool import CellPool
+from sandbox.project_files import ProjectFiles
 from sandbox.records import Recorder
 from sandbox.results import (
     CallResult,
@@ -116,7 +117,10 @@ class Supervisor:
         self._ledger = Ledger(self._dirs.state / "ignoring")
         self._aftermath = Aftermath(self._record)
         self._opinion = SecondOpinion()
-        self._gate = Gate(self._policies, self._opinion, self._record.off_loop)
+        self._files = ProjectFiles()
+        self._gate = Gate(
+            self._policies, self._opinion, self._files, off_loop=self._record.off_loop
+        )
         self._learning = Learning(Reputations(self._dirs), self._policies, self._record)
         self._people = People(Reports(self._dirs), self._record, self._settings)
         self._desk = Desk(
@@ -367,6 +371,7 @@ class Supervisor:
                 self._record.forgotten(transaction.evicted)
         result = call.result(done, effects, transaction.watched, landed=landed)
         self._record.ended(result)
+        self._files.note(call.plan, result)
         context = self._context(call.plan, call.workspaces)
         await self._learning.from_call(call, result, context, vouched=done.vouched)
         if call.decision.verdict is Verdict.REPORT and not quick:

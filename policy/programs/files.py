@@ -13,6 +13,7 @@ from policy.facts import How
 from policy.marks import HOLE, NUM, PROGRAM, unknown
 from policy.model import Tier
 from policy.options import Parsed, parse
+from policy.paths import throwaway
 from policy.redirects import store
 from policy.shell import Shell
 from policy.shell_state import Call
@@ -24,6 +25,12 @@ _TARGET = ("-t", "--target-directory")
 def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, (), ("--recursive", "--force", "--no-preserve-root", "--interactive"))
     tree = parsed.has("-r", "-R", "--recursive", "--no-preserve-root")
+    if parsed.operands and all(_thrown_away(shell, one) for one in parsed.operands):
+        shell.find(Tier.CAUTION, "write", f"`{call.name}`: removes what is temporary in the cell")
+        for path in parsed.operands:
+            shell.touch(How.WRITE, path, program=call.name)
+        shell.facts.writes = True
+        return ""
     for path in parsed.operands:
         shell.touch(How.TREE if tree else How.DELETE, path, program=call.name)
         if not tree and shell.resolve(path).rsplit("/", 1)[-1].endswith("_history"):
@@ -34,10 +41,24 @@ def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             "recursive-delete",
             f"`{call.name}` with a recursive option deletes a whole tree",
         )
-    else:
+    elif not parsed.operands or not all(_own(shell, one) for one in parsed.operands):
         shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
     return ""
+
+
+def _own(shell: Shell, path: str) -> bool:
+    """Return whether only landings of the agent made what a path names."""
+    seen = [shell.disk.get(shell.resolve(path, place)) for place in shell.state.places]
+    return all(one is not None and one.own for one in seen)
+
+
+def _thrown_away(shell: Shell, path: str) -> bool:
+    """Return whether a path can only be one of the cell's own folder for temporary files."""
+    roots = shell.workspaces
+    if any(one.how is How.MOVE and not throwaway(one.path, roots) for one in shell.facts.touches):
+        return False  # what the text moved there is no copy
+    return all(throwaway(shell.resolve(path, place), roots) for place in shell.state.places)
 
 
 _FEW = 16

@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+import re
+
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
-from policy.marks import NAME, ONE, STAR
+from policy.marks import NAME, ONE, STAR, unknown
 from policy.model import Tier
 from policy.options import parse
+from policy.paths import below
 from policy.shell import Shell
 from policy.shell_state import Call
 
@@ -31,8 +34,12 @@ def _find(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         starts.append(words.pop(0))
     starts = starts or ["."]
     named = [words[at + 1] for at, one in enumerate(words[:-1]) if one in _NAMES]
+    everywhere = How.EXIST if _looks_for_names(named) else How.LIST
     for start in starts:
-        shell.touch(How.LIST, start, program="find")
+        whole = shell.resolve(start) == "/"
+        shell.touch(everywhere if whole else How.LIST, start, program="find")
+    if any(_KEYS.search(one) for one in named) and any(_is_elsewhere(shell, one) for one in starts):
+        shell.find(Tier.DANGER, "secrets", "`find` looks for keys or credentials")
     results = _results(starts, named, words)
     at = 0
     while at < len(words):
@@ -56,6 +63,22 @@ def _find(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             shell.touch(How.READ, words[at + 1])
         at += 1
     return "\n".join(results) + "\n" if named else NAME + "\n"
+
+
+_KEYS = re.compile(
+    r"(?i)id_|rsa|dsa|ed25519|\.pem|\.key|cred|secret|token|passw|\.env|\.ssh|\.aws|netrc|shadow|key"
+    r"|kube|npmrc|history|wallet|cookie|\.pfx|\.p12|htpasswd|\.gnupg|pgpass|config$"
+)
+
+
+def _looks_for_names(named: list[str]) -> bool:
+    """Return whether `find` asks where files of ordinary names are, as `which` does."""
+    known = [one for one in named if len(one.strip("*?")) > 1 and not unknown(one)]
+    return bool(known) and known == named and not any(_KEYS.search(one) for one in known)
+
+
+def _is_elsewhere(shell: Shell, start: str) -> bool:
+    return not any(below(shell.resolve(start), one) for one in shell.state.places)
 
 
 def _results(starts: list[str], named: list[str], words: list[str]) -> list[str]:

@@ -91,11 +91,12 @@ def _subcommand(
     for at, word in enumerate(words):
         if word.startswith("--output=") or (word == "--output" and at + 1 < len(words)):
             catalog.use(shell, Use.WRITE, word.partition("=")[2] or words[at + 1], inner)
+    does = catalog.forms.milder(inner, chosen[1])
     special = SPECIAL.get(name)
     if special is not None:
-        return special(catalog, shell, inner, chosen[1])
-    catalog.by_data(shell, inner, chosen[1])
-    _pathspecs(shell, inner, name, chosen[1])
+        return special(catalog, shell, inner, does)
+    catalog.by_data(shell, inner, does)
+    _pathspecs(shell, inner, name, does)
     if NET in (call.stdin or ""):
         return NET
     if name == "ls-files":

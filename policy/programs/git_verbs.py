@@ -109,7 +109,11 @@ def _listing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     ):
         if name == "remote" and words[:1] == ("show",):
             shell.facts.network = True
-            shell.find(Tier.DANGER, "network", "`git remote show` asks another machine")
+            shell.find(
+                Tier.CAUTION,
+                "git-branch",
+                "`git remote show` asks the remote, without a network",
+            )
         return HOLE
     if (
         name == "symbolic-ref"
@@ -257,7 +261,7 @@ def _checkout(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
     name = call.name.removeprefix("git ")
-    if name in ("checkout", "restore", "checkout-index"):
+    if name in ("checkout", "restore", "checkout-index") and entry.tier is not Tier.CAUTION:
         paths = (
             list(call.args[call.args.index("--") + 1 :])
             if "--" in call.args

@@ -87,6 +87,9 @@ def _node(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         name, equals, value = word.partition("=")
         if word in ("--version", "-v", "--help", "-h"):
             return HOLE
+        if word == "-c" and call.name in ("node", "nodejs"):
+            word = "--check"
+            name = word
         if _EVALUATES.match(name):
             text = (
                 value

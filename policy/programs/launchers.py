@@ -60,6 +60,8 @@ def _launcher(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
     words = list(parsed.operands)
     if name in ("chroot", "gosu", "su-exec", "su"):
         words = words[1:]
+    if name == "tmux" and call.args[:1] in (("send-keys",), ("send",)):
+        return _keys(shell, call)
     if name in ("tmux", "screen"):
         for at, word in enumerate(call.args):
             if " " in word:
@@ -69,6 +71,21 @@ def _launcher(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
                 break
         return HOLE
     return shell.call(call.only(tuple(words))) if words else HOLE
+
+
+_KEY = re.compile(
+    r"(?:[CMS]-)+\S|Enter|Escape|Space|Tab|BTab|BSpace|Up|Down|Left|Right|Home|End|DC|IC|[NP]Page"
+    r"|PageUp|PageDown|F\d{1,2}"
+)
+_TYPED = re.compile(r"[A-Za-z0-9_./~]")
+
+
+def _keys(shell: Shell, call: Call) -> str:
+    """Read what is typed into a terminal, word by word: names of keys are no text."""
+    for text in parse(call.args[1:], ("-t", "-N", "-c")).operands:
+        if not _KEY.fullmatch(text) and _TYPED.match(text):
+            shell.run_text(text)
+    return HOLE
 
 
 _DAEMON = (

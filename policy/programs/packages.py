@@ -8,7 +8,7 @@ import re
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
-from policy.marks import HOLE
+from policy.marks import HOLE, unknown
 from policy.model import Tier
 from policy.options import Parsed, parse
 from policy.programs import scripts
@@ -165,7 +165,7 @@ def _tool(catalog: Catalog, verb: str) -> bool:
 
 def _install(shell: Shell, call: Call, parsed: Parsed, words: list[str]) -> None:
     if parsed.has("-g", "--global") or parsed.value("--location") in ("global", "user"):
-        shell.find(Tier.DANGER, "packages", "it installs for the whole machine")
+        shell.find(Tier.CAUTION, "packages", "it installs into the cell, which is thrown away")
     for word in words:
         if _ADDRESS.search(word) or re.match(r"[\w.-]+/[\w.-]+(?:#|$)", word):
             shell.find(Tier.DANGER, "packages", f"it installs code from the address `{word}`")
@@ -200,6 +200,10 @@ def tool(catalog: Catalog, shell: Shell, call: Call, words: list[str], *, fetche
         entry.handler in ("linter", "runner", "build", "deleter", "npm", "node", "converter")
         or (entry.rule == "launcher" and entry.tier is Tier.CAUTION)
     )
+    installed = f"{shell.state.place}/node_modules/.bin/{name.rsplit('/', 1)[-1]}"
+    if not known and not fetches and not unknown(installed):
+        shell.facts.wanted[installed] = None
+        known = installed in shell.disk
     if fetches or not known or _ADDRESS.search(words[0]):
         shell.find(Tier.DANGER, "packages", f"it runs the package `{words[0]}` of the index")
     drops(shell, Call(tuple(words)))

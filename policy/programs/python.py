@@ -11,7 +11,7 @@ from itertools import pairwise
 from policy import carried
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
-from policy.facts import How
+from policy.facts import Finding, How
 from policy.marks import HOLE, NET, exact, shown, unknown
 from policy.model import Tier
 from policy.options import parse
@@ -97,7 +97,10 @@ def file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
     if unknown(path):
         shell.find(Tier.DANGER, "opaque", "the program that it runs cannot be known")
     if content is not None:
-        return run_code(catalog, shell, content, words[1:], call.stdin)
+        before = set(shell.facts.findings)
+        out = run_code(catalog, shell, content, words[1:], call.stdin)
+        _without_network(shell, before)
+        return out
     if own := _OURS.get(path.rpartition("/")[2]):  # as the hooks of agents start it
         shell.call(Call((*own, *words[1:]), call.stdin, call.env, plain=False))
     managed(catalog, shell, call, words[1:])
@@ -107,6 +110,15 @@ def file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
     for one in words[1:]:
         governed(shell, one)
     return HOLE
+
+
+def _without_network(shell: Shell, before: set[Finding]) -> None:
+    """Let what a file of code asks other machines count like a file that is not read: a cell has no
+    network, so it fails by itself."""
+    for one in [*shell.facts.findings]:
+        if one not in before and one.rule == "network" and one.tier is Tier.DANGER:
+            del shell.facts.findings[one]
+            shell.find(Tier.CAUTION, "code", f"{one.reason}, and a cell has no network")
 
 
 def managed(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> None:

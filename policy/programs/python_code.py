@@ -16,7 +16,7 @@ from policy.facts import How
 from policy.marks import HOLE, NET, unknown
 from policy.model import Tier
 from policy.paths import absolute
-from policy.programs.python_values import NETWORK, Values
+from policy.programs.python_values import NETWORK, PRIVATE, Values
 from policy.redirects import store
 from policy.shell_recursion import FORK_BOMB
 from policy.shell_state import Call
@@ -57,6 +57,7 @@ _EXPORTS = {
 _TABLES = re.compile(r"__dict__|__builtins__|\bglobals\b|\blocals\b|\bvars\b|sys\.modules")
 _UNTRUSTED = re.compile(r"\b(?:input\(|raw_input\(|stdin\b|argv\b|environ\b|getenv\()")
 """What other people or programs hand in."""
+_ENVIRONMENT = frozenset(("os.getenv", "os.environ.get"))
 _RUNS = re.compile(
     r"(?:os\.(?:system|popen|exec\w*|spawn\w*|posix_spawnp?|startfile)|subprocess\.\w+|pty\.spawn|commands\.get\w*"
     r"|asyncio\.create_subprocess_\w+|pexpect\.\w+|sh\.\w+)$"
@@ -69,12 +70,21 @@ _DYNAMIC = frozenset(
 )  # fmt: skip
 
 
+_CHANGES = re.compile(
+    r"(?i)\b(?:insert|update|delete|create|drop|alter|replace|vacuum|attach|reindex|pragma)\b"
+    r"|\b(?:backup|deserialize|load_extension|commit|executescript)\b"
+)
+"""Words of statements that change a database."""
+
+
 class Code(Values, ast.NodeVisitor):
     """Follows one program."""
 
     def __init__(self, shell: Shell, args: list[str], stdin: str | None) -> None:
         super().__init__(shell, args, stdin)
         self._out: list[str] = []
+        self._changes = True
+        self._tested: set[int] = set()
 
     def run(self, text: str) -> str:
         """Record what the program does and return what it prints."""
@@ -84,6 +94,7 @@ class Code(Values, ast.NodeVisitor):
             self._shell.find(Tier.DANGER, "opaque", "the Python program cannot be read")
             self._shell.catalog.scan(self._shell, text)
             return HOLE
+        self._changes = _CHANGES.search(text) is not None
         try:
             self.visit(tree)
         except RecursionError:
@@ -105,6 +116,19 @@ class Code(Values, ast.NodeVisitor):
         self.generic_visit(node)
         if isinstance(node.ctx, ast.Load) and self._dotted(node.value) == "os.environ":
             self._variable(self.value(node.slice))
+
+    def visit(self, node: ast.AST) -> None:
+        """Note of which values only the truth counts, then go on as ever."""
+        match node:
+            case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+                self._tested.add(id(test))
+            case ast.UnaryOp(op=ast.Not(), operand=test):
+                self._tested.add(id(test))
+            case ast.Call(func=ast.Name(id="bool" | "len"), args=[test]):
+                self._tested.add(id(test))
+            case ast.Compare(left=test, ops=[ast.Is() | ast.IsNot()]):
+                self._tested.add(id(test))
+        super().visit(node)
 
     def _variable(self, name: str) -> None:
         if disclosure.SECRET_VARIABLE.search(name):
@@ -153,6 +177,13 @@ class Code(Values, ast.NodeVisitor):
             if any(isinstance(one, ast.Call) and self._dotted(one.func).endswith("fork")
                    for one in ast.walk(node)):  # fmt: skip
                 self._shell.find(Tier.FORBIDDEN, "resources", FORK_BOMB)
+        self.generic_visit(node)
+
+    def visit_With(self, node: ast.With) -> None:
+        """Note the name of a folder for temporary files."""
+        for one in node.items:
+            if isinstance(one.optional_vars, ast.Name) and self.value(one.context_expr) == PRIVATE:
+                self._names[one.optional_vars.id] = PRIVATE
         self.generic_visit(node)
 
     def visit_For(self, node: ast.For) -> None:
@@ -220,7 +251,7 @@ class Code(Values, ast.NodeVisitor):
             self._shell.find(Tier.DANGER, "opaque", "it finds a function by a name at run time")
         args = [self.value(one) for one in node.args]
         keywords = {one.arg: one.value for one in node.keywords if one.arg}
-        if name in ("os.getenv", "os.environ.get") and args:
+        if name in _ENVIRONMENT and args and id(node) not in self._tested:
             self._variable(args[0])
         if name in ("print", "sys.stdout.write"):
             self._out.append(" ".join(args) + "\n")
@@ -238,6 +269,8 @@ class Code(Values, ast.NodeVisitor):
             self._started(name, node, args)
         elif NETWORK.match(name):
             self._network(name, args)
+        elif name == "sqlite3.connect":
+            self._database(args)
         else:
             self._file_call(name, node, args)
 
@@ -282,7 +315,7 @@ class Code(Values, ast.NodeVisitor):
             "__import__",
             "importlib.import_module",
         ):
-            if name == "__import__" and args and not unknown(args[0]):
+            if name.endswith(("__import__", "import_module")) and args and not unknown(args[0]):
                 return
             if (
                 name == "getattr"
@@ -293,8 +326,11 @@ class Code(Values, ast.NodeVisitor):
                 return
             self._shell.find(Tier.DANGER, "opaque", f"`{name}` finds its name at run time")
             return
-        self._shell.find(Tier.DANGER, "opaque", f"`{name}` runs code that is made at run time")
         text = args[0] if args else HOLE
+        if name == "pickle.load":  # of a file: as its code could be in a file that is run
+            self._shell.find(Tier.CAUTION, "code", f"`{name}` can run code that a file holds")
+        else:
+            self._shell.find(Tier.DANGER, "opaque", f"`{name}` runs code that is made at run time")
         if NET in text:
             self._shell.find(
                 Tier.FORBIDDEN, "remote-script", "it runs a program that came from the network"
@@ -360,10 +396,21 @@ class Code(Values, ast.NodeVisitor):
             self._touch(How.WRITE, args[1])
             store(self._shell, absolute(args[1], self._place), NET)
 
+    def _database(self, args: list[str]) -> None:
+        """Record that a database in a file is opened; its statements are looked at as well."""
+        name, _, settings = (args[0] if args else HOLE).partition("?")
+        path = name.removeprefix("file:")
+        if path == ":memory:":
+            return
+        reads = "mode=ro" in settings or "immutable=1" in settings or not self._changes
+        self._touch(How.READ if reads else How.WRITE, path)
+
     def _file_call(self, name: str, node: ast.Call, args: list[str]) -> None:
         shell = self._shell
         first = args[0] if args else HOLE
-        if name in _TREES or name.rsplit(".", 1)[-1] in _TREE_NAMES:
+        if name in _TREES and first == PRIVATE:
+            self._touch(How.WRITE, first)
+        elif name in _TREES or name.rsplit(".", 1)[-1] in _TREE_NAMES:
             shell.find(Tier.FORBIDDEN, "recursive-delete", f"`{name}` deletes a whole tree")
             self._touch(How.TREE, first)
         elif name in _DELETES:

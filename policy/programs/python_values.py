@@ -7,7 +7,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
-from policy.marks import HOLE, NET, clean, unknown
+from policy.marks import HOLE, NET, NUM, clean, unknown
 
 if TYPE_CHECKING:
     from policy.shell import Shell
@@ -16,6 +16,12 @@ NETWORK = re.compile(
     r"^(?:urllib\.request|urllib2|requests|httpx|aiohttp|http\.client|socket|smtplib|ftplib|telnetlib|poplib|imaplib"
     r"|paramiko|dns\.resolver|dns\.query|scapy|pycurl|grpc|pymongo|psycopg2?|redis|pymysql|kafka|pika|websocket|websockets|xmlrpc\.client|asyncio\.open_connection|ssl|boto3|nntplib|socketserver|http\.server)\b"
 )
+PRIVATE = f"/tmp/tmp{NUM}"  # noqa: S108 - the cell's own directory
+"""What `tempfile` makes; the name is not known, but it is one name."""
+_MADE = frozenset(
+    ("tempfile.mkdtemp", "tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile",
+     "tempfile.mktemp")
+)  # fmt: skip
 _MOST_LENGTH = 8192
 """Characters of a value that is still followed."""
 _MOST_NODES = 4000
@@ -78,6 +84,10 @@ class Values:
                 return self._home if self.value(key) == "HOME" else HOLE
             case ast.Subscript(value=inner, slice=key):
                 return self._item(inner, key)
+            case ast.Attribute(attr="executable") if self._dotted(node) == "sys.executable":
+                return "python3"
+            case ast.Attribute(attr="name", value=inner) if self.value(inner) == PRIVATE:
+                return PRIVATE
             case ast.Attribute(attr="parent", value=inner):
                 return self.value(inner).rpartition("/")[0] or "."
             case ast.Attribute(value=inner) if NET in self.value(inner):
@@ -171,6 +181,8 @@ class Values:
             return self._place
         if name in ("os.getenv", "os.environ.get") and args:
             return self._home if args[0] == "HOME" else (args[1] if len(args) > 1 else HOLE)
+        if name in _MADE and not _elsewhere(node):
+            return PRIVATE
         if name == "chr" and args and args[0].isdigit() and int(args[0]) < 0xE000:
             return chr(int(args[0]))
         if name in ("bytes.fromhex", "binascii.unhexlify") and args:
@@ -220,3 +232,13 @@ class Values:
             case "with_suffix" if args:
                 return re.sub(r"\.[^./]*$", "", base) + args[0]
         return HOLE
+
+
+def _elsewhere(node: ast.Call) -> bool:
+    """Return whether a call of `tempfile` may name a folder, or a name that leaves it."""
+    plain = all(
+        isinstance(one.value, ast.Constant) and one.arg in ("prefix", "suffix", "delete", "mode")
+        and "/" not in str(one.value.value)
+        for one in node.keywords
+    )  # fmt: skip
+    return bool(node.args) or not plain

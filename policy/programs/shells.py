@@ -25,7 +25,7 @@ _STDIN = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0", "-")
 
 def _shell(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     words = list(call.args)
-    text_next = reads_stdin = interactive = False
+    text_next = reads_stdin = interactive = checks = False
     while words and words[0][:1] in ("-", "+") and words[0] != "-":
         word = words.pop(0)
         if word == "--":
@@ -43,10 +43,15 @@ def _shell(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             text_next = text_next or "c" in word[1:]
             reads_stdin = reads_stdin or "s" in word[1:]
             interactive = interactive or "i" in word[1:]
+            checks = checks or (word[0] == "-" and "n" in word[1:])
     if text_next:
         return _text(shell, words[0], words[1:], call) if words else ""
     if words and words[0] in _STDIN:
         reads_stdin, words = True, words[1:]
+    if checks and words and not reads_stdin and not interactive:
+        for path in words[:1]:
+            shell.touch(How.READ, path, program=call.name)  # its grammar is looked at
+        return HOLE
     if words and not reads_stdin:
         return _file(catalog, shell, words[0], words[1:], call)
     return _input(shell, words, call)

@@ -9,7 +9,7 @@ from policy import outputs
 from policy.catalog_model import Programs, Use
 from policy.commands import Catalog
 from policy.facts import How
-from policy.marks import HOLE
+from policy.marks import HOLE, NET
 from policy.model import Tier
 from policy.options import Parsed, parse
 from policy.programs import compilers, interpreters, literal_code, literal_commands, scripts
@@ -153,6 +153,11 @@ _OUTPUTS = (
 )
 
 
+_COMPILERS = frozenset(
+    ("gcc", "g++", "cc", "c++", "clang", "clang++", "rustc", "go", "ld", "swiftc")
+)
+
+
 def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
@@ -165,6 +170,8 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     verb = words[0] if words else ""
     for path in parsed.values(*_OUTPUTS):
         catalog.use(shell, Use.WRITE, path, call)
+        if call.name in _COMPILERS and NET not in (call.stdin or ""):
+            shell.files.built.add(shell.resolve(path))
     for path in parsed.values(
         "-f",
         "--file",

@@ -14,6 +14,7 @@ from policy.model import Tier
 from policy.options import Parsed, parse
 from policy.printf import escapes
 from policy.shell import Shell
+from policy.shell_compound import serves
 from policy.shell_state import MOST_PLACES, Call
 from policy.shell_words import source
 
@@ -61,7 +62,6 @@ _SKIPPED = {
     "uclampset": 0,
 }
 _NOTED = {
-    "nohup": "it starts a program that outlives its session",
     "strace": "it traces another program",
     "ltrace": "it traces another program",
     "unshare": "it makes namespaces",
@@ -82,6 +82,11 @@ MOST_STARTS = 16
 def _wrapper(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     name = call.name
     parsed = parse(call.args, _OPTIONS.get(name, ()), in_order=True)
+    if name == "nohup":
+        text = " ".join(parsed.operands)
+        why = "it starts a program that outlives its session"
+        tier = Tier.CAUTION if serves(text) else Tier.DANGER
+        shell.find(tier, "launcher", f"`nohup`: {why}, but not its call" if serves(text) else why)
     if name in _NOTED:
         shell.find(Tier.DANGER, "launcher", f"`{name}`: {_NOTED[name]}")
     if name in ("strace", "ltrace", "time"):

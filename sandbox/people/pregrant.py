@@ -19,6 +19,7 @@ from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
 from sandbox.people import person
 from sandbox.people.grants import Grants, Request
+from sandbox.project_files import ProjectFiles
 
 _SECONDS = 60.0
 
@@ -78,7 +79,7 @@ def of_command(
     known = KnownWorkspaces(dirs, None)
     context = Context(known.all(), home=known.home, own=dirs.folders)
     with SecondOpinion() as second:
-        answer = Gate(Policies(dirs), second).decide_now(plan, context, (root,))
+        answer = Gate(Policies(dirs), second, ProjectFiles()).decide_now(plan, context, (root,))
     answer = within(answer, load_settings(dirs).limits)
     decision = answer.decision
     if decision.verdict is Verdict.DENY or answer.effective is None:

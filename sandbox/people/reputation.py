@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from policy.model import Outcome
-from policy.reputation import Domain, Reputation, TrustLevel, begin, decayed, lower, pin, rank
+from policy.reputation import Domain, Reputation, TrustLevel, begin, decayed, lower, pin
 from policy.reputation import record_outcome as moved
 from policy.trust import TrustFile
 from sandbox.database import Database
@@ -27,8 +27,6 @@ FILE = "reputation.sqlite"
 _DAY = 86_400.0
 _OBSERVED_WEIGHT = 0.25
 """A test run or a conflict says a little; a person's undo says all of it."""
-_CLAIMED_WEIGHT = 0.25
-"""How much an agent's own report of success counts, beside its confidence."""
 EARNED_SECONDS = 600.0
 """A success that was seen here counts once in this time: an agent may run tests as it likes."""
 _STEPS = (
@@ -200,21 +198,17 @@ class Reputations:
 
 def after(state: Reputation, event: Event, trust: TrustFile) -> Reputation:
     """Return the state after an outcome, by whose word it is."""
-    claimed = event.source is Source.AGENT
-    weight = _CLAIMED_WEIGHT if claimed and event.success else 1.0
-    new = moved(
+    if event.source is Source.AGENT and event.success:  # nobody rises by praising himself
+        return state
+    return moved(
         state,
         success=event.success,
-        confidence=event.confidence * weight,
+        confidence=event.confidence,
         reverted=event.reverted,
         violation=event.violation,
         bounds=trust.bounds.get(event.domain),
         arithmetic=trust.reputation,
     )
-    if claimed and event.success:  # nobody rises by praising himself
-        level = min(state.level, new.level, key=rank)
-        return new.model_copy(update={"level": level, "streak": state.streak})
-    return new
 
 
 def observed(result: CallResult, domain: Callable[[], Domain], *, vouched: bool) -> Event | None:

@@ -39,7 +39,7 @@ def test_another_workspace_counts() -> None:
 
 
 def test_a_call_that_stands_outside_the_workspace_is_asked_about() -> None:
-    assert answers('{"id": 1, "command": "ls", "cwd": "/etc"}')[0]["verdict"] == "ask"
+    assert answers('{"id": 1, "command": "cat passwd", "cwd": "/etc"}')[0]["verdict"] == "ask"
     assert answers('{"id": 1, "command": "ls", "cwd": "/workspace/src"}')[0]["verdict"] == "allow"
 
 

@@ -113,7 +113,7 @@ def test_a_category_covers_its_kind_of_question_only() -> None:
 
 ASKED = [
     asked(command, agent=agent)
-    for command in ("rm a.txt", "rm b.txt", "git push", "git push origin x", "sudo-not-there x")
+    for command in ("rm a.txt", "rm b.txt", "git push", "git push origin x", "rfkill x")
     for agent in ("main", "other")
 ]
 

@@ -31,7 +31,7 @@ CAUTION = {
 DANGER = {
     "delete any file": "rm notes.txt",
     "git push to a remote": "git push origin main",
-    "run an arbitrary command": "frobnicate --all",
+    "run an arbitrary command": "rfkill --all",
     "access files outside registered projects": "cat /etc/hostname",
     "modify system settings": "sysctl -w kernel.panic=1",
     "send e-mail": "mail someone@host.invalid",

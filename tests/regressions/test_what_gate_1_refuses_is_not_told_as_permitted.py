@@ -54,7 +54,13 @@ CALLS = {
     "a command that is too long to be read": ("Bash", "z" * 200_000, (False, "approve")),
     "a command that is no text": ("Bash", "\ud800", (False, "none")),
     "a path that is no text": ("Write", "\ud800/x", (False, "none")),
-    "no tool, but an action in words": ("rotate_logs", "rm -rf / of the old ones", (True, "none")),
+    "no tool, but an action in words": (
+        "rotate_logs",
+        "rm -rf / of the old ones",
+        (False, "approve"),
+    ),
+    "an unknown tool": ("frobnicate", "", (False, "approve")),
+    "a tool that destroys": ("mcp__x__delete_everything", "all", (False, "approve")),
     "no hint": ("Bash", "", (True, "none")),
 }
 

