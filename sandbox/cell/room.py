@@ -156,10 +156,11 @@ def _replaced(root: int, op: Op) -> Iterable[tuple[str, str | None]]:
     if op.action not in (SWAP, TAKE) or op.other is not None:
         return
     for inner in ("", *(f"/{name}" for name in op.inner or ())):
-        yield op.path + inner, _maker(root, op.path + inner)
+        yield op.path + inner, maker(root, op.path + inner)
 
 
-def _maker(root: int, path: str) -> str | None:
+def maker(root: int, path: str) -> str | None:
+    """Return the sign of the agent that made what lies at a path; None for a person, or nothing."""
     try:
         descriptor = fs.open_beneath(root, path, fs.READ)
     except OSError:  # a link, or nothing

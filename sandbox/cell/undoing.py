@@ -36,6 +36,7 @@ from .finishing import (
     refusal,
     said_evicted,
 )
+from .journal import SWAP
 from .layer import LandingError
 from .outlook import of_run
 from .pieces import Piece
@@ -199,9 +200,36 @@ class _Run:
         self.ops = journal.amend(ops, self.amended)
         self.changed = later_changes(vault.root, self.ops, self.now, back=self.back)
         """Paths where a later change would be lost."""
+        if self.changed and self.back:
+            self._take_over()
         if not self.changed and gitundo.concerns(self.ops):
             with self.pieces() as pieces:
                 self.changed = gitundo.needed(vault.root, pieces, time.time())
+
+    def _take_over(self) -> None:
+        """Count as unchanged what the same agent made there since, in landings whose records went.
+
+        Else an agent could write twice, have the second record driven out, and so make the first
+        one final. What a person, or a landing that is kept, left there is a later change as ever.
+        """
+        root = self._vault.root
+        kept = {
+            (op.path, tuple(identity))
+            for _, other in self._vault.kept()
+            for op, identity in zip(other.ops, other.last.now or ())
+            if identity is not None
+        }
+        for position, op in enumerate(self.ops):
+            status = fs.lstat(root, op.path) if op.path in self.changed else None
+            if op.action != SWAP or status is None:
+                continue
+            identity = fs.identity(status)
+            own = self.record.sign and room.maker(root, op.path) == self.record.sign
+            if own and (op.path, tuple(identity)) not in kept:
+                self.now[position] = identity
+                self.amended.append([position, "identity", None, identity])
+        self.ops = journal.amend(self.ops, self.amended)
+        self.changed = later_changes(root, self.ops, self.now, back=self.back)
 
     @contextlib.contextmanager
     def pieces(self) -> Iterator[list[Piece]]:

@@ -68,6 +68,30 @@ def test_an_agents_own_content_drives_out_nothing_else(workspace: Workspace) -> 
     assert Path(workspace.root, "notes").read_text() == "precious\n"
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_writing_twice_makes_the_first_time_no_more_final(
+    workspace: Workspace, edited: bool
+) -> None:
+    notes, root = Path(workspace.root, "notes"), workspace.root
+    assert workspace("a", "echo gone > notes").state == "landed"
+    assert workspace("a", "echo gone for good > notes").state == "landed"
+    assert landing.undo(root, "c1", "u0").conflicts == ("notes",)  # `c2` can be undone before
+    for _ in range(3):
+        assert workspace("a", fill(9000)).state == "landed"
+    assert "c2" not in workspace.calls()
+    if edited:  # that is nobody's to overrule
+        with notes.open("a") as file:
+            file.write("a person's\n")
+        assert landing.undo(root, "c1", "u1").conflicts == ("notes",)
+        return
+    assert landing.undo(root, "c1", "u1").state == "undone"
+    assert notes.read_text() == "precious\n"
+    assert landing.undo(root, "u1", "u2").state == "undone"
+    assert notes.read_text() == "gone for good\n"
+    assert landing.undo(root, "u2", "u3").state == "undone"
+    assert notes.read_text() == "precious\n"
+
+
 def test_what_would_drive_out_a_persons_last_copy_does_not_land(workspace: Workspace) -> None:
     assert workspace("a", "echo gone > notes; " + fill(6000, "data")).state == "landed"
     Path(workspace.root, "data").write_bytes(b"a person's own again" * 300)
