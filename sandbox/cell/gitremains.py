@@ -9,8 +9,10 @@ Runs in the keeper: standard library only, Python 3.9. Reads only.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Collection, Iterator, Mapping
+from functools import cached_property
 from typing import Any
 
 from .gitfiles import Coming, is_folder
@@ -65,8 +67,11 @@ class Remains:
                 yield from self._arrived(name, before, after)
         if names:
             yield from self._heads()
-        yield from self._left_behind(gone, self._by_references, "no other reference reaches")
-        yield from self._left_behind(moved, self._by_anything, "nothing reaches any more")
+        if gone:
+            yield from self._left_behind(gone, self._by_references, "no other reference reaches")
+        moved = {name: oid for name, oid in moved.items() if oid not in self._near}
+        if moved:
+            yield from self._left_behind(moved, self._by_anything, "nothing reaches any more")
 
     def _before(self, name: str) -> Ref | None:
         try:
@@ -129,20 +134,21 @@ class Remains:
         except Odd:
             return False
 
-    def _left_behind(self, old: Mapping[str, bytes], holders: Any, said: str) -> Loss:
+    def _left_behind(self, old: Mapping[str, bytes], holders: set[bytes], said: str) -> Loss:
         lost = self._lost(set(old.values()), holders)
         for name, oid in old.items():
             if oid in lost and not (name == STASH and self._is_applied(oid)):
                 yield name, f"{said} {oid.hex()[:12]}, which it named"
 
-    def _lost(self, oids: Collection[bytes], holders: Any) -> set[bytes]:
+    def _lost(self, oids: Collection[bytes], holders: set[bytes]) -> set[bytes]:
         """Return those of some objects that no holder reaches any more, but which were there."""
-        wanted = {oid for oid in oids if oid not in self._cheap()}
+        wanted = set(oids) - self._cheap
         wanted = {oid for oid in wanted if self._old.objects.has(oid)}
         if not wanted:
             return set()
-        return wanted - history(self._new.objects, holders(), wanted)
+        return wanted - history(self._new.objects, holders, wanted)
 
+    @cached_property
     def _cheap(self) -> set[bytes]:
         """Return what changed references name now: mostly what is asked for is among it."""
         found = set()
@@ -152,16 +158,29 @@ class Remains:
                 found.add(ref.oid)
         return found
 
+    @cached_property
+    def _near(self) -> set[bytes]:
+        """Return what changed references and reflogs name now, as after every commit."""
+        found = set(self._cheap)
+        for path in self._files:
+            if tree_of(path)[1].startswith("logs/"):
+                with contextlib.suppress(Odd):
+                    lines = self._new.refs.log(path)
+                    found |= ids(line for line in lines if self._sides.lasts(path, line))
+        return found
+
+    @cached_property
     def _by_references(self) -> set[bytes]:
         return self._sides.named(self._new)
 
+    @cached_property
     def _by_anything(self) -> set[bytes]:
-        return self._sides.named(self._new) | self._sides.logged(self._new)
+        return self._by_references | self._sides.logged(self._new)
 
     def _is_applied(self, oid: bytes) -> bool:
         if self._work_tree is None:
             return False
-        now = [*sorted(self._cheap()), self._new.refs.resolve("HEAD")]
+        now = [*sorted(self._cheap), self._new.refs.resolve("HEAD")]
         return is_applied(self._new.objects, oid, self._coming, self._work_tree, filter(None, now))
 
     # Reflogs
@@ -177,12 +196,14 @@ class Remains:
                 continue
             name = folder + rest[len("logs/") :]
             if name == STASH:
-                oids = {line.new for line in lost}
-                if any(not self._is_applied(oid) for oid in self._lost(oids, self._by_anything)):
+                oids = {line.new for line in lost} - self._near
+                if oids and any(
+                    not self._is_applied(oid) for oid in self._lost(oids, self._by_anything)
+                ):
                     yield path, "a stash goes away that was not applied"
             elif self._is_cut(path, name):
                 yield path, f"{len(lost)} lines of what it remembers go away"
-            elif self._lost(ids(lost), self._by_anything):
+            elif (left := ids(lost) - self._near) and self._lost(left, self._by_anything):
                 yield path, "nothing else remembers what it names"
 
     def _is_cut(self, path: str, name: str) -> bool:
