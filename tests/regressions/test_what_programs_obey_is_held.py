@@ -115,7 +115,7 @@ HELD_BY_NAME = (
     *(".travis.yml", ".buildkite/pipeline.yml", ".woodpecker.yaml", ".forgejo/workflows/a.yml"),
     *("bitbucket-pipelines.yml", ".gitea/workflows/a.yml", "jenkinsfile", ".readthedocs.yaml"),
     *(".devcontainer/devcontainer.json", "docker-compose.override.yml", "compose.override.yaml"),
-    *(".gitpod.yml", "sitecustomize.py", ".config/pip/pip.conf", "rust-toolchain", "package.json5"),
+    *(".gitpod.yml", "sitecustomize.py", ".config/pip/pip.conf", "package.json5"),
 )
 FREE = (
     *("src/app.py", "package.json", "docs/mcp.md", "AGENTS.md", "CLAUDE.md", ".editorconfig"),
@@ -123,7 +123,17 @@ FREE = (
     *("src/hooks/useThing.ts", "src/agents/a.py", ".github/dependabot.yml", ".yarn/cache/a.zip"),
     *("gradle/libs.versions.toml", "build.gradle.kts", ".idea/vcs.xml", ".vscode/extensions.json"),
     *("node_modules/a/.npmrc", "node_modules/a/binding.gyp", "compose.yml", "actions.yml"),
-    *("tests/fixtures/config.toml", ".coveragerc", "tox.ini", ".eslintrc.json", ".prettierrc"),
+    *(
+        "tests/fixtures/config.toml",
+        ".yarn/install-state.gz",
+        ".coveragerc",
+        ".docker/php/Dockerfile",
+        "robot.launch",
+        "docs/build.yml",
+        "tox.ini",
+        ".eslintrc.json",
+        ".prettierrc",
+    ),
 )
 
 
@@ -222,6 +232,9 @@ CONTENT: dict[str, tuple[str, str | None, str | None, str]] = {
         '[toolchain]\nchannel = "1.80.1"\ncomponents = ["clippy"]\n',
         "land",
     ),
+    "a toolchain in a word": ("rust-toolchain", "1.79.0\n", "1.80.1\n", "land"),
+    "a toolchain at a path": ("rust-toolchain", None, '[toolchain]\npath = "/x"\n', "hold"),
+    "texts of an application": ("i18n/global.json", None, '{"title": "Hello"}', "land"),
     "a module instead of another": ("go.work", None, "go 1.22\nreplace a => ../b\n", "hold"),
     "modules of a workspace": ("go.work", None, "go 1.22\n\nuse (\n\t./a\n\t./b\n)\n", "land"),
     "a virtual machine's agent": (
