@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 
 from policy import gitconfig
+from policy.gate2.git_attributes import held_attributes
 from policy.gate2.git_changed_settings import held_any, held_module_settings, held_settings
 from policy.gate2.git_changes import GitChanges
 from policy.gate2.git_places import Place, is_git_name, place_of
@@ -17,7 +18,10 @@ from policy.protected import PathPolicy
 FOLDER, POINTERS, SETTINGS = "git-folder", "git-pointers", "git-settings"
 """Ids of rules."""
 _OWN_SETTINGS = ("config", "config.worktree")
-_ELSEWHERE = frozenset((*_OWN_SETTINGS, "gitconfig", ".gitconfig", ".gitmodules", ".lfsconfig"))
+_ATTRIBUTES = ".gitattributes"
+_ELSEWHERE = frozenset(
+    (*_OWN_SETTINGS, "gitconfig", ".gitconfig", ".gitmodules", ".lfsconfig", _ATTRIBUTES)
+)
 _POINTER = re.compile(r"(?:.*/)?\.git/worktrees/[^/]+/(?:commondir|gitdir)", re.DOTALL)
 
 
@@ -60,7 +64,11 @@ def settings_reasons(change: Change, paths: PathPolicy, git: GitChanges) -> Iter
             yield PathReason(change.path, Outcome.HOLD, SETTINGS, because)
         return
     keys = _held(change, change.after_text, name, place, paths, git)
-    if keys:
+    if keys and name == _ATTRIBUTES:
+        said = ", ".join(f"`{_shown(key)}`" for key in keys[:_SAID])
+        because = f"git on the host would run, or commit another text, by {said}"
+        yield PathReason(change.path, Outcome.HOLD, SETTINGS, because)
+    elif keys:
         said = ", ".join(f"`{_shown(key)}`" for key in keys[:_SAID])
         more = f" and {len(keys) - _SAID} more" if len(keys) > _SAID else ""
         because = f"git on the host would obey {said}{more}"
@@ -81,6 +89,8 @@ def _held(
             gone=git.gone_branches(change),
             commands=paths.git_keys,
         )
+    if name == _ATTRIBUTES:
+        return held_attributes(change.before_text, text)
     if name == ".lfsconfig":
         return held_any(change.before_text, text)
     if name == ".gitmodules":

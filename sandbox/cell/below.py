@@ -24,6 +24,7 @@ Reads = Callable[[str], bool]
 """Whether gate 2 reads the file at a path of the workspace."""
 CONFIG_NAMES = (
     *("config", "config.worktree", "gitconfig", ".gitconfig", ".gitmodules", ".lfsconfig"),
+    ".gitattributes",
 )
 """Names under which git keeps settings, in lower case (`config` of a bare repository, too)."""
 

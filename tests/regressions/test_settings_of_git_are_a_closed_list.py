@@ -192,6 +192,18 @@ MODULES = '[submodule "a"]\n\tpath = a\n\turl = ../a\n'
         (".lfsconfig", "", "[lfs]\nurl = https://evil.invalid\n", "hold"),
         ("sub/.lfsconfig", "[lfs]\nurl = https://h.invalid\n", "", "hold"),
         (".lfsconfig", "[lfs]\nurl = x\n", "[lfs]\n\turl = x\n", "land"),
+        (".gitattributes", "", "*.py filter=clean\n", "hold"),
+        (".gitattributes", "", "*.py text working-tree-encoding=UTF-7\n", "hold"),
+        ("sub/.gitattributes", "", "[attr]x merge=theirs\n", "hold"),
+        (".gitattributes", "", '"a b" diff=show\n', "hold"),
+        (".gitattributes", "*.py diff=show\n", "*.py  diff=show\n*.c text eol=lf\n", "land"),
+        (
+            ".gitattributes",
+            "",
+            "*.psd filter=lfs diff=lfs merge=lfs -text\n*.py diff=python",
+            "land",
+        ),
+        (".gitattributes", "", "# *.py filter=clean\n*.lock -diff\n", "land"),
         ("k8s/config", None, "apiVersion: v1\n", "land"),
     ],
 )
