@@ -15,8 +15,8 @@ run: images ## Set up, then send the example session through the lock
 	@$(BIN)/python -m examples.run
 
 test: images ## Set up, then run every test, with real containers; nothing is skipped
-	@$(BIN)/python -m sandbox.bootstrap program ps procps  # the engine's `top` calls it on this host
-	@$(BIN)/python -m sandbox.bootstrap runtimes || true  # the tests that need gVisor say what is missing
+	@$(BIN)/python -m sandbox.setup.bootstrap program ps procps  # the engine's `top` calls it on this host
+	@$(BIN)/python -m sandbox.setup.bootstrap runtimes || true  # the tests that need gVisor say what is missing
 	@LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m tests
 
 test-agents: images ## Drive the real Claude Code, Codex and Gemini CLI offline (installs them with npm, 1.2 GB)
@@ -26,20 +26,21 @@ check: setup ## Lint, types, and the tests that need no Docker
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
-	@$(BIN)/python -m sandbox.rates
+	@$(BIN)/lint-imports --no-logo
+	@$(BIN)/python -m sandbox.policy_tools.rates
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not docker"
 
 fuzz: setup ## Give random inputs to all that reads what agents write, for FUZZ_SECONDS (600)
 	@$(BIN)/python -m tests.fuzz
 
 bench: images ## Measure a call against bare bash, bwrap and docker exec
-	@$(BIN)/python -m sandbox.bootstrap program bwrap bubblewrap
-	@$(BIN)/python -m sandbox.bench
-	@$(BIN)/python -m sandbox.bench.fresh
-	@$(BIN)/python -m sandbox.bench.mcp
+	@$(BIN)/python -m sandbox.setup.bootstrap program bwrap bubblewrap
+	@$(BIN)/python -m tests.bench
+	@$(BIN)/python -m tests.bench.fresh
+	@$(BIN)/python -m tests.bench.mcp
 
 images: setup ## Have a Docker engine and the images of cells and keepers
-	@$(BIN)/python -m sandbox.bootstrap images
+	@$(BIN)/python -m sandbox.setup.bootstrap images
 
 setup: $(STAMP) ## Have the virtual environment with everything in it
 
@@ -68,7 +69,7 @@ $(STAMP): pyproject.toml
 	@touch $@
 
 clean: ## Remove the environment, caches, and the images of other versions
-	@if [ -x $(BIN)/python ]; then $(BIN)/python -m sandbox.bootstrap clean || true; fi
+	@if [ -x $(BIN)/python ]; then $(BIN)/python -m sandbox.setup.bootstrap clean || true; fi
 	@rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

@@ -18,12 +18,12 @@ from collections import Counter
 from pathlib import Path
 
 from policy.model import Workspace
-from sandbox import show
-from sandbox.dirs import Dirs
+from sandbox.audit.store import Store
+from sandbox.calls.supervisor import Supervisor
 from sandbox.errors import SandboxError
-from sandbox.replay import Mark, Outcome, replay
-from sandbox.store import Store
-from sandbox.supervisor import Supervisor
+from sandbox.host.dirs import Dirs
+from sandbox.present import render as show
+from sandbox.testing.replay import Mark, Outcome, replay
 
 SESSION = Path(__file__).with_name("session.jsonl")
 FAILED = 125

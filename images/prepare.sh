@@ -159,7 +159,7 @@ code)
     python3 -m compileall -q --invalidation-mode unchecked-hash /cell
     chmod -R a=rX /cell
     # Codex types its way of editing as a command.
-    printf '#!/bin/sh\nexec python3 -I /cell/apply_patch.py "$@"\n' >/usr/local/bin/apply_patch
+    printf '#!/bin/sh\nexec python3 -I /cell/run/apply_patch.py "$@"\n' >/usr/local/bin/apply_patch
     chmod 0755 /usr/local/bin/apply_patch
     rm -rf /.lockgate
     ;;

@@ -69,7 +69,7 @@ class Facts:
     """The call may write caches or other files that it does not name."""
     network: bool = False
     wanted: dict[str, None] = field(default_factory=dict)
-    """Files of the project of which more should be known (`policy.held_scripts`)."""
+    """Files of the project of which more should be known (`policy.shell.held_scripts`)."""
     own: set[str] = field(default_factory=set)
     """Deleted files that only landings of the agent made."""
 

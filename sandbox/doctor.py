@@ -23,18 +23,18 @@ import docker
 import docker.errors
 import requests
 
-from policy.layers import Layer
-from policy.levels import Levels
-from policy.load import PolicyError
-from sandbox.config import Lifetime, Settings, load_settings
-from sandbox.dirs import Dirs
-from sandbox.endpoints import api_problem, connect
+from policy.autonomy.levels import Levels
+from policy.sources.precedence import Layer
+from policy.values.strict_yaml import PolicyError
+from sandbox.config.settings import Lifetime, Settings, load_settings
+from sandbox.containers.endpoints import api_problem, connect
+from sandbox.containers.images import Images, check_image, names
+from sandbox.containers.plan import LABEL_OWNER, LABEL_STATE
+from sandbox.containers.probe import prove_mounts
+from sandbox.containers.runtimes import default_of, missing, moves_mounts, unenforced, unfiltered
 from sandbox.errors import BadInput, SandboxError, Unavailable
-from sandbox.owners import lives
-from sandbox.plan import LABEL_OWNER, LABEL_STATE
-from sandbox.runtimes import default_of, missing, moves_mounts, unenforced, unfiltered
-from sandbox.setup.images import Images, check_image, names
-from sandbox.setup.probe import prove_mounts
+from sandbox.host.dirs import Dirs
+from sandbox.host.process_owner import lives
 
 KERNEL_FLOOR = (5, 2)
 """fsopen, fsmount and move_mount, with which the keeper places a workspace."""
@@ -336,8 +336,8 @@ def _host_checks(dirs: Dirs | None) -> Iterator[Check]:
 
 def guard(dirs: Dirs) -> Check:
     """Say whether protected files are guarded while the supervisor lives."""
-    from sandbox.serving.client import BlockingClient
-    from sandbox.serving.start import connect as reached
+    from sandbox.client.blocking import BlockingClient
+    from sandbox.client.connect import connect as reached
 
     try:
         if not load_settings(dirs).guard.enabled:
@@ -374,8 +374,8 @@ def settings(dirs: Dirs) -> Check:
 
 def policy_files(dirs: Dirs) -> Iterator[Check]:
     """Check each policy file that counts for a workspace; a wrong one stops every call there."""
-    from sandbox.policies import Policies
-    from sandbox.workspaces import Registry
+    from sandbox.gates.policy_files import Policies
+    from sandbox.workspaces.registry import Registry
 
     known = Policies(dirs)
     try:
@@ -417,9 +417,9 @@ def channels(dirs: Dirs, levels: Levels) -> Iterator[Check]:
 
 def connected(dirs: Dirs) -> Iterator[Check]:
     """Try each connected agent: is it written, trusted, does it work, did it ever fire."""
-    from sandbox.connecting.health import standing
-    from sandbox.interpreter import program
-    from sandbox.workspaces import Registry
+    from sandbox.connect.health import standing
+    from sandbox.host.relaunch import program
+    from sandbox.workspaces.registry import Registry
 
     try:
         first = next(iter(Registry(dirs).list()), None)

@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ConfigDict
 
 from policy.model import Frozen, Tier, Verdict
-from policy.reports import Escalation, YellowReport
+from policy.people.reports import Escalation, YellowReport
 
 
 class Ending(str, Enum):

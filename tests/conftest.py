@@ -15,11 +15,11 @@ import docker.errors
 import pytest
 from hypothesis import settings
 
-from sandbox.endpoints import connect
+from sandbox.containers.endpoints import connect
+from sandbox.containers.images import Images, ensure_images
+from sandbox.containers.plan import LABEL_TEST
+from sandbox.containers.progress import Silent
 from sandbox.errors import Unavailable
-from sandbox.plan import LABEL_TEST
-from sandbox.progress import Silent
-from sandbox.setup.images import Images, ensure_images
 
 MUST_RUN = os.environ.get("LOCKGATE_TESTS_MUST_RUN") == "1"
 

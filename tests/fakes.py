@@ -12,9 +12,9 @@ from types import TracebackType
 from typing import Any
 
 from policy.model import ActionPlan, Decision, LayerAnswer, Rights, Tier, Verdict
-from sandbox.admission import Admission
-from sandbox.dirs import Dirs
+from sandbox.calls.tickets import Admission
 from sandbox.errors import BadInput, NotEnforced, Stopped, Unavailable
+from sandbox.host.dirs import Dirs
 from sandbox.results import (
     CallResult,
     ChangeView,
@@ -25,7 +25,7 @@ from sandbox.results import (
     UndoReport,
     UndoResult,
 )
-from sandbox.serving.server import Server, hold_lock
+from sandbox.server.server import Server, hold_lock
 
 WAIT_SECONDS = 20.0
 

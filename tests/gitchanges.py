@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from policy.judge import judge
+from policy.gate2.judge import judge
 from policy.model import (
     Access,
     Change,
@@ -23,14 +23,14 @@ from policy.model import (
     Tier,
     Verdict,
 )
-from policy.protected import PathPolicy
-from sandbox.cell.below import CONFIG_NAMES
-from sandbox.cell.gitcommits import note_commits
-from sandbox.cell.gitdropped import note_dropped
-from sandbox.cell.gitfolders import note_folders
-from sandbox.cell.gitlost import note_lost
-from sandbox.cell.masks import Patterns
-from sandbox.cell.steps import type_name
+from policy.protected.paths import PathPolicy
+from sandbox.cell.git.commits import note_commits
+from sandbox.cell.git.dropped import note_dropped
+from sandbox.cell.git_folder.changes import note_folders
+from sandbox.cell.git_losses.lost import note_lost
+from sandbox.cell.overlay.lower import CONFIG_NAMES
+from sandbox.cell.overlay.masks import Patterns
+from sandbox.cell.overlay.steps import type_name
 
 POLICY = PathPolicy.default()
 DECISION = Decision(

@@ -9,10 +9,10 @@ from pathlib import Path
 import click
 import pytest
 
-from policy import load
-from sandbox import cli
-from sandbox.config import Settings
-from sandbox.replay import Line, parse
+from policy.values import strict_yaml as load
+from sandbox.cli import main as cli
+from sandbox.config.settings import Settings
+from sandbox.testing.replay import Line, parse
 
 ROOT = Path(__file__).parent.parent
 PENDING = "pending"

@@ -13,16 +13,23 @@ import pytest
 ROOT = Path(__file__).parents[1]
 POLICY = sorted((ROOT / "policy").rglob("*.py"))
 SANDBOX = sorted((ROOT / "sandbox").rglob("*.py"))
-CELL = sorted((ROOT / "sandbox" / "cell").glob("*.py"))
-IO_IN_POLICY = {"load.py", "second_opinion.py"}
+CELL = sorted((ROOT / "sandbox" / "cell").rglob("*.py"))
+MOST_MODULES = 16
+IO_IN_POLICY = {"strict_yaml.py", "bashlex_worker.py"}
 """Modules of policy that may read files or start a process: files of rules, and the worker."""
 IO_MODULES = {"asyncio", "http", "io", "multiprocessing", "os", "pathlib", "random", "secrets",
               "shutil", "signal", "socket", "subprocess", "tempfile", "threading", "time",
               "urllib", "uuid"}  # fmt: skip
-PURE_SANDBOX = {"plan.py", "launch.py", "audit/chain.py", "results.py", "errors.py"}
-FRONT_DOORS = {"agents/run.py", "bootstrap.py", "check.py", "cli.py", "doctor.py", "entry.py",
-               "hooks/door.py", "progress.py", "rates.py", "replay.py", "serving/server.py",
-               "serving/start.py"}  # fmt: skip
+PURE_SANDBOX = {
+    "containers/plan.py",
+    "cells/request.py",
+    "audit/chain.py",
+    "results.py",
+    "errors.py",
+}
+FRONT_DOORS = {"agents/run.py", "setup/bootstrap.py", "policy_tools/batch.py", "doctor.py",
+               "hooks/service.py", "containers/progress.py", "policy_tools/rates.py",
+               "testing/replay.py", "server/server.py", "client/connect.py"}  # fmt: skip
 
 
 def name(path: Path) -> str:
@@ -52,6 +59,23 @@ def imported(path: Path) -> Iterator[str]:
             yield ".".join([*base, *([node.module] if node.module else [])])
 
 
+def module_name(path: Path) -> str:
+    """Return a module's full name."""
+    return ".".join(path.relative_to(ROOT).with_suffix("").parts)
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Return the full names that a module imports: of modules, and of what may be one."""
+    package = list(path.relative_to(ROOT).parts[:-1])
+    names: set[str] = set()
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            names |= {module, *(f"{module}.{alias.name}" for alias in node.names)}
+    return names
+
+
 def tops(path: Path) -> set[str]:
     """Return the top-level packages that a module imports."""
     return {one.split(".")[0] for one in imported(path)}
@@ -73,7 +97,7 @@ def test_policy_imports_nothing_of_sandbox(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [p for p in POLICY if p.name not in IO_IN_POLICY], ids=name)
 def test_policy_is_pure(path: Path) -> None:
-    assert not tops(path) & (IO_MODULES - {"pathlib"})  # a path may be handed on to `load`
+    assert not tops(path) & (IO_MODULES - {"pathlib"})  # a path may be handed on to `strict_yaml`
     assert not called(path) & {"open", "print", "input", "exec", "eval", "__import__", "Path"}
     reads = {"read_text", "read_bytes", "write_text", "write_bytes", "exists", "stat", "iterdir"}
     assert not {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)} & (
@@ -86,7 +110,8 @@ def test_programs_in_containers_need_the_standard_library_alone(path: Path) -> N
     foreign = tops(path) - set(sys.stdlib_module_names) - {"sandbox"}
     assert foreign <= {"watchdog"}
     assert {one for one in imported(path) if one.startswith("sandbox")} <= {
-        f"sandbox.cell{suffix}" for suffix in ("", *(f".{p.stem}" for p in CELL))
+        f"sandbox.{inside(p).removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
+        for p in CELL
     }
     relative = [
         node for node in ast.walk(tree(path))
@@ -97,7 +122,7 @@ def test_programs_in_containers_need_the_standard_library_alone(path: Path) -> N
 
 @pytest.mark.parametrize("path", [*POLICY, *SANDBOX], ids=name)
 def test_only_the_second_opinion_imports_bashlex(path: Path) -> None:
-    assert "bashlex" not in tops(path) or path.name == "second_opinion.py"
+    assert "bashlex" not in tops(path) or path.name == "bashlex_worker.py"
 
 
 @pytest.mark.parametrize("path", [ROOT / "sandbox" / one for one in sorted(PURE_SANDBOX)], ids=name)
@@ -108,7 +133,7 @@ def test_what_is_pure_in_sandbox_stays_pure(path: Path) -> None:
 
 @pytest.mark.parametrize("path", [*POLICY, *SANDBOX], ids=name)
 def test_only_front_doors_print_and_exit(path: Path) -> None:
-    if path.parent.name in ("bench", "commands", "cell") or path.name == "second_opinion.py":
+    if inside(path).startswith(("cli/", "cell/")) or path.name == "bashlex_worker.py":
         return
     if inside(path) in FRONT_DOORS:
         return
@@ -121,17 +146,16 @@ def test_only_front_doors_print_and_exit(path: Path) -> None:
     assert exits == []
 
 
-@pytest.mark.parametrize("path", [p for p in SANDBOX if p.parent.name != "cell"], ids=name)
+@pytest.mark.parametrize("path", [p for p in SANDBOX if p not in CELL], ids=name)
 def test_only_the_engine_and_what_sets_it_up_speak_to_docker(path: Path) -> None:
-    allowed = {"bootstrap.py", "doctor.py", "endpoints.py", "engine.py"}
-    set_up = path.parent.name in ("bench", "setup")
-    assert "docker" not in tops(path) or set_up or inside(path) in allowed
+    allowed = inside(path).startswith(("containers/", "setup/")) or inside(path) == "doctor.py"
+    assert "docker" not in tops(path) or allowed
 
 
 def test_the_supervisor_is_above_everything_but_the_front_doors() -> None:
-    allowed = {"blocking.py", "commands/replay.py", "replay.py", "serving/server.py"}
-    users = [p for p in SANDBOX if "sandbox.supervisor" in set(imported(p))]
-    assert {inside(one) for one in users if one.parent.name != "bench"} <= allowed
+    allowed = {"calls/blocking.py", "cli/calls/replay.py", "testing/replay.py", "server/server.py"}
+    users = [p for p in SANDBOX if "sandbox.calls.supervisor" in set(imported(p))]
+    assert {inside(one) for one in users} <= allowed
 
 
 @pytest.mark.parametrize("path", [*POLICY, *SANDBOX], ids=name)
@@ -151,3 +175,35 @@ def test_nothing_happens_on_import(path: Path) -> None:
     ]
     # A reader of YAML of its own kind can only be made by telling its class.
     assert [call for call in calls if not call.startswith("_Strict.add_")] == []
+
+
+def test_packages_are_small() -> None:
+    """At most 16 modules at one level: what more there is wants a package of its own."""
+    sizes = {
+        str(folder.relative_to(ROOT)): len([p for p in folder.glob("*.py") if p.stem != "__init__"])
+        for top in ("policy", "sandbox")
+        for folder in (ROOT / top).rglob("*")
+        if folder.is_dir()
+    }
+    assert {folder: size for folder, size in sizes.items() if size > MOST_MODULES} == {}
+
+
+def test_each_package_names_the_modules_that_others_import() -> None:
+    named = {}
+    for init in [p for p in (*POLICY, *SANDBOX) if p.stem == "__init__"]:
+        package = ".".join(init.parent.relative_to(ROOT).parts)
+        lists = [
+            ast.literal_eval(node.value)
+            for node in tree(init).body
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__"
+        ]
+        if "." in package and package != "sandbox.cell":
+            named[package] = {f"{package}.{each}" for names in lists for each in names}
+    used: dict[str, set[str]] = {package: set() for package in named}
+    modules = {module_name(p) for p in (*POLICY, *SANDBOX) if p.stem != "__init__"}
+    for path in (*POLICY, *SANDBOX):
+        for module in imported_modules(path) & modules:
+            home = module.rpartition(".")[0]
+            if home in used and home != module_name(path).rpartition(".")[0]:
+                used[home].add(module)
+    assert named == used

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of gate 2, which judges what a call changed. Pure."""
+"""Gate 2: judge(decision, changes, paths) -> Judgement; what is protected and obeyed."""
+
+__all__ = ["ignore_rules", "judge", "obeyed", "wildmatch"]

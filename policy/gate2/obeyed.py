@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from policy.gate2.formats import Odd
-from policy.gate2.printable import briefly
 from policy.model import Change, FileType, Kind, Outcome, PathReason
-from policy.protected import ObeyedRule, PathPolicy
+from policy.protected.formats import Odd
+from policy.protected.paths import ObeyedRule, PathPolicy
+from policy.protected.printable import briefly
 
 SHOWN = 3
 """Settings that a reason names."""

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person's word is bound to."""
+"""What an approval covers, and what a report says."""
+
+__all__ = ["approval", "reports"]

@@ -14,11 +14,11 @@ import shlex
 from collections.abc import Iterable, Mapping
 from enum import Enum
 
-from policy.builtins import BUILTINS, QUIET
-from policy.commands import Catalog
 from policy.facts import Facts
-from policy.marks import shown, unknown
 from policy.model import Frozen, Tier
+from policy.programs.catalog import Catalog
+from policy.shell.builtins import BUILTINS, QUIET
+from policy.values.partial import shown, unknown
 
 _MOST_WORDS = 256
 """As many words of a command as a reading keeps; a longer one is not wholly known."""

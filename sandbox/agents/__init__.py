@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents under watch: who they are, where their processes are, and what they may use up."""
+"""Agents: their registry, budgets, reputation, declared names, and who speaks."""
+
+__all__ = ["budget_keeper", "declared", "peer", "registry", "reputation", "run", "view"]

@@ -13,14 +13,14 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
-from sandbox import own_files
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Unavailable
-from sandbox.stopping.latch import BETWEEN, above
-from sandbox.text import safe_line
+from sandbox.host import files as own_files
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import BETWEEN, above
+from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:  # a stop needs no policy, and must be quick
-    from policy.roles import Roles
+    from policy.autonomy.roles import Roles
 
 FILE = "declared-agents.json"
 MOST = 10_000

@@ -18,9 +18,9 @@ from typing import Any
 
 from sandbox.agents.declared import DEFAULT, narrowed, role_of, within
 from sandbox.agents.registry import Agent, Registry
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
-from sandbox.stopping.latch import BETWEEN, below
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import BETWEEN, below
 
 A_PERSONS = {
     "land": "landing what was held",

@@ -20,23 +20,23 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandbox import own_files
 from sandbox.agents.declared import Declarations, Declared, within
-from sandbox.agents.group import FOLDER as GROUPS
-from sandbox.agents.group import ControlGroup
-from sandbox.agents.lost import Lost
-from sandbox.agents.seen import Seen
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
-from sandbox.stopping.latch import BETWEEN, Latch, above
-from sandbox.stopping.passes import Passes
-from sandbox.stopping.supervisor import supervisor
-from sandbox.stopping.table import Host, Known, boot
-from sandbox.stopping.targets import Target, Tree, members
-from sandbox.text import safe_line
+from sandbox.host import files as own_files
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import BETWEEN, Latch, above
+from sandbox.processes.cgroup import FOLDER as GROUPS
+from sandbox.processes.cgroup import ControlGroup
+from sandbox.processes.lost import Lost
+from sandbox.processes.passes import Passes
+from sandbox.processes.seen import Seen
+from sandbox.processes.supervisor_process import supervisor
+from sandbox.processes.table import Host, Known, boot
+from sandbox.processes.targets import Target, Tree, members
+from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:  # a stop needs no policy, and must be quick
-    from policy.roles import Roles
+    from policy.autonomy.roles import Roles
 
 FOLDER = "agents"
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
@@ -429,23 +429,12 @@ def child_role(
     parent: Agent | Declared | None, role: str | None, roles: Roles | None
 ) -> str | None:
     """Return a role within the parent's. Raises BadInput for one that there is not."""
-    from policy.roles import Roles
+    from policy.autonomy.roles import Roles
 
     known = roles or Roles.default()
     if role is not None and known.find(role) is None:
         raise BadInput(f"there is no role `{safe_line(role)}`; roles are {', '.join(known.names)}")
     return known.child(parent.role if parent else None, role)
-
-
-def user_roles(dirs: Dirs) -> Roles:
-    """Return the roles with the user's own. Raises BadInput where their file is wrong."""
-    from policy.load import PolicyError
-    from sandbox.policies import Policies
-
-    try:
-        return Policies(dirs).of(()).policy.standing.roles
-    except PolicyError as error:
-        raise BadInput(str(error)) from None
 
 
 def checked_name(name: str) -> str:

@@ -19,12 +19,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from sandbox.agents.group import ControlGroup
-from sandbox.agents.registry import Agent, Registry, describe, user_roles
-from sandbox.dirs import Dirs
+from policy.autonomy.roles import Roles
+from sandbox.agents.registry import Agent, Registry, describe
 from sandbox.errors import BadInput, SandboxError, Unavailable
-from sandbox.stopping.latch import Latch
-from sandbox.stopping.table import MARKER
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import Latch
+from sandbox.processes.cgroup import ControlGroup
+from sandbox.processes.table import MARKER
 
 SAMPLE_SECONDS = 1.0
 FIRST_SAMPLE_SECONDS = 0.05
@@ -48,6 +49,7 @@ def run(
     name: str | None = None,
     role: str | None = None,
     parent: str | None = None,
+    roles: Roles | None = None,
 ) -> tuple[int, Agent, int]:
     """Run a program as an agent; return (status, agent, how many of its processes go on).
 
@@ -65,7 +67,9 @@ def run(
         own_session = not any(map(os.isatty, (0, 1, 2)))
         child = _Child(command, mask, own_session=own_session)
         try:
-            agent = _registered(dirs, registry, child, name=name, role=role, parent=parent)
+            agent = _registered(
+                dirs, registry, child, name=name, role=role, parent=parent, roles=roles
+            )
             child.go(agent)
         except BaseException:
             child.abandon()
@@ -197,6 +201,7 @@ def _registered(
     name: str | None,
     role: str | None,
     parent: str | None,
+    roles: Roles | None,
 ) -> Agent:
     """Register the child. The latch is looked at before and after: P10."""
     agent = describe(
@@ -206,7 +211,7 @@ def _registered(
         role=role,
         parent=parent,
         source="run",
-        roles=user_roles(dirs),
+        roles=roles,
         program=shlex.join(child.command),
     )
     Latch(dirs).check(agent.path)

@@ -14,10 +14,10 @@ import psutil
 
 from sandbox.agents.declared import DEFAULT
 from sandbox.agents.registry import Agent, Registry
-from sandbox.dirs import Dirs
-from sandbox.stopping.latch import BETWEEN, Latch, LatchInfo, above, below
-from sandbox.stopping.notes import ContainerNotes
-from sandbox.stopping.table import Host
+from sandbox.containers.ledger import ContainerNotes
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import BETWEEN, Latch, LatchInfo, above, below
+from sandbox.processes.table import Host
 
 Node = dict[str, Any]
 """kind, name, pid, state, cpu (percent), memory (bytes), age (seconds), command, children."""

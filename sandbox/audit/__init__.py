@@ -1,2 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit log: written, chained, indexed, asked, mended, replayed under other rules."""
+"""The record: a hash-chained log, its index, what is read from it."""
+
+__all__ = [
+    "chain",
+    "history",
+    "query",
+    "reader",
+    "repair",
+    "retention",
+    "segments",
+    "store",
+    "writer",
+]

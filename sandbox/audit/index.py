@@ -22,9 +22,9 @@ from typing import Any, BinaryIO
 
 from sandbox.audit.query import Query, seconds_of
 from sandbox.audit.segments import BEGIN, Place, Segments
-from sandbox.database import Database
-from sandbox.dirs import Dirs
 from sandbox.errors import Unavailable
+from sandbox.host.dirs import Dirs
+from sandbox.host.sqlite import Database
 
 FILE = "audit-index.sqlite"
 BATCH = 20_000

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from policy.model import Verdict
-from policy.reports import GATES, Gate
+from policy.people.reports import GATES, Gate
 from sandbox.errors import BadInput
 
 _AGO = re.compile(r"(?P<count>\d{1,9})(?P<unit>[smhdw])")

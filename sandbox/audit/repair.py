@@ -16,8 +16,8 @@ from pathlib import Path
 
 from sandbox.audit import chain
 from sandbox.audit.segments import BEGIN
+from sandbox.audit.store import Store
 from sandbox.errors import BadInput
-from sandbox.store import Store
 
 _MOST_CUT = 4 * 1024 * 1024
 """Bytes at the end that may be cut off; a crash damages the last lines alone."""

@@ -1,2 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies around gate 2: to what a person's word is bound, and how an undo is judged."""
+"""Both gates as a call meets them: policy files, second opinion, effects."""
+
+__all__ = [
+    "bound",
+    "gate1",
+    "gate2",
+    "host_calls",
+    "masked_diff",
+    "policy_files",
+    "second_opinion",
+    "undo_judgement",
+]

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from policy.model import Access, Decision, Limits, Outcome, Rights, Tier, Verdict
-from policy.protected import PathPolicy
-from sandbox.effects import Effects, Shown, weigh
-from sandbox.ignoring.ledger import Ledger
+from policy.protected.paths import PathPolicy
+from sandbox.gates.gate2 import Effects, Shown, weigh
+from sandbox.workspaces.ignore_ledger import Ledger
 
 MOST = 10**18
 PERSONS = Decision(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 
-from sandbox.masking import mask
+from sandbox.text.redaction import mask
 
 _HEAD = re.compile(r"(?m)^(?=diff --git )")
 MASKED = "masked as secrets: {count} lines below are not shown as they are; read the file itself"

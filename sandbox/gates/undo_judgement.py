@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from policy.gate2.git_folder import Holds, holds_of
-from policy.gate2.git_judged import FOLDER
-from policy.gate2.git_places import place_of
+from policy.gate2.git.folder import Holds, holds_of
+from policy.gate2.git.judged import FOLDER
+from policy.gate2.git.places import place_of
 from policy.model import Kind
-from policy.protected import PathPolicy
-from sandbox.effects import Effects, weigh
+from policy.protected.paths import PathPolicy
 from sandbox.gates.bound import PERSONS
-from sandbox.ignoring.ledger import Ledger
+from sandbox.gates.gate2 import Effects, weigh
+from sandbox.workspaces.ignore_ledger import Ledger
 
 _EVERYDAY = frozenset(Holds) - {Holds.SETTINGS, Holds.TEMPLATE, Holds.COMMON, Holds.BACK}
 ABOVE = "folder"

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks of coding agents: each tool call asks here first, in the agent's own dialect."""
+"""The door for agents' hooks: their dialects and sessions."""
+
+__all__ = ["service", "sessions"]

@@ -25,7 +25,7 @@ class Dialect:
     """How one agent talks to its hooks."""
 
     agent: str
-    """Its name in `policy.agent_tools`."""
+    """Its name in `policy.tools.dialects`."""
     read: Callable[[Json], Event]
     write: Callable[[Event, Say, Json], Printed]
     rewrites: frozenset[str]

@@ -87,7 +87,3 @@ def blocked(reason: str) -> Printed:
     """
     line = " ".join(reason.split()) or "the call is not permitted"
     return Printed(stderr=f"lockgate: {line}\n", status=2)
-
-
-SELF_TEST = "lockgate-self-test"
-"""The session of the canaries that `connect` and `doctor` send; no agent is behind them."""

@@ -12,9 +12,10 @@ import asyncio
 import re
 
 from sandbox.agents import registry
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
-from sandbox.hooks.events import SELF_TEST, Event, Kind
+from sandbox.hooks.events import Event, Kind
+from sandbox.host.dirs import Dirs
+from sandbox.host.self_test import SELF_TEST
 
 MAIN = "main"
 WATCHED = ("claude", "codex", "gemini")

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MCP server: agents that speak the Model Context Protocol run their tools through Lockgate."""
+"""The door for the Model Context Protocol."""
+
+__all__ = ["governance", "http", "server", "session"]

@@ -13,11 +13,11 @@ import uvicorn
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
-from sandbox.mcp.door import Door
+from sandbox.host.dirs import Dirs
 from sandbox.mcp.peers import Peers
 from sandbox.mcp.server import build
+from sandbox.mcp.session import Door
 
 HOST = "127.0.0.1"
 PATH = "/mcp"

@@ -17,11 +17,11 @@ from mcp_types import CallToolResult, InputRequiredResult, ToolAnnotations
 from pydantic import Field, ValidationError
 
 from sandbox.errors import SandboxError
+from sandbox.host.version import VERSION
 from sandbox.mcp.answers import ToolAnswer, as_result
-from sandbox.mcp.asking import called
-from sandbox.mcp.door import Door
+from sandbox.mcp.elicitation import called
+from sandbox.mcp.session import Door
 from sandbox.results import Ending
-from sandbox.version import VERSION
 
 INSTRUCTIONS = """\
 Lockgate runs these tools in a sandbox without network. Every call is decided first and judged

@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must be on this machine: packages, images and runtimes, found or made."""
+"""Has an engine and gVisor on a bare machine."""
+
+__all__ = ["bootstrap"]

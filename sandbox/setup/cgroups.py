@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sandbox.containers import apt
+from sandbox.containers.progress import Progress
 from sandbox.errors import Unavailable
-from sandbox.progress import Progress
-from sandbox.setup import apt
 
 ROOT = Path("/sys/fs/cgroup")
 NEEDED = ("memory", "pids")

@@ -19,10 +19,10 @@ from typing import Any
 
 import docker
 
+from sandbox.containers import apt
+from sandbox.containers.progress import Progress
+from sandbox.containers.runtimes import missing, unenforced
 from sandbox.errors import Unavailable
-from sandbox.progress import Progress
-from sandbox.runtimes import missing, unenforced
-from sandbox.setup import apt
 
 NAME = "runsc"
 PACKAGE = "runsc"

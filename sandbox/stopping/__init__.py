@@ -1,2 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The emergency stop: the latch, the sweep over cells and agents, and its answer."""
+"""The emergency stop."""
+
+__all__ = ["latch_watch", "self_stop", "stop"]

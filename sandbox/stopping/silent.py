@@ -15,11 +15,11 @@ import socket
 import time
 from collections.abc import Iterator
 
-from sandbox import own_files
-from sandbox.dirs import Dirs
 from sandbox.errors import SandboxError
-from sandbox.stopping.supervisor import supervisor
-from sandbox.stopping.table import Host, Known, Sent
+from sandbox.host import files as own_files
+from sandbox.host.dirs import Dirs
+from sandbox.processes.supervisor_process import supervisor
+from sandbox.processes.table import Host, Known, Sent
 
 ANSWER_SECONDS = 3.0
 """How long a supervisor may take to greet whoever connects; it takes a millisecond."""

@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from sandbox.agents.registry import Agent, Registry
-from sandbox.dirs import Dirs
+from sandbox.containers.ledger import ContainerNotes
 from sandbox.errors import BadInput, SandboxError, Unavailable
-from sandbox.stopping.cells import CellsSwept, CellSweep, ContainerEngine
-from sandbox.stopping.latch import TIME, Latch, LatchInfo, below
-from sandbox.stopping.notes import ContainerNotes
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import TIME, Latch, LatchInfo, below
+from sandbox.processes.sweep import Swept, sweep
+from sandbox.processes.table import Host, Known
+from sandbox.stopping.containers import CellsSwept, CellSweep, ContainerEngine
 from sandbox.stopping.silent import end_silent
-from sandbox.stopping.sweep import Swept, sweep
-from sandbox.stopping.table import Host, Known
-from sandbox.text import safe_line
+from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
     from sandbox.results import StopReport
@@ -228,9 +228,9 @@ class Stop:
         return any(below(name, str(one.get("agent"))) for one in self._calls())
 
     def _connected(self) -> ContainerEngine:
-        from sandbox.endpoints import connect
-        from sandbox.engine import Engine
-        from sandbox.pool import state_label
+        from sandbox.cells.pool import state_label
+        from sandbox.containers.endpoints import connect
+        from sandbox.containers.engine import Engine
 
         return self._engine or Engine(connect(), state_label(self._dirs))
 
@@ -257,7 +257,9 @@ class Stop:
     # -- the answer
 
     def _calls(self) -> Sequence[dict[str, Any]]:
-        from sandbox.store import Store  # not before the sweep, which must not wait for imports
+        from sandbox.audit.store import (
+            Store,  # not before the sweep, which must not wait for imports
+        )
 
         try:
             return _in_time(lambda: Store(self._dirs).calls(limit=LOOKED_AT))
@@ -302,7 +304,7 @@ class Stop:
         """Take back what was granted before: after a stop a person decides anew."""
         if not (self._dirs.state / APPROVALS).exists():
             return report
-        from sandbox.people.grants import Grants  # takes a tenth of a second
+        from sandbox.approvals.store import Grants  # takes a tenth of a second
 
         try:
             count = _in_time(lambda: Grants(self._dirs).revoke_all(time.time(), agent=whom.path))
@@ -315,7 +317,7 @@ class Stop:
         return report.model_copy(update={"notes": (*report.notes, said)})
 
     def _recorded(self, report: StopReport) -> StopReport:
-        from sandbox.store import Store
+        from sandbox.audit.store import Store
 
         record = {"event": "stop", **report.model_dump(mode="json")}
         try:

@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from sandbox.agents.registry import Registry
-from sandbox.people.grants import Grants
-from sandbox.serving.client import BlockingClient
+from sandbox.approvals.store import Grants
+from sandbox.client.blocking import BlockingClient
 from tests.agents.drivers import AGENTS, Agent, Ran, ended, start
 from tests.agents.model import Model, Step
 from tests.agents.recording import recorded

@@ -10,8 +10,8 @@ from typing import Any
 import docker
 import pytest
 
-from sandbox.plan import LABEL_TEST
-from sandbox.setup.images import Images
+from sandbox.containers.images import Images
+from sandbox.containers.plan import LABEL_TEST
 from tests.container import lab as labs
 from tests.container.lab import ME, Lab, repository
 
@@ -39,8 +39,8 @@ def make_lab(
     monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[MakeLab]:
     """Return a function that makes labs, over a fresh repository unless it is given workspaces."""
-    monkeypatch.setattr("sandbox.gate.decide", labs.decide)
-    monkeypatch.setattr("sandbox.gate.wants_second_opinion", lambda *_: False)
+    monkeypatch.setattr("sandbox.gates.gate1.decide", labs.decide)
+    monkeypatch.setattr("sandbox.gates.gate1.wants_second_opinion", lambda *_: False)
     made: list[Lab] = []
 
     def make(*workspaces: Path, **options: Any) -> Lab:

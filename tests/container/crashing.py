@@ -14,9 +14,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sandbox.bench.litter import litter
-from sandbox.config import Dirs
-from sandbox.pool import state_label
+from sandbox.cells.pool import state_label
+from sandbox.config.settings import Dirs
+from tests.bench.litter import litter
 from tests.container.lab import Lab, repository, snapshot, wait_for
 
 CHANGE = (

@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import sandbox.gate
-from sandbox.cells import Cell
-from sandbox.endpoints import connect
-from sandbox.engine import Engine
-from sandbox.link import Link
-from sandbox.store import Store
+import sandbox.gates.gate1
+from sandbox.audit.store import Store
+from sandbox.cells.cell import Cell
+from sandbox.cells.link import Link
+from sandbox.containers.endpoints import connect
+from sandbox.containers.engine import Engine
 from tests.container import lab as labs
 from tests.container.crashing import CHANGE, HOLD
 
@@ -105,8 +105,8 @@ def _die(what: str) -> None:
 def main() -> None:
     """Serve lines of standard input until it ends."""
     root, run_id = Path(sys.argv[1]), sys.argv[2]
-    setattr(sandbox.gate, "decide", labs.decide)  # noqa: B010 - as tests patch it
-    setattr(sandbox.gate, "wants_second_opinion", lambda *_: False)  # noqa: B010
+    setattr(sandbox.gates.gate1, "decide", labs.decide)  # noqa: B010 - as tests patch it
+    setattr(sandbox.gates.gate1, "wants_second_opinion", lambda *_: False)  # noqa: B010
     for line in sys.stdin:
         scenario, name, at = line.split()
         pid = os.fork()

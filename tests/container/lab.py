@@ -16,7 +16,7 @@ import docker
 import docker.errors
 from docker.models.containers import Container
 
-from policy.engine import Policy
+from policy.gate1.decide import Policy
 from policy.model import (
     Access,
     ActionPlan,
@@ -29,12 +29,12 @@ from policy.model import (
     Verdict,
     Workspace,
 )
-from policy.rules import Bounds
-from sandbox.config import Dirs, Settings
-from sandbox.plan import LABEL_CELL, LABEL_ROLE, LABEL_STATE, LABEL_TEST
-from sandbox.pool import state_label
+from policy.rules.matching import Bounds
+from sandbox.calls.supervisor import Supervisor
+from sandbox.cells.pool import state_label
+from sandbox.config.settings import Dirs, Settings
+from sandbox.containers.plan import LABEL_CELL, LABEL_ROLE, LABEL_STATE, LABEL_TEST
 from sandbox.results import CallResult
-from sandbox.supervisor import Supervisor
 
 T = TypeVar("T")
 WAIT_SECONDS = 60.0

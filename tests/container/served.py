@@ -14,11 +14,11 @@ from typing import Any
 
 import docker.errors
 
+from sandbox.cells.pool import state_label
+from sandbox.client.blocking import BlockingClient
+from sandbox.client.connect import connect
+from sandbox.containers.plan import LABEL_STATE
 from sandbox.errors import SandboxError
-from sandbox.plan import LABEL_STATE
-from sandbox.pool import state_label
-from sandbox.serving.client import BlockingClient
-from sandbox.serving.start import connect
 from tests.container.lab import remove_layers
 from tests.sandbox.shells import ROOT, Shell
 

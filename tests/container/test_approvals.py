@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from policy.model import ActionPlan, Params, Workspace
-from sandbox.config import Dirs
-from sandbox.people.desk import waiting
-from sandbox.people.grants import Grants, Terms
-from sandbox.plan import LABEL_TEST
+from sandbox.approvals.desk import waiting
+from sandbox.approvals.store import Grants, Terms
+from sandbox.calls.supervisor import Supervisor
+from sandbox.config.settings import Dirs
+from sandbox.containers.images import Images
+from sandbox.containers.plan import LABEL_TEST
 from sandbox.results import CallResult, Ending
-from sandbox.setup.images import Images
-from sandbox.supervisor import Supervisor
 
 pytestmark = pytest.mark.docker
 WAIT_SECONDS = 60.0

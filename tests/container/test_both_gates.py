@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from policy.model import ActionPlan, Verdict, Workspace
-from sandbox.config import Dirs, Settings
-from sandbox.people.approvals import nobody, yes
-from sandbox.plan import LABEL_TEST
+from sandbox.approvals.approver import nobody, yes
+from sandbox.calls.supervisor import Supervisor
+from sandbox.config.settings import Dirs, Settings
+from sandbox.containers.plan import LABEL_TEST
 from sandbox.results import CallResult, Ending
-from sandbox.supervisor import Supervisor
 from tests.container.lab import ME, remove_layers, repository
 
 

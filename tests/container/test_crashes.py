@@ -21,10 +21,10 @@ import docker
 import pytest
 
 from sandbox.cell.faults import DIE, HANG
+from sandbox.cells.specs import Specs
+from sandbox.containers.images import Images
+from sandbox.containers.plan import LABEL_CELL
 from sandbox.errors import BadInput, SandboxError
-from sandbox.plan import LABEL_CELL
-from sandbox.setup.images import Images
-from sandbox.specs import Specs
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab
 from tests.container.crashing import (
@@ -317,7 +317,7 @@ def test_a_keeper_that_hangs_is_taken_for_lost(
     monkeypatch: pytest.MonkeyPatch,
     at: int,
 ) -> None:
-    monkeypatch.setattr("sandbox.cells.KEEPER_SECONDS", 3.0)
+    monkeypatch.setattr("sandbox.cells.cell.KEEPER_SECONDS", 3.0)
     lab = make_lab(workspace(tmp_path / "work", owner))
     _, happened = keeper_round(lab, fault, "call", {"at": at, "act": HANG}, Round(lab))
     assert happened

@@ -24,10 +24,10 @@ import docker.errors
 import psutil
 import pytest
 
-from sandbox.endpoints import connect
-from sandbox.engine import Engine
+from sandbox.containers.endpoints import connect
+from sandbox.containers.engine import Engine
+from sandbox.containers.images import Images
 from sandbox.errors import SandboxError, Unavailable
-from sandbox.setup.images import Images
 from tests.conftest import cannot_run
 from tests.container import lab as labs
 from tests.container.crashing import MOST_STEPS, look, nothing_left, transfer
@@ -131,8 +131,8 @@ def engine(
         one.start()
         transfer(images.keeper, one.socket, images.cell)
         monkeypatch.setenv("DOCKER_HOST", one.url)
-        monkeypatch.setattr("sandbox.gate.decide", labs.decide)
-        monkeypatch.setattr("sandbox.gate.wants_second_opinion", lambda *_: False)
+        monkeypatch.setattr("sandbox.gates.gate1.decide", labs.decide)
+        monkeypatch.setattr("sandbox.gates.gate1.wants_second_opinion", lambda *_: False)
         yield one
     finally:
         one.stop()
@@ -171,7 +171,7 @@ def test_an_engine_that_is_killed_at_any_act(
         survivor = Lab(connect(), tmp_path / "lab", (folder,), run_id)
         with monkeypatch.context() as patch:
             # the supervisor before was of this very process; as a process it would have ended
-            patch.setattr("sandbox.aftermath.lives", lambda _: False)
+            patch.setattr("sandbox.calls.recovery.lives", lambda _: False)
             assert survivor.read("true").exit_status == 0
         new = look(folder) if landed and new is None else new
         assert look(folder) == (new if landed else old)

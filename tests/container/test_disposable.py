@@ -15,26 +15,17 @@ import docker
 import pytest
 
 from policy.model import Limits
-from sandbox.cells import CellLost
-from sandbox.config import CellSettings, Dirs, IdleSettings, Lifetime, Settings
+from sandbox.cells.cell import CellLost
+from sandbox.cells.pool import state_label
+from sandbox.config.settings import CellSettings, Dirs, IdleSettings, Lifetime, Settings
+from sandbox.containers.plan import AGENT_ID, LABEL_STATE
+from sandbox.containers.runtimes import missing
 from sandbox.errors import NotEnforced, Stopped
-from sandbox.plan import AGENT_ID, LABEL_STATE
-from sandbox.pool import state_label
 from sandbox.results import Ending
-from sandbox.runtimes import missing
 from sandbox.setup import gvisor
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab
-from tests.container.lab import (
-    ME,
-    OWNERS,
-    Lab,
-    ended,
-    eventually,
-    repository,
-    snapshot,
-    wait_for,
-)
+from tests.container.lab import ME, OWNERS, Lab, ended, eventually, repository, snapshot, wait_for
 from tests.container.routes import ROUTES, Route, take
 
 RESIDENT = Settings()
@@ -449,10 +440,10 @@ DIES = """
 import asyncio, sys
 from pathlib import Path
 from policy.model import ActionPlan, Workspace
-from sandbox.people.approvals import yes
-from sandbox.config import Dirs, Settings
-from sandbox.plan import LABEL_TEST
-from sandbox.supervisor import Supervisor
+from sandbox.approvals.approver import yes
+from sandbox.config.settings import Dirs, Settings
+from sandbox.containers.plan import LABEL_TEST
+from sandbox.calls.supervisor import Supervisor
 async def main(root, work, settings, run_id):
     said = lambda _stream, data: print("begun", flush=True)
     async with Supervisor(

@@ -21,12 +21,12 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from policy.model import ActionPlan
-from sandbox.hooks.events import SELF_TEST
-from sandbox.people.grants import Grants
-from sandbox.people.person import login
-from sandbox.serving.client import BlockingClient
-from sandbox.store import Store
-from sandbox.supervisor import Supervisor
+from sandbox.approvals.store import Grants
+from sandbox.audit.store import Store
+from sandbox.calls.supervisor import Supervisor
+from sandbox.client.blocking import BlockingClient
+from sandbox.host.login import login
+from sandbox.host.self_test import SELF_TEST
 from tests.container.served import LOCKGATE, served
 from tests.sandbox.shells import Shell
 

@@ -18,11 +18,11 @@ from pathlib import Path
 import psutil
 import pytest
 
+from sandbox.cells.pool import state_label
+from sandbox.containers.images import Images
+from sandbox.containers.plan import LABEL_STATE, LABEL_TEST
 from sandbox.errors import BadInput, SandboxError, Unavailable
-from sandbox.plan import LABEL_STATE, LABEL_TEST
-from sandbox.pool import state_label
 from sandbox.results import CallResult, Ending
-from sandbox.setup.images import Images
 from tests.conftest import cannot_run, opened_below
 from tests.container.conftest import MakeLab
 from tests.container.lab import (
@@ -260,11 +260,11 @@ def test_a_workspace_that_its_owner_may_not_write_is_not_written(lab: Lab) -> No
 DEAD = """
 import asyncio, sys
 from pathlib import Path
-import sandbox.gate
+import sandbox.gates.gate1
 from tests.container import lab as labs
-from sandbox.endpoints import connect
-sandbox.gate.decide = labs.decide
-sandbox.gate.wants_second_opinion = lambda *_: False
+from sandbox.containers.endpoints import connect
+sandbox.gates.gate1.decide = labs.decide
+sandbox.gates.gate1.wants_second_opinion = lambda *_: False
 root = Path(sys.argv[1])
 one = labs.Lab(connect(), root / "lab", (root / "work",), sys.argv[2])
 one.sh("echo warm")
@@ -389,7 +389,7 @@ def test_an_engine_that_is_away_is_one_clear_line(
         raise Unavailable("no engine answers")
 
     lab = make_lab()
-    monkeypatch.setattr("sandbox.pool.connect", none)
+    monkeypatch.setattr("sandbox.cells.pool.connect", none)
     with pytest.raises(Unavailable, match=r"^no engine answers$"):
         lab.sh("true")
     monkeypatch.undo()

@@ -16,10 +16,10 @@ import docker
 import docker.errors
 import pytest
 
-import sandbox.engine
-from sandbox.engine import Engine
-from sandbox.errors import ImageProblem, NotEnforced, Unavailable
-from sandbox.plan import (
+import sandbox.containers.engine
+from sandbox.containers.engine import Engine
+from sandbox.containers.images import Images
+from sandbox.containers.plan import (
     LABEL_STATE,
     LABEL_TEST,
     ContainerPlan,
@@ -29,9 +29,9 @@ from sandbox.plan import (
     gaps,
     keeper_plan,
 )
-from sandbox.runtimes import missing
+from sandbox.containers.runtimes import missing
+from sandbox.errors import ImageProblem, NotEnforced, Unavailable
 from sandbox.setup import gvisor
-from sandbox.setup.images import Images
 from tests.conftest import cannot_run
 
 Body = dict[str, Any]
@@ -412,7 +412,7 @@ def test_a_container_that_differs_is_removed_unstarted(
     engine: Engine, cell: ContainerPlan, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     weaker = host(ReadonlyRootfs=False, PidsLimit=-1)
-    monkeypatch.setattr(sandbox.engine, "body", lambda plan: weakened(plan, weaker))
+    monkeypatch.setattr(sandbox.containers.engine, "body", lambda plan: weakened(plan, weaker))
     with pytest.raises(NotEnforced) as caught:
         engine.create(cell)
     assert str(caught.value) == (

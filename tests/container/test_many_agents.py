@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many agents and a person in one workspace lose no update and leave nothing behind.
 
-The same load runs for minutes as `python -m sandbox.bench.agents`; its own checks must see what is
+The same load runs for minutes as `python -m tests.bench.agents`; its own checks must see what is
 wrong, so they are tried against files that somebody has changed.
 """
 
@@ -14,13 +14,13 @@ from pathlib import Path
 import docker
 import pytest
 
-from sandbox.bench.agents import run
-from sandbox.bench.ledger import Ledger
-from sandbox.bench.litter import litter
-from sandbox.config import Dirs
-from sandbox.plan import LABEL_STATE, LABEL_TEST
-from sandbox.pool import state_label
-from sandbox.setup.images import Images
+from sandbox.cells.pool import state_label
+from sandbox.config.settings import Dirs
+from sandbox.containers.images import Images
+from sandbox.containers.plan import LABEL_STATE, LABEL_TEST
+from tests.bench.agents import run
+from tests.bench.ledger import Ledger
+from tests.bench.litter import litter
 
 
 def test_many_agents_lose_no_update_and_leave_nothing(

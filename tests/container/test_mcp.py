@@ -19,13 +19,13 @@ import pytest
 from mcp.client import Client
 from mcp_types import ElicitResult
 
+from sandbox.approvals.store import Grants, Terms
+from sandbox.audit.store import Store
+from sandbox.client.blocking import BlockingClient
 from sandbox.errors import Stopped
-from sandbox.governance import Who
-from sandbox.mcp.door import Door
+from sandbox.mcp.governance import Who
 from sandbox.mcp.server import build
-from sandbox.people.grants import Grants, Terms
-from sandbox.serving.client import BlockingClient
-from sandbox.store import Store
+from sandbox.mcp.session import Door
 from tests.container.served import LOCKGATE, served
 from tests.sandbox.shells import Shell
 

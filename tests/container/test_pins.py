@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.cell.masks import MOST_PINS
+from sandbox.cell.overlay.masks import MOST_PINS
 from sandbox.results import Ending
 from tests.container.lab import OWNERS, Lab, give
 

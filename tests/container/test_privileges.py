@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.cell.seccomp import _ABI, _COMMON, _KEPT
-from sandbox.config import CellSettings, Settings
+from sandbox.cell.run.seccomp import _ABI, _COMMON, _KEPT
+from sandbox.config.settings import CellSettings, Settings
 from tests.container.conftest import MakeLab
 from tests.container.lab import OWNERS, Lab
 

@@ -13,9 +13,9 @@ from typing import Any
 import docker
 import pytest
 
-from sandbox.dirs import Dirs
-from sandbox.plan import LABEL_STATE
-from sandbox.pool import state_label
+from sandbox.cells.pool import state_label
+from sandbox.containers.plan import LABEL_STATE
+from sandbox.host.dirs import Dirs
 
 pytest_plugins = ("pytester",)
 DOCS = Path(__file__).parents[2] / "docs" / "testing.md"
@@ -46,11 +46,11 @@ def run(pytester: pytest.Pytester, *arguments: str, **outcomes: int) -> pytest.R
 
 def test_the_plugin_imports_nothing_until_it_is_used() -> None:
     look = (
-        "import pytest, sys; before = set(sys.modules); import sandbox.pytest_plugin; "
+        "import pytest, sys; before = set(sys.modules); import sandbox.testing.pytest_plugin; "
         "print(sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    assert done.stdout == "['sandbox', 'sandbox.pytest_plugin']\n"
+    assert done.stdout == "['sandbox', 'sandbox.testing.pytest_plugin']\n"
 
 
 @pytest.mark.docker

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from policy.model import ActionPlan, Decision, Params, Workspace
-from sandbox.config import Dirs, Preview, Settings
+from sandbox.approvals.approver import Answer, Approver, nobody, yes
+from sandbox.approvals.store import Grants, Terms
+from sandbox.calls.supervisor import Supervisor
+from sandbox.config.settings import Dirs, Preview, Settings
+from sandbox.containers.images import Images
+from sandbox.containers.plan import LABEL_TEST
 from sandbox.errors import Stopped
-from sandbox.people.approvals import Answer, Approver, nobody, yes
-from sandbox.people.grants import Grants, Terms
-from sandbox.plan import LABEL_TEST
 from sandbox.results import CallResult, Ending
-from sandbox.setup.images import Images
-from sandbox.supervisor import Supervisor
 
 pytestmark = pytest.mark.docker
 WAIT_SECONDS = 120.0

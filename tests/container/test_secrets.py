@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from policy.protected import PathPolicy
-from sandbox.launch import ENVIRONMENT
-from sandbox.plan import LABEL_CELL
+from policy.protected.paths import PathPolicy
+from sandbox.cells.request import ENVIRONMENT
+from sandbox.containers.plan import LABEL_CELL
 from tests.container.conftest import MakeLab
 from tests.container.lab import ME, OWNERS, Lab, git, repository, wait_for
 

@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from policy.model import ActionPlan, Context, Decision, Landing, Verdict
+from sandbox.approvals.approver import Answer
 from sandbox.errors import BadInput, SandboxError, Stopped
-from sandbox.guarding.guard import Guard, Tampering
-from sandbox.people.approvals import Answer
+from sandbox.guard.guard import Guard, Tampering
 from sandbox.results import CallResult, Ending
 from tests.container import lab as labs
 from tests.container.lab import Lab, ended, eventually, snapshot
@@ -33,8 +33,10 @@ def lands(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
             fields = {"landing": landing, "objection_seconds": seconds, "verdict": verdict}
             return labs.decide(plan, context, policy).model_copy(update=fields)
 
-        monkeypatch.setattr("sandbox.gate.decide", decide)
-        monkeypatch.setattr("sandbox.gate.heed", lambda decision, *_: decision, raising=False)
+        monkeypatch.setattr("sandbox.gates.gate1.decide", decide)
+        monkeypatch.setattr(
+            "sandbox.gates.gate1.heed", lambda decision, *_: decision, raising=False
+        )
 
     return how
 
@@ -386,8 +388,8 @@ def guarded(lab: Lab) -> list[Tampering]:
 def verified(lab: Lab, base: str) -> dict[str, Any]:
     from dataclasses import replace
 
-    from policy.protected import PathPolicy
-    from sandbox.guarding.verify import Log, verify
+    from policy.protected.paths import PathPolicy
+    from sandbox.guard.verify import Log, verify
 
     log = Log(lab.dirs.state / "audit.jsonl", own=True)
     report = verify(Path(lab.ws), log=replace(log), base=base, paths=PathPolicy.default())
@@ -397,7 +399,7 @@ def verified(lab: Lab, base: str) -> dict[str, Any]:
 def test_what_the_quota_drives_out_is_recorded(
     make_lab: Callable[..., Lab], tmp_path: Path
 ) -> None:
-    from sandbox.config import Settings
+    from sandbox.config.settings import Settings
 
     lab = make_lab(settings=Settings(undo_mib=1))
     (lab.ws / "big").write_bytes(b"x" * 900_000)

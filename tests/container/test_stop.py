@@ -21,23 +21,23 @@ from typing import Any
 import docker
 import pytest
 
-from sandbox.bootstrap import Place, start
-from sandbox.bootstrap import stop as stop_engine
-from sandbox.dirs import Dirs
-from sandbox.engine import Engine
+from sandbox.audit.store import Store
+from sandbox.calls.supervisor import Supervisor
+from sandbox.cells.pool import state_label
+from sandbox.containers.engine import Engine
+from sandbox.containers.images import Images
+from sandbox.containers.ledger import ContainerNotes, Note
+from sandbox.containers.plan import LABEL_AGENT, LABEL_CELL, LABEL_ROLE, LABEL_STATE
+from sandbox.containers.progress import Silent
 from sandbox.errors import SandboxError, Stopped
-from sandbox.plan import LABEL_AGENT, LABEL_CELL, LABEL_ROLE, LABEL_STATE
-from sandbox.pool import state_label
-from sandbox.progress import Silent
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import Latch
+from sandbox.processes.table import Host
 from sandbox.results import CallResult, StopReport
-from sandbox.setup.images import Images
-from sandbox.stopping.latch import Latch
-from sandbox.stopping.notes import ContainerNotes, Note
+from sandbox.setup.bootstrap import Place, start
+from sandbox.setup.bootstrap import stop as stop_engine
 from sandbox.stopping.stop import stop_all
-from sandbox.stopping.table import Host
-from sandbox.store import Store
-from sandbox.supervisor import Supervisor
-from sandbox.workspaces import Registry as Workspaces
+from sandbox.workspaces.registry import Registry as Workspaces
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab
 from tests.container.lab import READ, WRITE, Lab, ended, eventually, snapshot, wait_for
@@ -195,17 +195,17 @@ def test_a_call_that_a_stop_ended_says_so(lab: Lab) -> None:
 
 CHANGE = "echo changed > README.md; echo new > new.txt; echo ready"
 STEPS: dict[str, tuple[str, str]] = {
-    "gate 1": ("sandbox.gate.Gate", "decide"),
-    "connecting": ("sandbox.pool.CellPool", "connect"),
-    "making a container": ("sandbox.engine.Engine", "create"),
-    "starting a container": ("sandbox.engine.Engine", "start"),
-    "attaching to a container": ("sandbox.engine.Engine", "attach"),
-    "starting a cell": ("sandbox.cells.Cell", "start"),
-    "opening": ("sandbox.transactions.Transaction", "__aenter__"),
-    "running": ("sandbox.cells.Cell", "run"),
-    "closing": ("sandbox.transactions.Transaction", "close"),
-    "landing": ("sandbox.transactions.Transaction", "land"),
-    "leaving": ("sandbox.transactions.Transaction", "__aexit__"),
+    "gate 1": ("sandbox.gates.gate1.Gate", "decide"),
+    "connecting": ("sandbox.cells.pool.CellPool", "connect"),
+    "making a container": ("sandbox.containers.engine.Engine", "create"),
+    "starting a container": ("sandbox.containers.engine.Engine", "start"),
+    "attaching to a container": ("sandbox.containers.engine.Engine", "attach"),
+    "starting a cell": ("sandbox.cells.cell.Cell", "start"),
+    "opening": ("sandbox.cells.transaction.Transaction", "__aenter__"),
+    "running": ("sandbox.cells.cell.Cell", "run"),
+    "closing": ("sandbox.cells.transaction.Transaction", "close"),
+    "landing": ("sandbox.cells.transaction.Transaction", "land"),
+    "leaving": ("sandbox.cells.transaction.Transaction", "__aexit__"),
 }
 
 
@@ -335,7 +335,7 @@ def test_a_stop_needs_no_supervisor(
         "XDG_RUNTIME_DIR": str(root),
     }
     dirs = Dirs(root / "s/lockgate", root / "c/lockgate", root / "lockgate")
-    lockgate = [sys.executable, "-m", "sandbox.cli"]
+    lockgate = [sys.executable, "-m", "sandbox.cli.main"]
     work = tmp_path / "work"
     work.mkdir()
 
@@ -373,8 +373,8 @@ def test_a_call_after_a_stop_by_a_dead_setter_is_swept_by_the_supervisor(lab: La
     started(lab, f"echo ready; {LONG}")
     identities = set(ContainerNotes(lab.dirs).all())
     script = (
-        "import sys; from pathlib import Path; from sandbox.dirs import Dirs; "
-        "from sandbox.stopping.latch import Latch; "
+        "import sys; from pathlib import Path; from sandbox.host.dirs import Dirs; "
+        "from sandbox.host.latch import Latch; "
         "Latch(Dirs.under(Path(sys.argv[1]))).set('it died')"
     )
     subprocess.run([sys.executable, "-c", script, str(lab.dirs.state.parent)], check=True)

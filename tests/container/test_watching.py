@@ -13,9 +13,9 @@ from functools import partial
 import psutil
 import pytest
 
-from sandbox.commands.run import _status
+from sandbox.cli.calls.run import _status
+from sandbox.present.render import record
 from sandbox.results import Ending
-from sandbox.show import record
 from tests.container.lab import Lab, eventually, give, wait_for
 from tests.container.routes import ROUTES, take
 

@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import pytest
 
-from policy.protected import PathPolicy
-from sandbox.cells import Cell, CellLost, Exit
-from sandbox.config import Dirs, Settings
+from policy.protected.paths import PathPolicy
+from sandbox.cells.cell import Cell, CellLost, Exit
+from sandbox.cells.pool import CellPool
+from sandbox.cells.request import ENVIRONMENT
+from sandbox.cells.transaction import Transaction
+from sandbox.config.settings import Dirs, Settings
+from sandbox.containers.plan import LABEL_TEST
 from sandbox.errors import SandboxError
-from sandbox.launch import ENVIRONMENT
-from sandbox.plan import LABEL_TEST
-from sandbox.pool import CellPool
-from sandbox.transactions import Transaction
 from tests.container.lab import ME, remove_layers, repository
 from tests.sandbox.fake_cell import FakeCell
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from policy.engine import Policy, decide
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
 
 HERE = Path(__file__).parent

@@ -12,12 +12,9 @@ from typing import Any
 
 import yaml
 
-from policy.document import read_document
-from policy.engine import Policy, decide
-from policy.gitconfig import added
-from policy.judge import judge
-from policy.layers import Layer, Source, combine
-from policy.load import PolicyError
+from policy.gate1.decide import Policy, decide
+from policy.gate2.git.config import added
+from policy.gate2.judge import judge
 from policy.model import (
     ActionPlan,
     Change,
@@ -31,7 +28,10 @@ from policy.model import (
     Verdict,
     Workspace,
 )
-from policy.protected import PathPolicy
+from policy.protected.paths import PathPolicy
+from policy.sources.document import read_document
+from policy.sources.precedence import Layer, Source, combine
+from policy.values.strict_yaml import PolicyError
 from tests.fuzz.generate import mutated, shell_text
 
 CONTEXT = Context(workspaces=(Workspace("/workspace"),), home="/home/me")

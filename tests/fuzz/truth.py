@@ -15,8 +15,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from policy.known_programs import default
-from policy.shell import read
+from policy.programs.builtin_catalog import default
+from policy.shell.walker import read
 from tests.fuzz.generate import Grammar, mutated
 
 MARKERS = tuple(f"mk{number}" for number in range(1, 10))

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from policy.engine import Policy, decide
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Decision, Params, Workspace
 
 CONTEXT = Context(workspaces=(Workspace("/workspace"),), home="/home/me")

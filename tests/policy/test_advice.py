@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from policy.advice import ADVICE, advice
+from policy.gate1.alternatives import ADVICE, advice
 from policy.model import LayerAnswer, Verdict
 from tests.policy.asking import bash, tool
 

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import agent_tools
-from policy.agent_tools import AGENTS, AgentTools, BadCall, mcp_name, normalise
-from policy.engine import Policy, decide
+from policy.gate1.decide import Policy, decide
 from policy.model import Context, Decision, Verdict, Workspace
-from policy.rules import Tools
+from policy.rules.matching import Tools
+from policy.tools import dialects as agent_tools
+from policy.tools.dialects import AGENTS, AgentTools, BadCall, mcp_name, normalise
 
 HERE = "/srv/project"
 CONTEXT = Context((Workspace(HERE),), home="/home/me")

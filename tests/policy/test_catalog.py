@@ -7,13 +7,13 @@ import time
 
 import pytest
 
-from policy.catalog_model import Entry, Pattern, Programs, Variable
-from policy.commands import Catalog
 from policy.facts import Facts
-from policy.known_programs import default
 from policy.model import Tier, worst
-from policy.programs import READERS
-from policy.shell import read
+from policy.programs.builtin_catalog import default
+from policy.programs.catalog import Catalog
+from policy.programs.catalog_schema import Entry, Pattern, Programs, Variable
+from policy.programs.readers import READERS
+from policy.shell.walker import read
 
 CATALOG = default()
 ENTRIES = list({id(one): one for one in CATALOG.entries.values()}.values())

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from sandbox.check import check_batch
+from sandbox.policy_tools.batch import check_batch
 
 
 def answers(*lines: str) -> list[dict[str, object]]:

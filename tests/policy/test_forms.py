@@ -7,9 +7,9 @@ from importlib import resources
 
 import pytest
 
-from policy import load
-from policy.catalog_model import CatalogFile
 from policy.model import Verdict
+from policy.programs.catalog_schema import CatalogFile
+from policy.values import strict_yaml as load
 from tests.policy.asking import bash
 
 TEXT = resources.files("policy").joinpath("catalog", "forms.yaml").read_text("utf-8")

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy import gitconfig
-from policy.protected import PathPolicy
+from policy.gate2.git import config as gitconfig
+from policy.protected.paths import PathPolicy
 from tests.conftest import cannot_run
 
 KEYS = PathPolicy.default().git_keys

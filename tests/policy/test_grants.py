@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.engine import Policy, decide
-from policy.grants import Grant, Scope, Wanted, covers, wanted
+from policy.gate1.decide import Policy, decide
 from policy.model import Access, ActionPlan, Context, Limits, Params, Rights, Verdict, Workspace
+from policy.people.approval import Grant, Scope, Wanted, covers, wanted
 
 HOME = "/home/me/project"
 CONTEXT = Context((Workspace(HOME), Workspace("/home/me/other")), home="/home/me")

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from policy.engine import Policy, decide
+from policy.gate1.decide import Policy, decide
 from policy.model import Tier, Verdict
-from policy.rules import CommandRule, PolicyFile
+from policy.rules.matching import CommandRule, PolicyFile
 from tests.policy.asking import CONTEXT, bash, plan, tool
 
 SAFE = {

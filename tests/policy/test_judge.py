@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.judge import judge, leaves
+from policy.gate2.judge import judge, leaves
 from policy.model import (
     Access,
     Change,
@@ -23,7 +23,7 @@ from policy.model import (
     Tier,
     Verdict,
 )
-from policy.protected import PathPolicy
+from policy.protected.paths import PathPolicy
 
 POLICY = PathPolicy.default()
 ROOT = "/home/u/project"

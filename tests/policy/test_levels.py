@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.categories import LEVELS, key, strictest_level
-from policy.levels import (
+from policy.autonomy.categories import LEVELS, key, strictest_level
+from policy.autonomy.levels import (
     Category,
     Effects,
     Level,
@@ -23,9 +23,9 @@ from policy.levels import (
     score,
     tree,
 )
-from policy.load import PolicyError, build, parse
 from policy.model import Verdict
-from policy.reports import AuditLine, Escalation, EscalationRequest, YellowReport
+from policy.people.reports import AuditLine, Escalation, EscalationRequest, YellowReport
+from policy.values.strict_yaml import PolicyError, build, parse
 
 GREEN, YELLOW, RED = Level
 LEVEL = Levels.default()

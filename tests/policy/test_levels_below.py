@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy.levels import Level, Levels
+from policy.autonomy.levels import Level, Levels
 
 CASES = {
     "an agent of a person's own": ("main", Level.RED),

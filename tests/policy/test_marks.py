@@ -8,7 +8,7 @@ import warnings
 
 import pytest
 
-from policy.marks import SET, pattern
+from policy.values.partial import SET, pattern
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 4])

@@ -13,11 +13,11 @@ from enum import Enum
 
 import pytest
 
-from policy.engine import Policy, decide, heed
-from policy.known_programs import default
+from policy.gate1.bashlex_worker import answer as second_answer
+from policy.gate1.decide import Policy, decide, heed
 from policy.model import Verdict
-from policy.second_opinion import answer as second_answer
-from policy.shell import read
+from policy.programs.builtin_catalog import default
+from policy.shell.walker import read
 from tests.policy.asking import CONTEXT, plan
 
 

@@ -9,9 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.load import PolicyError, build
+from policy.autonomy.modes import (
+    BASE,
+    DANGEROUS_TOOLS,
+    AutonomyDecision,
+    Mode,
+    ModesFile,
+    resolve_autonomy,
+)
 from policy.model import Verdict
-from policy.modes import BASE, DANGEROUS_TOOLS, AutonomyDecision, Mode, ModesFile, resolve_autonomy
+from policy.values.strict_yaml import PolicyError, build
 
 BASES = ("silent", "log", "confirm", "deny", "anything")
 ORDER = list(Verdict)

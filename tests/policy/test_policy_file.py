@@ -10,11 +10,11 @@ from textwrap import dedent
 import pytest
 from jsonschema import Draft202012Validator
 
-from policy import examples
-from policy.document import read_document
-from policy.engine import Policy
-from policy.load import PolicyError, parse
-from policy.schema import PolicyDocument
+from policy.gate1.decide import Policy
+from policy.sources import examples
+from policy.sources.document import read_document
+from policy.sources.schema import PolicyDocument
+from policy.values.strict_yaml import PolicyError, parse
 
 POLICY = Policy.default()
 STASH = """\

@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.document import Document
-from policy.engine import Policy, decide
-from policy.judge import judge
-from policy.layers import Effective, Layer, Source, combine
-from policy.load import PolicyError
+from policy.gate1.decide import Policy, decide
+from policy.gate2.judge import judge
 from policy.model import Change, FileType, Kind, Outcome, Verdict
-from policy.protected import PathPolicy, normal
-from policy.schema import PolicyDocument
+from policy.protected.paths import PathPolicy, normal
+from policy.sources.document import Document
+from policy.sources.precedence import Effective, Layer, Source, combine
+from policy.sources.schema import PolicyDocument
+from policy.values.strict_yaml import PolicyError
 from tests.policy.asking import CONTEXT, plan
 
 POLICY, PATHS = Policy.default(), PathPolicy.default()

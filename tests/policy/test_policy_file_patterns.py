@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.engine import Policy, decide
-from policy.marks import HOLE, STAR
+from policy.gate1.decide import Policy, decide
 from policy.model import Access, Decision, Verdict
-from policy.paths import Fit
-from policy.patterns import Index
-from policy.rules import PolicyFile
-from policy.schema import PolicyDocument
+from policy.rules.matching import PolicyFile
+from policy.sources.schema import PolicyDocument
+from policy.values.partial import HOLE, STAR
+from policy.values.path_index import Index
+from policy.values.paths import Fit
 from tests.policy.asking import CONTEXT, plan
 
 PATHS = {

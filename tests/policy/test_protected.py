@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import load
-from policy.load import PolicyError
-from policy.protected import ObeyedRule, PathPolicy, compiled, normal
+from policy.protected.paths import ObeyedRule, PathPolicy, compiled, normal
+from policy.values import strict_yaml as load
+from policy.values.strict_yaml import PolicyError
 
 POLICY = PathPolicy.default()
 

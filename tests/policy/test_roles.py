@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from policy.autonomy.roles import Cell, Role, Roles, RolesFile
 from policy.facts import Facts, How, Touch
-from policy.load import PolicyError, build, parse
 from policy.model import (
     Access,
     ActionPlan,
@@ -20,8 +20,8 @@ from policy.model import (
     Verdict,
     strictest,
 )
-from policy.roles import Cell, Role, Roles, RolesFile
-from policy.tiers import VERDICTS, answers
+from policy.rules.tiers import VERDICTS, answers
+from policy.values.strict_yaml import PolicyError, build, parse
 from tests.policy.asking import CONTEXT
 
 ROLES = Roles.default()

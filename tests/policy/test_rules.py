@@ -3,9 +3,9 @@
 
 from __future__ import annotations
 
-from policy.engine import Policy, decide, policy_check
+from policy.gate1.decide import Policy, decide, policy_check
 from policy.model import ActionPlan, Enforcement, MatchedRule, Params, Tier, Verdict
-from policy.rules import (
+from policy.rules.matching import (
     Check,
     Checks,
     CommandRule,

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from policy.engine import Policy, decide, heed
+from policy.gate1.decide import Policy, decide, heed
 from policy.model import Verdict
 from tests.policy.asking import CONTEXT, plan
 
@@ -25,7 +25,7 @@ ASKED = [
 def answers(lines: list[str]) -> list[dict[str, object]]:
     text = "".join(json.dumps({"text": one}) + "\n" for one in lines)
     done = subprocess.run(
-        [sys.executable, "-m", "policy.second_opinion"],
+        [sys.executable, "-m", "policy.gate1.bashlex_worker"],
         input=text,
         capture_output=True,
         text=True,
@@ -50,7 +50,7 @@ def test_it_names_programs_or_refuses() -> None:
 
 def test_a_line_that_is_no_question_is_refused() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "policy.second_opinion"],
+        [sys.executable, "-m", "policy.gate1.bashlex_worker"],
         input='nonsense\n{"text": 5}\n',
         capture_output=True,
         text=True,

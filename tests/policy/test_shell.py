@@ -6,10 +6,10 @@ from __future__ import annotations
 import pytest
 
 from policy.facts import Facts, How
-from policy.known_programs import default
-from policy.marks import shown
 from policy.model import Verdict
-from policy.shell import read
+from policy.programs.builtin_catalog import default
+from policy.shell.walker import read
+from policy.values.partial import shown
 from tests.policy.asking import bash
 
 FOUND = {

@@ -10,25 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.engine import Policy, decide, heed
-from policy.levels import LevelsFile
-from policy.load import PolicyError, build, parse
-from policy.model import (
-    Access,
-    ActionPlan,
-    Decision,
-    Landing,
-    Params,
-    Rights,
-    Tier,
-    Verdict,
-)
-from policy.modes import Mode, ModesFile
-from policy.reputation import TrustLevel
-from policy.roles import RolesFile
-from policy.rules import PolicyFile
-from policy.standing import Standing
-from policy.trust import TrustFile
+from policy.autonomy.authority import Standing
+from policy.autonomy.levels import LevelsFile
+from policy.autonomy.modes import Mode, ModesFile
+from policy.autonomy.reputation import TrustLevel
+from policy.autonomy.roles import RolesFile
+from policy.autonomy.trust import TrustFile
+from policy.gate1.decide import Policy, decide, heed
+from policy.model import Access, ActionPlan, Decision, Landing, Params, Rights, Tier, Verdict
+from policy.rules.matching import PolicyFile
+from policy.values.strict_yaml import PolicyError, build, parse
 from tests.policy.asking import CONTEXT, bash
 from tests.policy.test_levels import AGENT_FILES, AGENTS, USERS
 

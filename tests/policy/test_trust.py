@@ -9,9 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.model import Landing, Tier, Verdict
-from policy.reports import ApprovalRequest, Gate, GateQuery, action_id
-from policy.reputation import (
+from policy.autonomy.reputation import (
     Arithmetic,
     Bounds,
     Domain,
@@ -24,13 +22,15 @@ from policy.reputation import (
     rank,
     record_outcome,
 )
-from policy.trust import (
+from policy.autonomy.trust import (
     LANDINGS,
     TrustFile,
     can_execute,
     check_permission,
     classify_action,
 )
+from policy.model import Landing, Tier, Verdict
+from policy.people.reports import ApprovalRequest, Gate, GateQuery, action_id
 
 FULL = Bounds()
 LEVELS = st.sampled_from(TrustLevel)

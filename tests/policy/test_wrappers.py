@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from policy.catalog_model import Carrier
-from policy.known_programs import default
 from policy.model import Verdict
+from policy.programs.builtin_catalog import default
+from policy.programs.catalog_schema import Carrier
 from tests.policy.asking import bash
 
 CARRIERS = list({id(one): one for rows in default().carriers.values() for one in rows}.values())

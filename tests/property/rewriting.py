@@ -15,7 +15,7 @@ import re
 import shlex
 from collections.abc import Callable
 
-from policy import shell_guards
+from policy.shell.syntax import guards as shell_guards
 
 Rewriting = Callable[[str], str | None]
 Spelling = Callable[[list[str]], str | None]

@@ -203,7 +203,7 @@ def test_the_cost_follows_the_changes(count: int, monkeypatch: pytest.MonkeyPatc
             looked.append(str(path))
             return original(path, *args, **more)
 
-        monkeypatch.setattr("sandbox.cell.below.os.stat", noting)
+        monkeypatch.setattr("sandbox.cell.overlay.lower.os.stat", noting)
         walked = overlay.walk()
         monkeypatch.undo()
         assert len(walked.changes) == count

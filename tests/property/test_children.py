@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.categories import LEVELS
-from policy.levels import AgentLevels, Level, Levels, LevelsFile
+from policy.autonomy.authority import Standing
+from policy.autonomy.categories import LEVELS
+from policy.autonomy.levels import AgentLevels, Level, Levels, LevelsFile
+from policy.autonomy.reputation import Bounds, Domain, TrustLevel, rank
+from policy.autonomy.trust import TrustFile
 from policy.model import Context
-from policy.reputation import Bounds, Domain, TrustLevel, rank
-from policy.standing import Standing
-from policy.trust import TrustFile
-from sandbox.config import Dirs
-from sandbox.people.reputation import Event, Reputations, Source
+from sandbox.agents.reputation import Event, Reputations, Source
+from sandbox.config.settings import Dirs
 
 CODE = Domain.CODE_CHANGES
 LINE = ("coder", "coder:sub", "coder:sub:c1", "coder:sub:c1:x")

@@ -8,9 +8,7 @@ import string
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.document import Document, read_document
-from policy.engine import Policy, decide, heed, unheard
-from policy.layers import Layer, Source, combine
+from policy.gate1.decide import Policy, decide, heed, unheard
 from policy.model import (
     Access,
     ActionPlan,
@@ -23,9 +21,11 @@ from policy.model import (
     Workspace,
     strictest,
 )
-from policy.paths import absolute
-from policy.protected import PathPolicy
-from policy.rules import Check, Checks, CommandRule, PolicyFile, Rule, Triggers
+from policy.protected.paths import PathPolicy
+from policy.rules.matching import Check, Checks, CommandRule, PolicyFile, Rule, Triggers
+from policy.sources.document import Document, read_document
+from policy.sources.precedence import Layer, Source, combine
+from policy.values.paths import absolute
 
 POLICY = Policy.default()
 CONTEXT = Context(workspaces=(Workspace("/workspace"),), home="/home/me")

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox import masking
-from sandbox.masking import MORE, PIECE, mask, replaced
+from sandbox.text import redaction as masking
+from sandbox.text.redaction import MORE, PIECE, mask, replaced
 
 WORDS = (
     *(

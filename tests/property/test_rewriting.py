@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from policy.engine import Policy, decide
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Verdict, Workspace
 from tests.property import rewriting
 from tests.property.rewriting import (

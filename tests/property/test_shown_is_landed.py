@@ -19,8 +19,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sandbox.cell import fs, landing, pieces
-from sandbox.cell.steps import Walk
+from sandbox.cell import fs
+from sandbox.cell.landing import land as landing
+from sandbox.cell.overlay import sides as pieces
+from sandbox.cell.overlay.steps import Walk
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sandbox.cell import landing
+from sandbox.cell.landing import land as landing
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 

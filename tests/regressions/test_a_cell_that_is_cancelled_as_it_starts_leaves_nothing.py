@@ -8,10 +8,10 @@ import asyncio
 import docker
 import pytest
 
-from sandbox.config import Lifetime, Settings
-from sandbox.plan import LABEL_STATE
-from sandbox.pool import state_label
-from sandbox.runtimes import missing
+from sandbox.cells.pool import state_label
+from sandbox.config.settings import Lifetime, Settings
+from sandbox.containers.plan import LABEL_STATE
+from sandbox.containers.runtimes import missing
 from sandbox.setup import gvisor
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cell import applying, landing
-from sandbox.cell.journal import Identity, Op
+from sandbox.cell.journal import apply as applying
+from sandbox.cell.journal.format import Identity, Op
+from sandbox.cell.landing import land as landing
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 

@@ -12,12 +12,22 @@ from typing import Any
 
 import pytest
 
-from policy.gate2.git_folder import Holds, holds_of
-from policy.gate2.git_places import Place, place_of
-from policy.judge import judge
-from policy.model import Access, Change, Decision, FileType, Judgement, Kind, Rights, Tier, Verdict
-from policy.protected import PathPolicy
-from sandbox.cell.gitfolders import note_folders
+from policy.gate2.git.folder import Holds, holds_of
+from policy.gate2.git.places import Place, place_of
+from policy.gate2.judge import judge
+from policy.model import (
+    Access,
+    Change,
+    Decision,
+    FileType,
+    Judgement,
+    Kind,
+    Rights,
+    Tier,
+    Verdict,
+)
+from policy.protected.paths import PathPolicy
+from sandbox.cell.git_folder.changes import note_folders
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 

@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.connecting.agents import GUARDED, Places
-from sandbox.interpreter import environment, program
+from sandbox.connect.agents import GUARDED, Places
+from sandbox.host.relaunch import environment, program
 from tests.sandbox.test_hook_entry import EVENT, GOOD, blocks, home, hook, says, serving
 
 __all__ = ["home"]
@@ -131,7 +131,7 @@ def test_a_hook_ends_when_the_shell_around_it_does(home: Path, tmp_path: Path) -
         left.set()
 
     words = (sys.executable, "-P", str(tmp_path / "lockgate"))
-    (tmp_path / "lockgate").write_text("from sandbox.entry import main\nmain()\n")
+    (tmp_path / "lockgate").write_text("from sandbox.cli.entry import main\nmain()\n")
     xdg = {f"XDG_{one}": str(home / one[0].lower()) for one in ("STATE_HOME", "CONFIG_HOME")}
     env = {
         **{name: value for name, value in os.environ.items() if not name.startswith("XDG_")},
@@ -173,7 +173,7 @@ def test_programs_of_ours_that_it_starts_do_not_import_from_there_either(tmp_pat
     given = {"PYTHONPATH": str(tmp_path), "PYTHONHOME": "/nowhere", "PATH": "/bin"}
     code = (
         "import json, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from sandbox.interpreter import environment\n"
+        "from sandbox.host.relaunch import environment\n"
         "print(json.dumps(environment(json.loads(sys.argv[2]))))"
     )
     words = [sys.executable, "-EP", "-c", code, str(ROOT), json.dumps(given)]

@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from sandbox.agents.registry import Agent, Registry
+from sandbox.processes.table import Host
 from sandbox.stopping.stop import stop_all
-from sandbox.stopping.table import Host
 from tests.sandbox.shells import Shell
 
 SAID = "agent w: who watched it (`lockgate agent run`) was killed"
@@ -78,7 +78,7 @@ def test_what_goes_on_after_the_agent_is_watched_as_before(shell: Shell) -> None
 
 
 def test_an_agent_below_another_is_ended_with_its_watcher(shell: Shell) -> None:
-    words = f"{sys.executable} -m sandbox.cli agent run --name below -- sleep 61"
+    words = f"{sys.executable} -m sandbox.cli.main agent run --name below -- sleep 61"
     started, _ = begun(shell, f"{words} & while sleep 0.1; do :; done")
     registry = Registry(shell.dirs)
     while registry.find("below") is None:

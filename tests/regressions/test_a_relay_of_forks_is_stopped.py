@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from sandbox.agents.registry import Registry
-from sandbox.stopping.passes import MOST, Passes
+from sandbox.processes.passes import MOST, Passes
+from sandbox.processes.table import Host, Proc, Table
 from sandbox.stopping.stop import stop_all
-from sandbox.stopping.table import Host, Proc, Table
 from tests.sandbox.shells import Shell
 
 RELAY = """

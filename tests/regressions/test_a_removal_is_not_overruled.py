@@ -12,7 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from sandbox.cell import landing
+from sandbox.cell.landing import land as landing
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 

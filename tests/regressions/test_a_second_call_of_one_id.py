@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.call_names import CallNames
-from sandbox.config import Dirs
+from sandbox.audit.store import Store
+from sandbox.calls.ids import CallNames
+from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput
-from sandbox.store import Store
 from tests.sandbox.test_supervisor import Bench, bench, run
 
 __all__ = ["bench"]

@@ -12,17 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.agents.group import ControlGroup
 from sandbox.agents.registry import Registry, register
-from sandbox.dirs import Dirs
-from sandbox.store import Store
+from sandbox.audit.store import Store
+from sandbox.host.dirs import Dirs
+from sandbox.processes.cgroup import ControlGroup
 from tests.fakes import FakeSupervisor, served
 from tests.sandbox.shells import ROOT, Shell
 
 CLIENT = """
 import json, os, socket, sys, time
 from pathlib import Path
-from sandbox.serving.wire import Decoder, encode
+from sandbox.client.wire import Decoder, encode
 
 place, request, way = sys.argv[1], json.loads(sys.argv[2]), sys.argv[3]
 sys.stdin.readline()
@@ -254,4 +254,4 @@ def test_an_agent_puts_nobody_elses_process_under_watch(shell: Shell) -> None:
 
 def python(*words: str) -> tuple[str, ...]:
     """Return `lockgate WORDS` as a program."""
-    return (sys.executable, "-m", "sandbox.cli", *words)
+    return (sys.executable, "-m", "sandbox.cli.main", *words)

@@ -15,24 +15,24 @@ from typing import Any
 
 import pytest
 
-from policy.grants import Scope
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox.config import Dirs
-from sandbox.gate import Answer as GateAnswer
-from sandbox.gate import Gate
-from sandbox.masking import MASK
-from sandbox.opinion import SecondOpinion
-from sandbox.people import given
-from sandbox.people.approvals import nobody
-from sandbox.people.card import card
-from sandbox.people.desk import Desk, Permission
-from sandbox.people.given import MOST_BYTES, Given, NotWhole, pieces, taken
-from sandbox.people.grants import Grants, Terms
-from sandbox.plan import LABEL_TEST
-from sandbox.policies import BuiltIn
+from policy.people.approval import Scope
+from sandbox.approvals import stdin_capture as given
+from sandbox.approvals.approver import nobody
+from sandbox.approvals.desk import Desk, Permission
+from sandbox.approvals.stdin_capture import MOST_BYTES, Given, NotWhole, pieces, taken
+from sandbox.approvals.store import Grants, Terms
+from sandbox.calls.supervisor import Supervisor
+from sandbox.config.settings import Dirs
+from sandbox.containers.images import Images
+from sandbox.containers.plan import LABEL_TEST
+from sandbox.gates.gate1 import Answer as GateAnswer
+from sandbox.gates.gate1 import Gate
+from sandbox.gates.policy_files import BuiltIn
+from sandbox.gates.second_opinion import SecondOpinion
+from sandbox.present.card import card
 from sandbox.results import CallResult, Ending
-from sandbox.setup.images import Images
-from sandbox.supervisor import Supervisor
+from sandbox.text.redaction import MASK
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")
 PLAN = ActionPlan(tool="Bash", params=Params(command="sh; rm a.txt"), workspace="/w")

@@ -15,20 +15,20 @@ from typing import Any
 
 import pytest
 
-from policy.engine import Policy, decide
-from policy.grants import wanted
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox.config import Dirs
-from sandbox.gate import Answer as GateAnswer
-from sandbox.gate import Gate
-from sandbox.masking import MASK
-from sandbox.opinion import SecondOpinion
-from sandbox.people.approvals import nobody
-from sandbox.people.card import card
-from sandbox.people.desk import Desk, Permission
-from sandbox.people.grants import Grants, Terms
-from sandbox.policies import BuiltIn
-from sandbox.records import Recorder
+from policy.people.approval import wanted
+from sandbox.approvals.approver import nobody
+from sandbox.approvals.desk import Desk, Permission
+from sandbox.approvals.store import Grants, Terms
+from sandbox.calls.recorder import Recorder
+from sandbox.config.settings import Dirs
+from sandbox.gates.gate1 import Answer as GateAnswer
+from sandbox.gates.gate1 import Gate
+from sandbox.gates.policy_files import BuiltIn
+from sandbox.gates.second_opinion import SecondOpinion
+from sandbox.present.card import card
+from sandbox.text.redaction import MASK
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")
 PLAN = ActionPlan(tool="Bash", params=Params(command='rm "$F"'), workspace="/w")

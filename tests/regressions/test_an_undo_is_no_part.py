@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import pytest
 
-from sandbox.aftermath import Aftermath, open_ends
-from sandbox.cells import Cell
-from sandbox.config import Dirs
-from sandbox.records import Recorder
+from sandbox.calls.recorder import Recorder
+from sandbox.calls.recovery import Aftermath, open_ends
+from sandbox.cells.cell import Cell
+from sandbox.config.settings import Dirs
 
 DEAD = "1:1.00"
 DECIDED = {

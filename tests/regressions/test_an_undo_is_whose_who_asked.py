@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.dirs import Dirs
+from sandbox.audit.store import Store
 from sandbox.errors import BadInput
-from sandbox.store import Store
+from sandbox.host.dirs import Dirs
 from tests.container.lab import Lab
 from tests.fakes import FakeSupervisor, served
 from tests.regressions.test_an_agent_answers_nobody import said

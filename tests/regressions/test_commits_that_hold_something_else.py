@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from policy.judge import judge
+from policy.gate2.judge import judge
 from policy.model import Access, Change, Decision, FileType, Kind, Rights, Tier, Verdict
-from policy.protected import PathPolicy
-from sandbox.cell.gitcommits import note_commits
-from sandbox.cell.masks import Patterns
+from policy.protected.paths import PathPolicy
+from sandbox.cell.git.commits import note_commits
+from sandbox.cell.overlay.masks import Patterns
 
 POLICY = PathPolicy.default()
 DECISION = Decision(

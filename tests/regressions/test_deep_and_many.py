@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.cell import fs, keeper, protocol
-from sandbox.cell.removal import remove
+from sandbox.cell import fs, protocol
+from sandbox.cell.journal.removal import remove
+from sandbox.cell.keeper import main as keeper
 from tests.conftest import cannot_run, opened_below
 from tests.sandbox.overlays import Overlay, missing
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 
 from policy.model import Outcome
-from sandbox.cell.removal import remove
+from sandbox.cell.journal.removal import remove
 from sandbox.results import CallResult
 from tests.container.lab import Lab
 

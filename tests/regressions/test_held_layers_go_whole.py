@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cell import keeper, removal
-from sandbox.cell.keeper import Keeper, Transaction
-from sandbox.cell.steps import Walk
-from sandbox.cell.waiting import Waiting
+from sandbox.cell.journal import removal
+from sandbox.cell.keeper import main as keeper
+from sandbox.cell.keeper.main import Keeper, Transaction
+from sandbox.cell.landing.held import Waiting
+from sandbox.cell.overlay.steps import Walk
 
 
 class Cut(Exception):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import shell_guards
-from policy.engine import Policy, decide
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Verdict, Workspace
+from policy.shell.syntax import guards as shell_guards
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")
 CASES = {
@@ -43,7 +43,7 @@ def test_encoding_is_ascii_and_can_be_taken_back(text: str) -> None:
 
 def test_no_character_ends_the_process() -> None:
     program = (
-        "from policy import shell_guards as g\n"
+        "from policy.shell.syntax import guards as g\n"
         "for first in ('{', 'echo {', '${', '$', 'a=', '<<', '[[ a =~ '):\n"
         "    for point in (0x80, 0x100, 0x2028, 0xE000, 0xFFFF, 0x10000, 0xF0000, 0x10FFFF):\n"
         "        for _ in range(20):\n"

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from policy.autonomy.reputation import Domain
 from policy.model import ActionPlan, Context, Decision, Tier, Verdict
-from policy.reputation import Domain
-from sandbox.cell.homes import Home, resolves_to_image
-from sandbox.launch import IMAGE_PATH, request
-from sandbox.people.approvals import yes
-from sandbox.people.reputation import observed
+from sandbox.agents.reputation import observed
+from sandbox.approvals.approver import yes
+from sandbox.cell.run.homes import Home, resolves_to_image
+from sandbox.cells.request import IMAGE_PATH, request
 from sandbox.results import CallResult, Ending
 from tests.container import lab as labs
 from tests.container.lab import Lab
@@ -39,7 +39,7 @@ def test_nothing_that_a_call_left_in_its_home_counts_for_others(
         asked = plan.derived_from == "asked"
         return said.model_copy(update={"verdict": Verdict.ASK}) if asked else said
 
-    monkeypatch.setattr("sandbox.gate.decide", decide)
+    monkeypatch.setattr("sandbox.gates.gate1.decide", decide)
     assert lab.sh(PLANT).exit_status == 0
 
     # A reading call: the home is nobody's to write, its settings are ours, no planted program runs.
@@ -76,7 +76,7 @@ def test_calls_that_were_all_approved_share_a_home(
         said = labs.decide(plan, context, policy)  # type: ignore[arg-type]
         return said.model_copy(update={"verdict": Verdict.ASK})
 
-    monkeypatch.setattr("sandbox.gate.decide", decide)
+    monkeypatch.setattr("sandbox.gates.gate1.decide", decide)
     made = "mkdir -p ~/.local/bin; cd ~/.local/bin; echo 'echo mine' > mine; chmod +x mine"
     lab.sh(made, approver=yes)
     assert lab.sh("mine", approver=yes).stdout == "mine\n"

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from policy.document import read_document
-from policy.load import PolicyError
 from policy.model import Verdict
-from policy.shell import MOST_TOUCHES
+from policy.shell.walker import MOST_TOUCHES
+from policy.sources.document import read_document
+from policy.values.strict_yaml import PolicyError
 from tests.policy.asking import bash
 
 MOST_SECONDS = 3.0

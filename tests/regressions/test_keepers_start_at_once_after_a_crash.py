@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cell import leftovers
-from sandbox.cell.removal import remove
+from sandbox.cell.journal.removal import remove
+from sandbox.cell.keeper import orphans as leftovers
 
 
 @pytest.fixture

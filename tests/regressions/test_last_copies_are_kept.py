@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from policy.judge import judge
+from policy.gate2.judge import judge
 from policy.model import Access, Change, Decision, FileType, Kind, Outcome, Rights, Tier, Verdict
-from policy.protected import PathPolicy
-from sandbox.cell import landing, room
-from sandbox.cell.replaced import is_kept
-from sandbox.config import Settings
+from policy.protected.paths import PathPolicy
+from sandbox.cell.landing import land as landing
+from sandbox.cell.landing import room
+from sandbox.cell.overlay.replaced import is_kept
+from sandbox.config.settings import Settings
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab
 from tests.sandbox.overlays import Overlay, missing

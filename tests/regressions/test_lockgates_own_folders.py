@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from policy.agent_tools import normalise
-from policy.engine import Policy, decide
+from policy.gate1.decide import Policy, decide
 from policy.model import Context, Verdict, Workspace
+from policy.tools.dialects import normalise
 
 CONTEXT = Context((Workspace("/srv/p"),), home="/home/me", own=("/srv/state/lockgate",))
 DENIED: dict[str, tuple[str, dict[str, Any]]] = {

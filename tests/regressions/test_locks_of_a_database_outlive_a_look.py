@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.database import Database
 from sandbox.errors import Unavailable
+from sandbox.host.sqlite import Database
 
 LOCK = """
 import sqlite3, sys

@@ -11,8 +11,8 @@ import json
 
 import pytest
 
-from policy.gate2.settings import stays_inside
 from policy.model import Change, FileType, Kind
+from policy.protected.settings import stays_inside
 from tests.container.lab import Lab
 from tests.regressions.test_what_programs_obey_is_held import change, outcome
 

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cell import choosing, fs, landing
-from sandbox.cell.removal import remove
+from sandbox.cell import fs
+from sandbox.cell.journal.removal import remove
+from sandbox.cell.landing import land as landing
+from sandbox.cell.overlay import selection as choosing
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 

@@ -10,7 +10,7 @@ import pytest
 
 from policy.gate2.modes import mode_reasons
 from policy.model import Change, FileType, Kind, Outcome
-from sandbox.cell import access
+from sandbox.cell.overlay import access
 from tests.container.lab import Lab
 
 FILE, FOLDER = FileType.FILE, FileType.DIRECTORY

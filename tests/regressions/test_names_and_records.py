@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from policy.engine import Policy, decide
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Verdict, Workspace
-from sandbox.cell import keeper
-from sandbox.dirs import Dirs
-from sandbox.store import Store
+from sandbox.audit.store import Store
+from sandbox.cell.keeper import main as keeper
+from sandbox.host.dirs import Dirs
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")
 SLOW = {

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.ignored import Ignored
-from sandbox.ignoring.ledger import MOST_FILES, MOST_VERSIONS, Ledger
-from sandbox.ignoring.sources import Touched, is_index, is_rules
+from sandbox.workspaces.gitignore import Ignored
+from sandbox.workspaces.ignore_ledger import MOST_FILES, MOST_VERSIONS, Ledger
+from sandbox.workspaces.ignore_sources import Touched, is_index, is_rules
 
 
 class World:

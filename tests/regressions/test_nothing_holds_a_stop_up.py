@@ -15,9 +15,9 @@ import pytest
 
 from sandbox.agents.registry import Agent, Registry
 from sandbox.errors import Stopped
-from sandbox.stopping.latch import Latch
+from sandbox.host.latch import Latch
+from sandbox.processes.table import Host, boot
 from sandbox.stopping.stop import stop_all
-from sandbox.stopping.table import Host, boot
 from tests.sandbox.shells import Shell
 
 WAIT_SECONDS = 60.0

@@ -177,7 +177,7 @@ FORGED: dict[str, Callable[[Path], object]] = {
 def test_a_pack_that_git_would_not_open_is_held(
     sides: tuple[Path, Path], forge: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sandbox.cell.gitpacks.MOST_SPENT", 64 << 20)
+    monkeypatch.setattr("sandbox.cell.git.packs.MOST_SPENT", 64 << 20)
     before, after = sides
     forge(after)
     found = judged(before, after)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cell import masks
-from sandbox.cell.masks import Patterns
-from sandbox.cell.removal import remove
+from sandbox.cell.journal.removal import remove
+from sandbox.cell.overlay import masks
+from sandbox.cell.overlay.masks import Patterns
 
 NAME = "n" * 200
 

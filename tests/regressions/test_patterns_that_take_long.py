@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.names import MOST_ALTERNATIVES, alternatives, compiled, expression
-from sandbox.cell.masks import _union
+from policy.values.filenames import MOST_ALTERNATIVES, alternatives, compiled, expression
+from sandbox.cell.overlay.masks import _union
 
 LONG = ["a" * 255, "/".join(["a"] * 2000), "/".join(["a" * 7] * 400), "/".join(["a" * 250] * 16)]
 PATTERNS = [

@@ -4,12 +4,12 @@ settings of remotes were left out when files were put on top of each other."""
 
 from __future__ import annotations
 
-from policy.document import read_document
-from policy.engine import Policy
-from policy.judge import judge
-from policy.layers import Layer, Source, combine
+from policy.gate1.decide import Policy
+from policy.gate2.judge import judge
 from policy.model import Change, FileType, Kind, Outcome
-from policy.protected import PathPolicy
+from policy.protected.paths import PathPolicy
+from policy.sources.document import read_document
+from policy.sources.precedence import Layer, Source, combine
 from tests.policy.asking import bash
 
 REDIRECTS = Change(

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-from policy.engine import Policy, decide, wanted
-from policy.held_scripts import Seen
-from policy.levels import LevelsFile
+from policy.autonomy.levels import LevelsFile
+from policy.gate1.decide import Policy, decide, wanted
 from policy.model import ActionPlan, Decision, Params, Verdict, Workspace
-from sandbox.config import Dirs, Settings
-from sandbox.people.approvals import nobody
-from sandbox.plan import LABEL_TEST
-from sandbox.project_files import ProjectFiles
+from policy.shell.held_scripts import Seen
+from sandbox.approvals.approver import nobody
+from sandbox.calls.supervisor import Supervisor
+from sandbox.config.settings import Dirs, Settings
+from sandbox.containers.plan import LABEL_TEST
 from sandbox.results import CallResult
-from sandbox.supervisor import Supervisor
+from sandbox.workspaces.project_files import ProjectFiles
 from tests.container.lab import ME, git, remove_layers, repository
 from tests.policy.asking import CONTEXT, bash, plan, tool
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import pytest
 
-from policy.gate2.git_changed_settings import held_settings
-from policy.judge import judge
+from policy.gate2.git.changed_settings import held_settings
+from policy.gate2.judge import judge
 from policy.model import Access, Change, Decision, FileType, Kind, Rights, Tier, Verdict
-from policy.protected import PathPolicy
+from policy.protected.paths import PathPolicy
 
 POLICY = PathPolicy.default()
 DECISION = Decision(

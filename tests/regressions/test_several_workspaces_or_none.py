@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cell import landing, together
-from sandbox.cell.layer import LandingError
-from sandbox.cell.walk import walk
+from sandbox.cell.landing import land as landing
+from sandbox.cell.landing import multi as together
+from sandbox.cell.overlay.layer import LandingError
+from sandbox.cell.overlay.walk import walk
 
 Spaces = dict[str, str]
 

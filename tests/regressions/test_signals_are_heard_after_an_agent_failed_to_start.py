@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.agents.run import run
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
+from sandbox.host.dirs import Dirs
 
 
 def test_no_signal_stays_blocked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from policy.gate2.git_signing import unsigned_notice
-from sandbox.cell.gitfolders import note_folders
-from sandbox.cell.gitsigned import note_unsigned
-from sandbox.effects import changes_of
-from sandbox.gitconfigured import asked_to_sign
+from policy.gate2.git.signing import unsigned_notice
+from sandbox.cell.git_folder.changes import note_folders
+from sandbox.cell.git_losses.signed import note_unsigned
+from sandbox.gates.gate2 import changes_of
+from sandbox.workspaces.git_obeyed import asked_to_sign
 from tests.gitchanges import REPOSITORY, changes, copy, sh
 
 SIGN = (

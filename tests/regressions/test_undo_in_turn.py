@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from sandbox.cell import landing
+from sandbox.cell.landing import land as landing
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sandbox.dirs import Dirs
-from sandbox.store import Store
+from sandbox.audit.store import Store
+from sandbox.host.dirs import Dirs
 
 
 def test_the_part_that_landed_is_the_last_one(tmp_path: Path) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from policy.judge import judge
+from policy.gate2.judge import judge
 from policy.model import Access, Change, Decision, FileType, Kind, Outcome, Rights, Tier, Verdict
-from policy.protected import PathPolicy
-from sandbox.ignored import Ignored
-from sandbox.ignoring.ledger import Ledger
+from policy.protected.paths import PathPolicy
+from sandbox.workspaces.gitignore import Ignored
+from sandbox.workspaces.ignore_ledger import Ledger
 
 DECISION = Decision(
     verdict=Verdict.REPORT,

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import pytest
 
-from policy.engine import Policy, decide
-from policy.grants import Grant, Scope, Wanted, covers, wanted
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
+from policy.people.approval import Grant, Scope, Wanted, covers, wanted
 
 HOME = "/home/me/project"
 CONTEXT = Context((Workspace(HOME),), home="/home/me")

@@ -11,7 +11,7 @@ import os
 
 import pytest
 
-from sandbox.cell import landing
+from sandbox.cell.landing import land as landing
 from tests.conftest import cannot_run
 from tests.sandbox import overlays
 from tests.sandbox.overlays import Overlay, missing

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
-from sandbox.governance import Governance, Who
-from sandbox.workspaces import Registry
+from sandbox.host.dirs import Dirs
+from sandbox.mcp.governance import Governance, Who
+from sandbox.workspaces.registry import Registry
 
 FORBIDDEN = "rm -rf /"
 

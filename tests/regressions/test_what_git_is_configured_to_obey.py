@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from policy.judge import judge
+from policy.gate2.judge import judge
 from policy.model import Access, Change, Decision, FileType, Kind, Rights, Tier, Verdict
-from policy.protected import PathPolicy
-from sandbox.gitconfigured import configured
+from policy.protected.paths import PathPolicy
+from sandbox.workspaces.git_obeyed import configured
 from tests.conftest import opened_below
 
 DECISION = Decision(

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from policy.engine import Policy, decide
-from policy.judge import judge
-from policy.layers import Effective
+from policy.gate1.decide import Policy, decide
+from policy.gate2.judge import judge
 from policy.model import (
     Access,
     ActionPlan,
@@ -29,9 +28,10 @@ from policy.model import (
     Verdict,
     Workspace,
 )
-from policy.protected import PathPolicy
-from sandbox.gate import Answer
-from sandbox.host_tools import tightened
+from policy.protected.paths import PathPolicy
+from policy.sources.precedence import Effective
+from sandbox.gates.gate1 import Answer
+from sandbox.gates.host_calls import tightened
 from tests.container.lab import Lab
 from tests.policy.asking import bash
 

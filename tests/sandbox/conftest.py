@@ -9,7 +9,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from sandbox.workspaces import Registry
+from sandbox.workspaces.registry import Registry
 from tests.fakes import Served, served
 from tests.sandbox.shells import Shell
 

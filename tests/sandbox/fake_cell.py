@@ -12,9 +12,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from sandbox.cells import Cell, CellLost, Exit
+from sandbox.cells.cell import Cell, CellLost, Exit
+from sandbox.cells.rwlock import ReadWriteLock
 from sandbox.errors import SandboxError
-from sandbox.locks import ReadWriteLock
 
 CREATED = {"path": "new.txt", "kind": "created", "type": "file", "size": 2, "mode": 0o644}
 WAIVER = {"path": ".devkit-waiver.yml", "kind": "created", "type": "file", "size": 2, "mode": 0o644}

@@ -13,9 +13,9 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from sandbox.cell import landing
-from sandbox.cell.steps import Walk
-from sandbox.cell.walk import walk
+from sandbox.cell.landing import land as landing
+from sandbox.cell.overlay.steps import Walk
+from sandbox.cell.overlay.walk import walk
 
 OPTIONS = "redirect_dir=on,xino=off,index=off,metacopy=off"
 _libc = ctypes.CDLL(None, use_errno=True)

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from sandbox.dirs import Dirs
+from sandbox.host.dirs import Dirs
 
 ROOT = Path(__file__).parent.parent.parent
 WAIT_SECONDS = 60
@@ -43,7 +43,7 @@ class Shell:
             "env": self.env,
             "start_new_session": True,
         }
-        command = [sys.executable, "-m", "sandbox.cli", *words]
+        command = [sys.executable, "-m", "sandbox.cli.main", *words]
         return subprocess.Popen(command, **{**defaults, **options})  # type: ignore[call-overload, no-any-return]
 
     def __call__(self, *words: str, data: bytes | None = None) -> tuple[int, str, str]:

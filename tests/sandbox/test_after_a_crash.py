@@ -10,12 +10,14 @@ from typing import Any
 
 import pytest
 
-from sandbox.aftermath import open_ends
-from sandbox.cell import landing, leftovers, together
-from sandbox.cell.fates import became, digests_of
+from sandbox.calls.recovery import open_ends
 from sandbox.cell.faults import DIE, Faults
-from sandbox.cell.walk import walk
-from sandbox.owners import lives, owner_label
+from sandbox.cell.keeper import orphans as leftovers
+from sandbox.cell.landing import land as landing
+from sandbox.cell.landing import multi as together
+from sandbox.cell.landing.fates import became, digests_of
+from sandbox.cell.overlay.walk import walk
+from sandbox.host.process_owner import lives, owner_label
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 

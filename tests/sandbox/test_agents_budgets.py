@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 
 from policy.model import Tier, Verdict
-from sandbox.agents.budgets import Budget, Budgets, BudgetSettings, Exceeded, Then, Use
-from sandbox.agents.budgets_kept import BudgetKeeper
-from sandbox.dirs import Dirs
+from sandbox.agents.budget_keeper import BudgetKeeper
+from sandbox.agents.budgets import Budgets, Exceeded, Use
+from sandbox.config.budgets import Budget, BudgetSettings, Then
 from sandbox.errors import Stopped, Unavailable
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import Latch
 from sandbox.results import CallResult, Ending
-from sandbox.stopping.latch import Latch
 
 GOOD, FAILED, DENIED = Use(), Use(failed=True), Use(denied=True)
 

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from policy.roles import Roles
+from policy.autonomy.roles import Roles
 from sandbox.agents.declared import Declarations, declaration, narrowed, within
 from sandbox.agents.peer import Peer
 from sandbox.agents.registry import register
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Unavailable
+from sandbox.host.dirs import Dirs
 
 ROLES = Roles.default()
 

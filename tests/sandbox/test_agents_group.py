@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.agents.group import OLD_SECONDS, ControlGroup, _tidy
+from sandbox.processes.cgroup import OLD_SECONDS, ControlGroup, _tidy
 from tests.conftest import cannot_run
 
 

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
+from policy.autonomy.reputation import Domain, TrustLevel
+from policy.autonomy.roles import Roles
+from policy.autonomy.trust import TrustFile
 from policy.model import ActionPlan
-from policy.reputation import Domain, TrustLevel
-from policy.roles import Roles
-from policy.trust import TrustFile
 from sandbox.agents.peer import Peer, attributed, peer_pid
 from sandbox.agents.registry import Agent, Registry, register
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
+from sandbox.host.dirs import Dirs
 
 
 @pytest.fixture

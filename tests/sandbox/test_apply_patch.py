@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from policy.patch_text import patched
-from sandbox.cell.apply_patch import NoFit, planned
+from policy.values.patches import patched
+from sandbox.cell.run.apply_patch import NoFit, planned
 
 OLD = "def a():\n    return 1\n\n\ndef b():\n    return 1\n"
 

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-from policy.engine import Policy, decide
-from policy.grants import covers, digest, wanted
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox.people.approvals import nobody
-from sandbox.people.desk import waiting
-from sandbox.people.grants import Grants, Request
+from policy.people.approval import covers, digest, wanted
+from sandbox.approvals.approver import nobody
+from sandbox.approvals.desk import waiting
+from sandbox.approvals.store import Grants, Request
 from sandbox.results import CallResult
-from sandbox.workspaces import Registry
+from sandbox.workspaces.registry import Registry
 from tests.fakes import FakeSupervisor, served
 from tests.sandbox.shells import Shell
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from sandbox.audit.repair import repair
+from sandbox.audit.store import Store
 from sandbox.errors import BadInput
-from sandbox.store import Store
 from tests.sandbox.shells import Shell
 
 
@@ -173,7 +173,7 @@ def test_a_log_broken_in_its_middle_is_set_aside_alone(shell: Shell) -> None:
 
 def test_a_removed_file_is_not_mended(tmp_path: Path) -> None:
     from sandbox.audit.log import Bounds
-    from sandbox.config import Dirs
+    from sandbox.config.settings import Dirs
 
     store = Store(Dirs.under(tmp_path).create(), bounds=Bounds(500))
     for _ in range(4):

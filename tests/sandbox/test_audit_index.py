@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from policy.reports import AuditLine
-from sandbox import store as stores
-from sandbox.audit.lines import COLUMNS, autonomy_line, csv_row
+from policy.people.reports import AuditLine
+from sandbox.audit import store as stores
 from sandbox.audit.log import Bounds
 from sandbox.audit.query import Query, instant, verdicts
-from sandbox.audit.reading import Audit
-from sandbox.config import Dirs
+from sandbox.audit.reader import Audit
+from sandbox.audit.store import Store
+from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput
-from sandbox.governance import Governance
-from sandbox.store import Store
+from sandbox.mcp.governance import Governance
+from sandbox.reporting.audit_export import COLUMNS, autonomy_line, csv_row
 
 BEGAN = datetime(2026, 2, 10, 22, 0, tzinfo=UTC)
 VERDICTS = ("allow", "report", "ask", "deny")

@@ -21,12 +21,12 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sandbox import bootstrap
-from sandbox.bootstrap import Place, clear_stale, start, stop
-from sandbox.endpoints import Answer, api_problem, chosen, endpoints, how_to_get, knock
+from sandbox.containers import apt
+from sandbox.containers.endpoints import Answer, api_problem, chosen, endpoints, how_to_get, knock
+from sandbox.containers.progress import Silent
 from sandbox.errors import Unavailable
-from sandbox.progress import Silent
-from sandbox.setup import apt, cgroups
+from sandbox.setup import bootstrap, cgroups
+from sandbox.setup.bootstrap import Place, clear_stale, start, stop
 from tests.conftest import cannot_run
 
 FAKE = Path(__file__).with_name("fake_engine.py")
@@ -60,7 +60,7 @@ def listening(path: Path) -> socket.socket:
 
 def run_module(*arguments: str, **environ: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "sandbox.bootstrap", *arguments],
+        [sys.executable, "-m", "sandbox.setup.bootstrap", *arguments],
         env={**os.environ, **environ},
         stdin=subprocess.DEVNULL,
         capture_output=True,
@@ -317,7 +317,7 @@ def test_control_groups_are_mounted_where_nobody_did() -> None:
         "import subprocess\n"
         "from pathlib import Path\n"
         "from sandbox.setup import cgroups\n"
-        "from sandbox.progress import Silent\n"
+        "from sandbox.containers.progress import Silent\n"
         "read = lambda: Path('/proc/mounts').read_text()\n"
         "while cgroups.mounted(read()):\n"
         "    subprocess.run(['umount', '--recursive', '--lazy', '/sys/fs/cgroup'], check=True)\n"

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from policy.model import Verdict
-from sandbox.people import person
+from sandbox.host import login as person
 from tests.sandbox.shells import Shell
 
 STATUS = {Verdict.ALLOW: 0, Verdict.REPORT: 0, Verdict.DENY: 1, Verdict.ASK: 3}

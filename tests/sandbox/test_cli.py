@@ -13,10 +13,10 @@ from pathlib import Path
 import click
 import pytest
 
-from sandbox import cli
+from sandbox.audit.store import Store
+from sandbox.cli import main as cli
 from sandbox.results import HeldCall
 from sandbox.stopping.stop import Latch
-from sandbox.store import Store
 from tests.fakes import Served
 from tests.sandbox.shells import WAIT_SECONDS, Shell
 
@@ -164,7 +164,7 @@ CLOSED = {
 def test_a_stream_that_is_closed_is_no_failure(
     shell: Shell, words: str, status: int, said: str
 ) -> None:
-    program = f"exec {shlex.quote(sys.executable)} -m sandbox.entry {words}"
+    program = f"exec {shlex.quote(sys.executable)} -m sandbox.cli.entry {words}"
     done = subprocess.run(
         ["sh", "-c", program], cwd=shell.workspace, env=shell.env, capture_output=True,
         timeout=WAIT_SECONDS, check=False,
@@ -177,7 +177,7 @@ def test_a_stream_that_is_closed_is_no_failure(
 def test_a_folder_that_is_gone_is_said(shell: Shell) -> None:
     gone = shell.workspace / "gone"
     gone.mkdir()
-    program = f"rmdir '{gone}'; exec {shlex.quote(sys.executable)} -m sandbox.cli check ls"
+    program = f"rmdir '{gone}'; exec {shlex.quote(sys.executable)} -m sandbox.cli.main check ls"
     done = subprocess.run(
         ["sh", "-c", program], cwd=gone, env=shell.env, capture_output=True,
         timeout=WAIT_SECONDS, check=False,

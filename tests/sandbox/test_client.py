@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from policy.model import ActionPlan, Decision, Params, Tier, Verdict
-from sandbox.dirs import Dirs
+from sandbox.client.blocking import BlockingClient, Client
 from sandbox.errors import BadInput, Unavailable
-from sandbox.people.person import login
+from sandbox.host.dirs import Dirs
+from sandbox.host.login import login
 from sandbox.results import CallResult, Ending, StopReport, UndoResult
-from sandbox.serving.client import BlockingClient, Client
 from tests.fakes import Served, served
 
 ROOT = Path(__file__).parent.parent.parent
@@ -250,7 +250,7 @@ def test_shutdown_without_a_supervisor_is_done(tmp_path: Path) -> None:
 def test_the_thin_client_imports_nothing_heavy() -> None:
     heavy = ("pydantic", "docker", "tree_sitter", "rich", "asyncio", "yaml", "subprocess")
     script = (
-        "import sys, sandbox.serving.client, sandbox.cli, sandbox.commands.run\n"
+        "import sys, sandbox.client.blocking, sandbox.cli.main, sandbox.cli.calls.run\n"
         f"print(*[name for name in {heavy!r} if name in sys.modules])"
     )
     done = subprocess.run(

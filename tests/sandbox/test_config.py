@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from policy.model import Frozen
-from sandbox.config import CellSettings, IdleSettings, Lifetime, Settings, load_settings
-from sandbox.dirs import Dirs
+from sandbox.config.settings import CellSettings, IdleSettings, Lifetime, Settings, load_settings
 from sandbox.errors import BadInput, Unavailable
-from sandbox.version import VERSION, digest
+from sandbox.host.dirs import Dirs
+from sandbox.host.version import VERSION, digest
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -86,7 +86,7 @@ def test_an_empty_file_says_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("model", [Settings, CellSettings, IdleSettings])
 def test_every_setting_is_documented(model: type[Frozen]) -> None:
-    source = (ROOT / "sandbox" / "config.py").read_text()
+    source = (ROOT / "sandbox" / "config" / "settings.py").read_text()
     for name in model.model_fields:
         line = next(
             n for n, text in enumerate(source.split("\n")) if text.startswith(f"    {name}:")

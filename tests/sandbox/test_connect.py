@@ -11,12 +11,13 @@ from typing import Any
 
 import pytest
 
-from sandbox.connecting import changing, selftest
-from sandbox.connecting.agents import MODES, Mode, OwnFile, Places, Scope, wanted
-from sandbox.connecting.health import switched_off, untrusted_hooks
-from sandbox.connecting.records import Connection, Connections
-from sandbox.dirs import Dirs
+from sandbox.connect import changes as changing
+from sandbox.connect import selftest
+from sandbox.connect.agents import MODES, Mode, OwnFile, Places, Scope, wanted
+from sandbox.connect.health import switched_off, untrusted_hooks
+from sandbox.connect.records import Connection, Connections
 from sandbox.errors import BadInput
+from sandbox.host.dirs import Dirs
 
 ALL = [(agent, mode) for agent, modes in MODES.items() for mode in modes]
 

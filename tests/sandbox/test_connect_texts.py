@@ -12,9 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.connecting import jsontext, tomltext
-from sandbox.connecting.agents import MODES, JsonFile, Mode, Places, wanted
-from sandbox.connecting.texts import BadFile, with_ours, without_ours
+from sandbox.connect import json_edit as jsontext
+from sandbox.connect import toml_edit as tomltext
+from sandbox.connect.agents import MODES, JsonFile, Mode, Places, wanted
+from sandbox.connect.texts import BadFile, with_ours, without_ours
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
 VALUES = st.recursive(

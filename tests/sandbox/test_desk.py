@@ -11,17 +11,17 @@ from typing import Any
 
 import pytest
 
-from policy import layers
-from policy.load import PolicyError
 from policy.model import ActionPlan, Context, Decision, Params, Workspace
-from sandbox.config import Dirs
-from sandbox.gate import Answer as GateAnswer
-from sandbox.gate import Gate
-from sandbox.opinion import SecondOpinion
-from sandbox.people.approvals import Answer, Approver, nobody
-from sandbox.people.desk import MOST_OPEN, Desk, Permission, patient, waiting
-from sandbox.people.grants import Grants, Request, Terms
-from sandbox.policies import BuiltIn
+from policy.sources import precedence as layers
+from policy.values.strict_yaml import PolicyError
+from sandbox.approvals.approver import Answer, Approver, nobody
+from sandbox.approvals.desk import MOST_OPEN, Desk, Permission, patient, waiting
+from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.config.settings import Dirs
+from sandbox.gates.gate1 import Answer as GateAnswer
+from sandbox.gates.gate1 import Gate
+from sandbox.gates.policy_files import BuiltIn
+from sandbox.gates.second_opinion import SecondOpinion
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")
 WAIT_SECONDS = 20.0

@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import pytest
 
-from sandbox.cells import Cell
-from sandbox.disposable import Disposables, Kind
+from sandbox.cells.cell import Cell
+from sandbox.cells.disposable import Disposables, Kind
 from sandbox.errors import SandboxError, Unavailable
 
 KIND = Kind("main", ("/w",), None)

@@ -14,13 +14,13 @@ import docker
 import pytest
 
 from sandbox import doctor
-from sandbox.agents.registry import user_roles
-from sandbox.dirs import Dirs
+from sandbox.containers.images import Images
+from sandbox.containers.plan import LABEL_OWNER
 from sandbox.doctor import Check, Status, diagnose, exit_status
 from sandbox.errors import BadInput
-from sandbox.plan import LABEL_OWNER
-from sandbox.setup.images import Images
-from sandbox.workspaces import Registry
+from sandbox.gates.policy_files import user_roles
+from sandbox.host.dirs import Dirs
+from sandbox.workspaces.registry import Registry
 
 GOOD: Mapping[str, Any] = {
     "CgroupDriver": "systemd",

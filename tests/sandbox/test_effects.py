@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 from policy.model import Change, FileType, Kind, Outcome, PathReason
-from policy.protected import PathPolicy
-from sandbox.effects import show
+from policy.protected.paths import PathPolicy
+from sandbox.gates.gate2 import show
 
 
 def test_the_strictest_reason_of_a_path_is_shown() -> None:
-    """Reasons come strictest first, as `policy.judge` gives them."""
+    """Reasons come strictest first, as `policy.gate2.judge` gives them."""
     change = Change("devkit.config.json", Kind.DELETED, FileType.FILE)
     reasons = [
         PathReason(change.path, Outcome.DISCARD, "rule_006", "it is protected"),

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from policy.engine import Policy, decide
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox.config import Dirs, Settings
-from sandbox.people.escalation import escalation
+from sandbox.approvals.escalation import escalation
+from sandbox.calls.supervisor import Supervisor
+from sandbox.config.settings import Dirs, Settings
 from sandbox.results import CallResult, Ending
-from sandbox.supervisor import Supervisor
 
 EARLIER = (
     {"id": "c3", "agent": "sub:a", "landed": True, "changes": [{"path": "b"}, {"path": "c"}]},

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from policy.judge import judge
+from policy.gate2.judge import judge
 from policy.model import (
     Access,
     Change,
@@ -29,8 +29,8 @@ from policy.model import (
     Tier,
     Verdict,
 )
-from policy.protected import PathPolicy
-from sandbox.cell.gitfolders import note_folders
+from policy.protected.paths import PathPolicy
+from sandbox.cell.git_folder.changes import note_folders
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 

@@ -16,8 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox.cell import gitindex, journal, landing
-from sandbox.cell.gitindex import Index
+from sandbox.cell.git import index as gitindex
+from sandbox.cell.git.index import Index
+from sandbox.cell.journal import format as journal
+from sandbox.cell.landing import land as landing
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from policy.engine import Policy, decide
-from policy.grants import Scope, wanted
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox.config import Dirs
+from policy.people.approval import Scope, wanted
+from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput, Unavailable
-from sandbox.people.grants import Grants, Request, Terms
 from sandbox.stopping.stop import APPROVALS
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")

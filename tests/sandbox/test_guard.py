@@ -14,11 +14,11 @@ from typing import Any
 
 import pytest
 
-from policy.protected import GovernanceRule, PathPolicy
-from sandbox.dirs import Dirs
+from policy.protected.paths import GovernanceRule, PathPolicy
+from sandbox.audit.store import Store
 from sandbox.errors import BadInput
-from sandbox.guarding.guard import Guard, GuardSettings, Tampering
-from sandbox.store import Store
+from sandbox.guard.guard import Guard, GuardSettings, Tampering
+from sandbox.host.dirs import Dirs
 
 HOOK = ".git/hooks/pre-commit"
 

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.store import Store
-from sandbox.workspaces import Registry
+from sandbox.audit.store import Store
+from sandbox.workspaces.registry import Registry
 from tests.sandbox.shells import WAIT_SECONDS, Shell
 
 

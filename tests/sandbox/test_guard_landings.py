@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.guarding import explain, ward
+from sandbox.guard import explain, ward
 from tests.sandbox.test_guard import HOOK, Guarded, change, sha, wait_for
 
 

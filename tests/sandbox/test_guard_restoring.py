@@ -10,11 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from policy.protected import GovernanceRule, PathPolicy
+from policy.protected.paths import GovernanceRule, PathPolicy
+from sandbox.audit.store import Store
 from sandbox.errors import Unavailable
-from sandbox.guarding import place, ward
-from sandbox.guarding.guard import Guard, GuardSettings
-from sandbox.store import Store
+from sandbox.guard import snapshots as place
+from sandbox.guard import ward
+from sandbox.guard.guard import Guard, GuardSettings
 from tests.sandbox.test_guard import HOOK, Guarded, running, wait_for
 
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from watchdog.observers import inotify_c
 
-from sandbox.guarding import watch
-from sandbox.guarding.guard import Guard
-from sandbox.workspaces import Registry
+from sandbox.guard import watch
+from sandbox.guard.guard import Guard
+from sandbox.workspaces.registry import Registry
 from tests.sandbox.test_guard import HOOK, NOTICED, Guarded, change, running, wait_for
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import psutil
 import pytest
 
-from sandbox.dirs import Dirs
-from sandbox.guarding import guardian
-from sandbox.guarding.guard import Guard, GuardSettings
-from sandbox.guarding.guardian import Guardian
-from sandbox.store import Store
-from sandbox.workspaces import Registry
+from sandbox.audit.store import Store
+from sandbox.guard import child as guardian
+from sandbox.guard.child import Guardian
+from sandbox.guard.guard import Guard, GuardSettings
+from sandbox.host.dirs import Dirs
+from sandbox.workspaces.registry import Registry
 
 WAIT_SECONDS = 60.0
 
@@ -123,7 +123,7 @@ def test_one_that_dies_is_said_and_started_again_and_misses_nothing(home: Home) 
 
 
 def test_one_that_cannot_start_is_said(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guardian, "MODULE", "sandbox.guarding.nosuch")
+    monkeypatch.setattr(guardian, "MODULE", "sandbox.guard.nosuch")
 
     async def work() -> None:
         async with home.guarded() as keeping:

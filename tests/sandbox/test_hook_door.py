@@ -11,15 +11,15 @@ from typing import Any
 
 import pytest
 
-from policy.engine import Policy
+from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Verdict
-from sandbox.admission import Admission, Tickets
-from sandbox.config import Dirs, HookSettings, Settings
+from sandbox.calls.supervisor import Supervisor
+from sandbox.calls.tickets import Admission, Tickets
+from sandbox.config.settings import Dirs, HookSettings, Settings
 from sandbox.errors import BadInput
-from sandbox.hooks.door import HookDoor
+from sandbox.hooks.service import HookDoor
 from sandbox.results import StopReport
-from sandbox.supervisor import Supervisor
-from sandbox.workspaces import Registry
+from sandbox.workspaces.registry import Registry
 
 WAIT = 20.0
 

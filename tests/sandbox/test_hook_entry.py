@@ -16,14 +16,14 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.dirs import Dirs
+from sandbox.host.dirs import Dirs
 
 ROOT = Path(__file__).parent.parent.parent
 WAIT_SECONDS = 60
 EVENT = b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}'
 GOOD = {"stdout": "yes\n", "stderr": "", "status": 0}
 START = (
-    "import sys; from sandbox import entry; from sandbox.hooks import entry as hook; "
+    "import sys; from sandbox.cli import entry; from sandbox.client import hook_program as hook; "
     "hook.DEADLINE_SECONDS = 1; sys.argv = ['lockgate', 'hook', 'codex']; entry.main()"
 )
 
@@ -163,7 +163,7 @@ def test_an_answer_that_cannot_be_printed_is_a_block(home: Path) -> None:
 
 
 def test_help_is_printed(home: Path) -> None:
-    words = [sys.executable, "-m", "sandbox.entry", "hook", "--help"]
+    words = [sys.executable, "-m", "sandbox.cli.entry", "hook", "--help"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, timeout=WAIT_SECONDS, check=False)
     assert done.returncode == 0
     assert done.stdout.startswith(b"Usage: lockgate hook AGENT")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.hooks.events import SELF_TEST
+from sandbox.host.self_test import SELF_TEST
 from tests.sandbox.test_hook_door import Hooks
 
 FOLDER = Path(__file__).parent / "recordings"

@@ -15,11 +15,12 @@ from pathlib import Path
 import pytest
 
 from sandbox.agents.registry import Registry
-from sandbox.dirs import Dirs
 from sandbox.errors import Stopped
-from sandbox.hooks.events import SELF_TEST, Event, Kind
+from sandbox.hooks.events import Event, Kind
 from sandbox.hooks.sessions import Sessions
-from sandbox.stopping.latch import Latch
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import Latch
+from sandbox.host.self_test import SELF_TEST
 
 AGENT = """\
 import subprocess, sys

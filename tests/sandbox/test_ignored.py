@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.ignored import Ignored
-from sandbox.ignoring.ledger import Ledger
+from sandbox.workspaces.gitignore import Ignored
+from sandbox.workspaces.ignore_ledger import Ledger
 
 FILES = {
     ".gitignore": "*.log\nbuild/\n/only-here\n!keep.log\ndocs/*.tmp\nnode_modules\n**/cache/**\n",

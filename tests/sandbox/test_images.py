@@ -13,11 +13,8 @@ import docker
 import docker.errors
 import pytest
 
-from sandbox.errors import BadInput, ImageProblem
-from sandbox.plan import LABEL_TEST
-from sandbox.progress import Silent
-from sandbox.setup.base import pull, split_tag
-from sandbox.setup.images import (
+from sandbox.containers.base_image import pull, split_tag
+from sandbox.containers.images import (
     CELL,
     KEEPER,
     LABEL_CODE,
@@ -30,8 +27,11 @@ from sandbox.setup.images import (
     names,
     remove_images,
 )
-from sandbox.setup.probe import probe
-from sandbox.setup.recipe import code_digest, recipes
+from sandbox.containers.plan import LABEL_TEST
+from sandbox.containers.probe import probe
+from sandbox.containers.progress import Silent
+from sandbox.containers.recipe import code_digest, recipes
+from sandbox.errors import BadInput, ImageProblem
 
 Run = Callable[..., str]
 
@@ -189,11 +189,11 @@ def test_no_secret_of_the_host_is_inside(images: Images, run: Run) -> None:
 def test_the_code_can_be_run_and_not_written(images: Images, run: Run) -> None:
     start = "import sys; sys.path.insert(0, '/'); import cell; print(cell.__file__)"
     writable = "find /cell ! -type d -perm /0222; find /cell -name '*.py' | wc -l"
-    sources = len(list((Path(__file__).parents[2] / "sandbox/cell").glob("*.py")))
+    sources = len(list((Path(__file__).parents[2] / "sandbox/cell").rglob("*.py")))
     for image in (images.cell, images.keeper):
         assert run(image, "python3", "-I", "-B", "-c", start) == "/cell/__init__.py"
         assert run(image, "sh", "-c", writable) == str(sources)
-        assert run(image, "sh", "-c", "ls /cell/__pycache__ | wc -l") == str(sources)
+        assert run(image, "sh", "-c", "find /cell -name '*.pyc' | wc -l") == str(sources)
 
 
 def test_the_keeper_has_watchdog_and_no_tools(images: Images, run: Run) -> None:

@@ -16,9 +16,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sandbox.cell import fs, journal, landing, pieces, vault
-from sandbox.cell.applying import Runner
-from sandbox.cell.landing import LandingError
+from sandbox.cell import fs
+from sandbox.cell.journal import format as journal
+from sandbox.cell.journal import vault
+from sandbox.cell.journal.apply import Runner
+from sandbox.cell.landing import land as landing
+from sandbox.cell.landing.land import LandingError
+from sandbox.cell.overlay import sides as pieces
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, Tree, missing
 

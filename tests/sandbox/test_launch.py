@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from policy.model import ActionPlan
+from sandbox.cells.request import ENVIRONMENT, FILE_TOOLS, request, runnable
 from sandbox.errors import BadInput
-from sandbox.launch import ENVIRONMENT, FILE_TOOLS, request, runnable
 
 
 def plan(tool: str = "Bash", cwd: str | None = None, /, **params: Any) -> ActionPlan:

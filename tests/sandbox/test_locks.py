@@ -8,7 +8,7 @@ import asyncio
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox.locks import ReadWriteLock
+from sandbox.cells.rwlock import ReadWriteLock
 
 
 async def settle() -> None:

@@ -13,17 +13,17 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.serving.start import reach
+from sandbox.client.connect import reach
+from sandbox.processes.supervisor_process import supervisor
+from sandbox.processes.table import Host
 from sandbox.stopping.silent import end_silent
 from sandbox.stopping.stop import stop_all
-from sandbox.stopping.supervisor import supervisor
-from sandbox.stopping.table import Host
 from tests.sandbox.shells import Shell
 
 WAIT_SECONDS = 60.0
 BUSY = """
 import asyncio, os, re, signal, sys
-from sandbox.serving.loop_watch import LoopWatch, end_on
+from sandbox.server.loop_watch import LoopWatch, end_on
 
 def stands_still():
     if sys.argv[1] == "log":  # until the log says so, and then it goes on

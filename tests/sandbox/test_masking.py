@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.masking import MASK, mask, mask_all, mask_bytes
+from sandbox.text.redaction import MASK, mask, mask_all, mask_bytes
 
 WORD = "Zx8Kq2Lm9Pw4Rt7Vb3Nc"
 SECRETS = [

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy import names
-from policy.protected import PathPolicy
-from sandbox.cell import masks
-from sandbox.cell.masks import Patterns, TooLarge, build, find
+from policy.protected.paths import PathPolicy
+from policy.values import filenames as names
+from sandbox.cell.overlay import masks
+from sandbox.cell.overlay.masks import Patterns, TooLarge, build, find
 from tests.conftest import cannot_run
 
 

@@ -11,12 +11,12 @@ import pytest
 from mcp.client import Client
 from starlette.types import Message, Receive, Scope, Send
 
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
-from sandbox.governance import Who
-from sandbox.mcp.door import Door
+from sandbox.host.dirs import Dirs
+from sandbox.mcp.governance import Who
 from sandbox.mcp.http import Guarded, token_file
 from sandbox.mcp.server import build
+from sandbox.mcp.session import Door
 
 
 def told(scope: dict[str, Any]) -> list[Message]:

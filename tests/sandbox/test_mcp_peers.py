@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from sandbox.agents.registry import Registry
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Stopped
 from sandbox.hooks.sessions import Sessions
+from sandbox.host.dirs import Dirs
 from sandbox.mcp.peers import Peers, process_of
 from sandbox.stopping.stop import stop_all
 

@@ -12,13 +12,13 @@ from typing import Any, cast
 import pytest
 
 from policy.model import ActionPlan, Decision, Params
-from sandbox import records
-from sandbox.config import Dirs
-from sandbox.off_loop import QUICK, OffLoop, Turns
-from sandbox.output import Output
-from sandbox.records import Recorder
+from sandbox.audit.store import Store
+from sandbox.calls import recorder as records
+from sandbox.calls.output import Output
+from sandbox.calls.recorder import Recorder
+from sandbox.config.settings import Dirs
+from sandbox.host.off_loop import QUICK, OffLoop, Turns
 from sandbox.results import Ending
-from sandbox.store import Store
 from tests.sandbox.test_supervisor import Bench
 
 WAIT_SECONDS = 60.0
@@ -151,7 +151,7 @@ def test_while_one_agents_text_is_read_others_are_answered(
             slow()
         return usual(plan, *rest)
 
-    monkeypatch.setattr("sandbox.gate.decide", decide)
+    monkeypatch.setattr("sandbox.gates.gate1.decide", decide)
 
     async def scene() -> None:
         hostile = [
@@ -183,7 +183,7 @@ def test_a_decision_on_a_long_text_keeps_no_other_one_waiting(
             slow()
         return usual(record)
 
-    monkeypatch.setattr("sandbox.records._masked", masked)
+    monkeypatch.setattr("sandbox.calls.recorder._masked", masked)
 
     async def scene() -> None:
         recorder = Recorder(Dirs.under(tmp_path / "other").create())

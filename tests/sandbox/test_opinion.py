@@ -14,10 +14,10 @@ import psutil
 import pytest
 
 from policy.model import ActionPlan, Context, Params, Verdict, Workspace
-from sandbox import opinion as module
-from sandbox.gate import Answer, Gate
-from sandbox.opinion import MOST_TEXT, SecondOpinion
-from sandbox.policies import BuiltIn
+from sandbox.gates import second_opinion as module
+from sandbox.gates.gate1 import Answer, Gate
+from sandbox.gates.policy_files import BuiltIn
+from sandbox.gates.second_opinion import MOST_TEXT, SecondOpinion
 
 HANG = "$(ls #${ c\n)"
 """The smallest text on which bashlex loops for ever."""
@@ -151,7 +151,7 @@ def test_it_has_no_environment_and_no_files(second: SecondOpinion) -> None:
 def test_it_ends_with_its_parent_even_in_a_loop() -> None:
     code = (
         "import time\n"
-        "from sandbox.opinion import SecondOpinion\n"
+        "from sandbox.gates.second_opinion import SecondOpinion\n"
         "second = SecondOpinion()\n"
         "assert second.wait_ready()\n"
         f"second.ask({HANG!r})\n"

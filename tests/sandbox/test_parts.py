@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sandbox.cell import landing
-from sandbox.cell.choosing import Names, choose, part
-from sandbox.cell.fates import became
-from sandbox.cell.layer import LandingError
-from sandbox.cell.steps import Walk
-from sandbox.cell.waiting import Waiting
+from sandbox.cell.landing import land as landing
+from sandbox.cell.landing.fates import became
+from sandbox.cell.landing.held import Waiting
+from sandbox.cell.overlay.layer import LandingError
+from sandbox.cell.overlay.selection import Names, choose, part
+from sandbox.cell.overlay.steps import Walk
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, Tree, missing
 from tests.sandbox.test_landing import EVERYTHING, OPERATIONS, PREPARE, _perform

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.plan import (
+from sandbox.containers.plan import (
     IDMAP_CAPS,
     KEEPER_CAPS,
     ContainerPlan,
@@ -47,7 +47,7 @@ def test_a_cell_has_nothing_that_its_commands_could_use() -> None:
             "-I",
             "-B",
             "-c",
-            "import sys; sys.path.insert(0, '/'); from cell.runner import main; main()",
+            "import sys; sys.path.insert(0, '/'); from cell.run.runner import main; main()",
         ],
         "Healthcheck": {"Test": ["NONE"]},
         "Cmd": [],

@@ -11,14 +11,14 @@ from textwrap import dedent
 
 import pytest
 
-from policy.engine import decide
-from policy.judge import judge
-from policy.load import PolicyError
+from policy.gate1.decide import decide
+from policy.gate2.judge import judge
 from policy.model import Access, Change, Context, FileType, Kind, Outcome, Verdict, Workspace
-from policy.protected import PathPolicy, normal
-from sandbox.cell.masks import Patterns
-from sandbox.dirs import Dirs
-from sandbox.policies import Policies
+from policy.protected.paths import PathPolicy, normal
+from policy.values.strict_yaml import PolicyError
+from sandbox.cell.overlay.masks import Patterns
+from sandbox.gates.policy_files import Policies
+from sandbox.host.dirs import Dirs
 from tests.policy.asking import plan
 
 CONTEXT = Context(workspaces=(Workspace("/workspace"),), home="/home/me")

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from policy.engine import Policy
-from policy.load import PolicyError
-from sandbox.cases import examples, read_cases, run
-from sandbox.people import person
+from policy.gate1.decide import Policy
+from policy.values.strict_yaml import PolicyError
+from sandbox.host import login as person
+from sandbox.policy_tools.cases import examples, read_cases, run
 from tests.sandbox.shells import ROOT, Shell
 
 BLOCKS = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "policy.md").read_text("utf-8"), re.S)
@@ -356,7 +356,7 @@ def test_an_explanation_is_complete(shell: Shell) -> None:
     assert first["words"] == ["git -C sub stash"]
     writes = next(one for one in said["layers"] if one["rule"] == "write")
     assert writes["words"] == ["a.txt"]
-    assert writes["places"][0].startswith("policy/tiers.py:")
+    assert writes["places"][0].startswith("policy/rules/tiers.py:")
     assert said["second_opinion"]["said"] == "not needed: the answer is strict already"
     assert said["milder"]["needs"][0]["needs"].startswith("another call, since a rule is never")
     assert said["policy_files"][0]["file"] == str(own(shell))
@@ -383,7 +383,7 @@ def test_an_explanation_for_a_person(shell: Shell) -> None:
 
 PLACES = {
     "a program": ("git push", "git-push", "policy/catalog/git.yaml"),
-    "a secret": ("cat ~/.ssh/id_rsa", "secrets", "policy/places.py"),
+    "a secret": ("cat ~/.ssh/id_rsa", "secrets", "policy/rules/locations.py"),
     "a governance file": ("touch devkit.config.json", "rule_006", "policy/defaults/policy.yaml"),
 }
 

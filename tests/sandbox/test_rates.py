@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from policy.model import Verdict
-from sandbox.rates import main, rates
+from sandbox.policy_tools.rates import main, rates
 
 
 def corpus(folder: Path, name: str, *cases: tuple[str, list[str]]) -> Path:

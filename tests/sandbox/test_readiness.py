@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.audit.log import AuditLog, Bounds
-from sandbox.readiness import readable
+from sandbox.host.poll import readable
 from tests.conftest import opened_below
 
 

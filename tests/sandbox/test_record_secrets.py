@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from policy.model import Verdict
-from sandbox.config import Dirs
-from sandbox.output import Output
-from sandbox.store import Store
+from sandbox.audit.store import Store
+from sandbox.calls.output import Output
+from sandbox.config.settings import Dirs
 from tests.sandbox.test_supervisor import Bench
 
 WORD = "Zx8Kq2Lm9Pw4Rt7Vb3Nc"

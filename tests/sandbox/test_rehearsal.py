@@ -21,15 +21,15 @@ from policy.model import (
     Tier,
     Verdict,
 )
-from policy.protected import PathPolicy
-from sandbox.cells import Cell, Exit
-from sandbox.effects import Effects, Shown
-from sandbox.ignoring.ledger import Ledger
-from sandbox.people.approvals import Answer
-from sandbox.people.card import card
-from sandbox.people.grants import Terms
-from sandbox.people.rehearsal import EFFECTS, LAST_LINES, Rehearsal, as_shown, effects_digest
-from sandbox.transactions import Transaction
+from policy.protected.paths import PathPolicy
+from sandbox.approvals.approver import Answer
+from sandbox.approvals.rehearsal import EFFECTS, LAST_LINES, Rehearsal, as_shown, effects_digest
+from sandbox.approvals.store import Terms
+from sandbox.cells.cell import Cell, Exit
+from sandbox.cells.transaction import Transaction
+from sandbox.gates.gate2 import Effects, Shown
+from sandbox.present.card import card
+from sandbox.workspaces.ignore_ledger import Ledger
 from tests.sandbox.fake_cell import FakeCell
 from tests.sandbox.test_desk import CONTEXT, Office, run, yes
 
@@ -143,7 +143,7 @@ def office(tmp_path: Path) -> Office:
 
 @pytest.mark.parametrize("scope", ["exact", "program"])
 def test_a_grant_carries_what_was_shown_unless_it_is_wider(office: Office, scope: str) -> None:
-    from policy.grants import Scope
+    from policy.people.approval import Scope
 
     plan = ActionPlan(tool="Bash", params=Params(command="rm a"), workspace="/w")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.cell import fs
-from sandbox.cell.removal import Trash, remove
+from sandbox.cell.journal.removal import Trash, remove
 
 
 def _deep(path: Path) -> None:

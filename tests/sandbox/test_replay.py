@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.replay import Expect, Mark, Outcome, differ, replay
+from sandbox.testing.replay import Expect, Mark, Outcome, differ, replay
 from tests.fakes import FakeSupervisor
 from tests.sandbox.shells import Shell
 

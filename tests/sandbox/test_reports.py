@@ -16,14 +16,15 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from policy.levels import Levels
-from policy.levels_model import LevelsFile, QuietHours, UserLevels
+from policy.autonomy.levels import Levels
+from policy.autonomy.levels_schema import LevelsFile, QuietHours, UserLevels
 from policy.model import ActionPlan, Params, Tier, Verdict
-from sandbox.config import Dirs, Settings
-from sandbox.people.channels import Channel, deliver
-from sandbox.people.reports import Reports, is_quiet, report_of
-from sandbox.people.telling import People
-from sandbox.records import Recorder
+from sandbox.calls.recorder import Recorder
+from sandbox.config.channels import Channel
+from sandbox.config.settings import Dirs, Settings
+from sandbox.reporting.channels import deliver
+from sandbox.reporting.delivery import People
+from sandbox.reporting.yellow_reports import Reports, is_quiet, report_of
 from sandbox.results import CallResult, ChangeView, Ending
 
 NOON = datetime(2026, 2, 11, 12, 0, tzinfo=UTC)

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from policy.autonomy.reputation import Bounds, Domain, TrustLevel, begin, rank
+from policy.autonomy.trust import TrustFile
 from policy.model import Tier, Verdict
-from policy.reputation import Bounds, Domain, TrustLevel, begin, rank
-from policy.trust import TrustFile
-from sandbox.config import Dirs
-from sandbox.people.reputation import EARNED_SECONDS, Event, Reputations, Source, after, observed
+from sandbox.agents.reputation import EARNED_SECONDS, Event, Reputations, Source, after, observed
+from sandbox.config.settings import Dirs
 from sandbox.results import CallResult, ChangeView, Ending
 from tests.sandbox.shells import Shell
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sandbox.config import Dirs, Settings
-from sandbox.retention import UNTIL, Dropped, Retention, until
-from sandbox.store import Store
+from sandbox.audit.retention import UNTIL, Dropped, Retention, until
+from sandbox.audit.store import Store
+from sandbox.config.settings import Dirs, Settings
 
 KIB = 1024
 
@@ -66,10 +66,10 @@ def test_a_damaged_note_of_when_is_none(tmp_path: Path, said: bytes) -> None:
 
 
 def test_show_says_that_it_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sandbox.commands.calls import show
+    from sandbox.cli.calls.calls import show
 
     dirs = Dirs.under(tmp_path).create()
-    monkeypatch.setattr("sandbox.commands.terminal.dirs", lambda: dirs)
+    monkeypatch.setattr("sandbox.cli.terminal.dirs", lambda: dirs)
     store = Store(dirs)
     decided = {"event": "decision", "call": "c1", "tool": "Bash", "ts": "2026-01-01T00:00:00Z"}
     store.append(decided, durable=True)
@@ -82,9 +82,9 @@ def test_show_says_that_it_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_supervisor_keeps_to_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sandbox.supervisor import Supervisor
+    from sandbox.calls.supervisor import Supervisor
 
-    monkeypatch.setattr("sandbox.supervisor._REAP_SECONDS", 0.01)
+    monkeypatch.setattr("sandbox.calls.supervisor._REAP_SECONDS", 0.01)
     dirs = Dirs.under(tmp_path).create()
     store = Store(dirs)
     wrote(store.folders, "c1", 1000, 1 << 20)

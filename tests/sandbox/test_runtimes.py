@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from sandbox.config import Lifetime, Settings
+from sandbox.cells.pool import _enforceable
+from sandbox.config.settings import Lifetime, Settings
+from sandbox.containers.progress import Silent
+from sandbox.containers.runtimes import missing, moves_mounts, unenforced
 from sandbox.doctor import Status, wanted_runtime
 from sandbox.errors import NotEnforced, Unavailable
-from sandbox.pool import _enforceable
-from sandbox.progress import Silent
-from sandbox.runtimes import missing, moves_mounts, unenforced
 from sandbox.setup import gvisor
 
 

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from sandbox.cell.seccomp import _ABI, _COMMON, _KEPT, program
+from sandbox.cell.run.seccomp import _ABI, _COMMON, _KEPT, program
 
 ALLOW, REFUSED = 0x7FFF0000, 0x00050000 | 1
 MACHINES = tuple(_ABI)

@@ -16,15 +16,16 @@ from typing import Any
 import pytest
 
 from policy.model import ActionPlan, Params
-from sandbox.dirs import Dirs
+from sandbox.client import wire
+from sandbox.client.blocking import BlockingClient
+from sandbox.client.connect import Line, connect, reach
 from sandbox.errors import BadInput, NotEnforced, SandboxError, Stopped, Unavailable
+from sandbox.host.dirs import Dirs
+from sandbox.host.version import VERSION, digest
 from sandbox.results import Ending
-from sandbox.serving import connection, server, wire
-from sandbox.serving.client import BlockingClient
-from sandbox.serving.server import hold_lock
-from sandbox.serving.start import Line, connect, reach
-from sandbox.version import VERSION, digest
-from sandbox.workspaces import Registry
+from sandbox.server import connection, server
+from sandbox.server.server import hold_lock
+from sandbox.workspaces.registry import Registry
 from tests.fakes import FakeSupervisor, Served, served, wait_for
 
 
@@ -204,7 +205,7 @@ def test_another_version_is_replaced_when_idle(running: Served) -> None:
     running.server._digest = "another"
     line = connect(running.dirs)
     assert line is not None
-    from sandbox.serving import start
+    from sandbox.client import connect as start
 
     start._replace(line)
     assert running.ended.wait(20)

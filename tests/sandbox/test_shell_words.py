@@ -6,7 +6,7 @@ from __future__ import annotations
 import click
 import pytest
 
-from sandbox.commands.shell import _text
+from sandbox.cli.calls.shell import _text
 
 
 @pytest.mark.parametrize(

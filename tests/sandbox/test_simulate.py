@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from policy.engine import Policy, decide
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox.audit.simulate import plan_of
-from sandbox.store import Store
+from sandbox.audit.store import Store
+from sandbox.policy_tools.simulate import plan_of
 from tests.sandbox.shells import Shell
 
 DRAFT = """\

@@ -21,13 +21,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox.dirs import Dirs
+from sandbox.audit.store import Store
+from sandbox.containers.ledger import ContainerNotes, Note
 from sandbox.errors import BadInput, SandboxError, Stopped, Unavailable
-from sandbox.stopping.cells import CellsSwept, CellSweep
-from sandbox.stopping.latch import Latch, mending
-from sandbox.stopping.notes import ContainerNotes, Note
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import Latch, mending
+from sandbox.stopping.containers import CellsSwept, CellSweep
 from sandbox.stopping.stop import is_stop_word, stop_all
-from sandbox.store import Store
 from tests.conftest import cannot_run
 
 

@@ -16,15 +16,15 @@ from collections.abc import Callable
 
 import pytest
 
-from policy.reports import YellowReport
+from policy.people.reports import YellowReport
 from sandbox.agents.registry import Registry as Agents
 from sandbox.agents.view import tree
-from sandbox.people.reports import Reports
-from sandbox.serving.client import BlockingClient
-from sandbox.stopping.latch import Latch, LatchInfo
-from sandbox.stopping.table import Host
-from sandbox.stopping.watch import LOOK_SECONDS, PATIENCE_SECONDS, StopWatch
-from sandbox.store import Store
+from sandbox.audit.store import Store
+from sandbox.client.blocking import BlockingClient
+from sandbox.host.latch import Latch, LatchInfo
+from sandbox.processes.table import Host
+from sandbox.reporting.yellow_reports import Reports
+from sandbox.stopping.latch_watch import LOOK_SECONDS, PATIENCE_SECONDS, StopWatch
 from tests.fakes import Served
 from tests.sandbox.shells import Shell
 
@@ -91,7 +91,7 @@ class Terminal:
     def __init__(self, shell: Shell, *words: str) -> None:
         self.mine, theirs = pty.openpty()
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "sandbox.cli", *words],
+            [sys.executable, "-m", "sandbox.cli.main", *words],
             stdin=theirs,
             stdout=theirs,
             stderr=theirs,
@@ -173,7 +173,7 @@ def test_the_second_ctrl_c_may_come_when_the_call_is_cancelled(
 
 KEYS = """
 import os, signal, sys
-from sandbox.commands.interrupts import keep_going
+from sandbox.cli.control.interrupts import keep_going
 if sys.argv[1:]:
     keep_going()
 for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP):
@@ -206,7 +206,7 @@ def test_who_says_the_word_is_the_agent_that_its_calls_count_as(
     shell: Shell, running: Served
 ) -> None:
     shell.env["LOCKGATE_AGENT_NAME"] = "another"
-    word = f"{sys.executable} -m sandbox.cli shell -c stop"
+    word = f"{sys.executable} -m sandbox.cli.main shell -c stop"
     shell("agent", "run", "--name", "w", "--", "bash", "-c", f"{word}; true")
     assert running.fake.stops == [("the agent said stop", "w:another", True)]
 
@@ -292,7 +292,7 @@ def test_stops_of_agents_that_run_no_more_stand_apart_and_are_cleared_together(
 
 def test_an_agent_at_a_terminal_is_no_person(shell: Shell) -> None:
     Latch(shell.dirs.create()).set("a test", agent="other")
-    inner = f"{sys.executable} -m sandbox.cli resume --agent other; echo status $?"
+    inner = f"{sys.executable} -m sandbox.cli.main resume --agent other; echo status $?"
     status, shown = shell.at_terminal("agent", "run", "--", "bash", "-c", inner)
     assert (status, "status 126" in shown) == (0, True), shown
     assert Latch(shell.dirs).read("other") is not None
@@ -319,7 +319,7 @@ def test_reports_that_an_agent_read_still_wait_for_a_person(shell: Shell) -> Non
         reversible=True, undo_command="lockgate undo c1",
     )  # fmt: skip
     Reports(shell.dirs.create()).note([("c1", "me", report, None)])
-    words = (sys.executable, "-m", "sandbox.cli", "reports")
+    words = (sys.executable, "-m", "sandbox.cli.main", "reports")
     assert "ran `rm a`" in shell("agent", "run", "--", *words)[1]
     assert "ran `rm a`" in shell("reports")[1]  # a person; the control is the next line
     assert shell("reports")[1] == "nothing to report\n"

@@ -23,11 +23,11 @@ from tempfile import mkdtemp
 import pytest
 
 from sandbox.agents.registry import Agent, Registry, describe, register
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput, Stopped
-from sandbox.stopping.latch import Latch
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import Latch
+from sandbox.processes.table import Host, Known, Sent
 from sandbox.stopping.stop import stop_all
-from sandbox.stopping.table import Host, Known, Sent
 from tests.conftest import cannot_run
 from tests.evasions import EVASIONS, Evasion, command, marked
 from tests.sandbox.shells import ROOT
@@ -61,7 +61,7 @@ class Place:
 
     def words(self, *words: str) -> list[str]:
         """Return a command line of Lockgate."""
-        return [sys.executable, "-m", "sandbox.cli", *words]
+        return [sys.executable, "-m", "sandbox.cli.main", *words]
 
     def start(self, argv: Sequence[str]) -> subprocess.Popen[bytes]:
         """Start a program in a session of its own; it is ended at the end of the test."""
@@ -265,7 +265,7 @@ def test_a_stop_by_a_program_within_an_agent_names_that_program_as_left(place: P
 
 def test_a_supervisor_that_an_agent_started_is_no_part_of_the_agent(place: Place) -> None:
     reach = (
-        f'{sys.executable} -c "from sandbox.serving.client import BlockingClient as C\n'
+        f'{sys.executable} -c "from sandbox.client.blocking import BlockingClient as C\n'
         f"with C() as c: print(c.ping()['pid'])\""
     )
     pidfile = place.root / "pid"
@@ -471,7 +471,8 @@ def test_a_broken_entry_and_a_cut_list_do_no_harm(place: Place) -> None:
 def test_many_registrations_at_once_are_all_kept(place: Place) -> None:
     processes = [place.start(["sleep", "40"]) for _ in range(12)]
     script = (
-        "import sys\nfrom sandbox.agents.registry import register\nfrom sandbox.dirs import Dirs\n"
+        "import sys\nfrom sandbox.agents.registry import register\n"
+        "from sandbox.host.dirs import Dirs\n"
         "register(Dirs.default(), int(sys.argv[1]), name='a' + sys.argv[1], source='test')"
     )
     writers = [

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterable, Mapping
 
 import pytest
 
-from sandbox.stopping.sweep import Swept, sweep
-from sandbox.stopping.table import Known, Proc, Sent, Table
-from sandbox.stopping.targets import Tree
+from sandbox.processes.sweep import Swept, sweep
+from sandbox.processes.table import Known, Proc, Sent, Table
+from sandbox.processes.targets import Tree
 
 MARK = "a:token"
 ROOT = Known(200, 1000)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.stopping.table import Known, Proc
-from sandbox.stopping.targets import Tree, members, targets
+from sandbox.processes.table import Known, Proc
+from sandbox.processes.targets import Tree, members, targets
 
 SHELL, AGENT, START = 100, 200, 1000
 MARK = "a:token"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from sandbox import history
-from sandbox.config import Dirs
+from sandbox.audit import history
+from sandbox.audit.store import Store
+from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput, Unavailable
-from sandbox.store import Store
 
 
 @pytest.fixture

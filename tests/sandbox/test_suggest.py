@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from policy.engine import Policy, decide
-from policy.layers import Effective
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
-from policy.protected import PathPolicy
-from sandbox.audit.suggest import Family, Suggestion, suggest, text_of
-from sandbox.store import Store
+from policy.protected.paths import PathPolicy
+from policy.sources.precedence import Effective
+from sandbox.audit.store import Store
+from sandbox.policy_tools.suggest import Family, Suggestion, suggest, text_of
 from tests.sandbox.shells import Shell
 
 ROOT = "/home/user/project"

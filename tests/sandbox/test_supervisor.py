@@ -12,7 +12,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from policy.engine import Policy, decide
+from policy.gate1.decide import Policy, decide
 from policy.model import (
     Access,
     ActionPlan,
@@ -25,11 +25,11 @@ from policy.model import (
     Verdict,
     Workspace,
 )
-from sandbox.config import Dirs, Settings
+from sandbox.approvals.approver import Answer
+from sandbox.calls.supervisor import Supervisor
+from sandbox.config.settings import Dirs, Settings
 from sandbox.errors import BadInput, SandboxError, Stopped, Unavailable
-from sandbox.people.approvals import Answer
 from sandbox.results import CallResult, Ending
-from sandbox.supervisor import Supervisor
 from tests.sandbox.fake_cell import FakeCell, FakePool
 
 T = TypeVar("T")
@@ -46,9 +46,9 @@ class Bench:
         self.cell = FakeCell(self.log)
         self.workspace = root / "work"
         self.workspace.mkdir()
-        monkeypatch.setattr("sandbox.gate.decide", self._decide)
+        monkeypatch.setattr("sandbox.gates.gate1.decide", self._decide)
         monkeypatch.setattr(
-            "sandbox.supervisor.CellPool.connect", lambda *_: cast(Any, FakePool(self.cell))
+            "sandbox.calls.supervisor.CellPool.connect", lambda *_: cast(Any, FakePool(self.cell))
         )
         self.supervisor = Supervisor(
             Dirs.under(root / "lockgate"),
@@ -375,7 +375,7 @@ def test_a_cell_that_cannot_start_is_an_outcome_in_the_record(
     def none(*_: object) -> None:
         raise Unavailable("no engine answers")
 
-    monkeypatch.setattr("sandbox.supervisor.CellPool.connect", none)
+    monkeypatch.setattr("sandbox.calls.supervisor.CellPool.connect", none)
     with pytest.raises(Unavailable, match="no engine answers"):
         bench.sh("true", call_id="c1")
     found = bench.store.call("c1")
@@ -441,7 +441,7 @@ def decided(bench: Bench) -> dict[str, Any]:
 def test_the_record_names_the_policy_that_decided(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sandbox.gate.decide", decide)
+    monkeypatch.setattr("sandbox.gates.gate1.decide", decide)
     bench.sh("echo x > new.txt")
     before = decided(bench)["policy"]
     own = bench.workspace / ".lockgate"

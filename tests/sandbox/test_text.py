@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.text import SafeStream, safe, safe_block, safe_line
+from sandbox.text.terminal import SafeStream, safe, safe_block, safe_line
 
 SHOWN = {
     "plain text stays": (b"hello\tworld\n", "hello\tworld\n"),

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.cell import tools
+from sandbox.cell.run import file_tools as tools
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.dirs import Dirs
+from sandbox.audit.store import Store
 from sandbox.errors import Unavailable
-from sandbox.guarding.verify import Log, Report, verify
-from sandbox.store import Store
+from sandbox.guard.verify import Log, Report, verify
+from sandbox.host.dirs import Dirs
 from tests.sandbox.shells import Shell
 
 WORKFLOW = ".github/workflows/ci.yml"

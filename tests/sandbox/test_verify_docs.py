@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sandbox.store import Store
+from sandbox.audit.store import Store
 from tests.sandbox.shells import ROOT, Shell
 from tests.sandbox.test_verify import Project, change
 
@@ -45,7 +45,7 @@ class Machine:
         self.project.store = Store(self.shell.dirs)
         self.project.record("decided", call="c0", workspace=str(self.project.top), also=[])
         self.server = folder / "server.git"
-        command = f'#!/bin/sh\nexec {sys.executable} -m sandbox.cli "$@"\n'
+        command = f'#!/bin/sh\nexec {sys.executable} -m sandbox.cli.main "$@"\n'
         executable(folder / "bin/lockgate", command)
         who = {
             f"GIT_{one}_{what}": "a@b"

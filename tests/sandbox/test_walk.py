@@ -14,9 +14,10 @@ from typing import Any
 
 import pytest
 
-from sandbox.cell import diffs, fs
-from sandbox.cell.layer import LayerError
-from sandbox.cell.walk import walk
+from sandbox.cell import fs
+from sandbox.cell.overlay import diffs
+from sandbox.cell.overlay.layer import LayerError
+from sandbox.cell.overlay.walk import walk
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, Tree, missing, tree
 

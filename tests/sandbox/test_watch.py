@@ -18,11 +18,12 @@ from typing import Any
 import pytest
 from watchdog.observers.inotify_c import InotifyFD
 
-from sandbox.cell import host, watch
-from sandbox.cell.removal import remove
-from sandbox.cell.watch import Watch
-from sandbox.cell.watch_trail import COPIED, CREATED, KEPT, MOVED, TOLD, Event, Trail
-from sandbox.cell.watcher import Watcher
+from sandbox.cell.journal.removal import remove
+from sandbox.cell.observer import client as watch
+from sandbox.cell.observer.client import Watch
+from sandbox.cell.observer.process import Watcher
+from sandbox.cell.observer.trail import COPIED, CREATED, KEPT, MOVED, TOLD, Event, Trail
+from sandbox.cell.run import call_host as host
 from tests.conftest import cannot_run
 from tests.sandbox.overlays import Overlay, missing
 
@@ -289,7 +290,9 @@ def test_folders_beyond_the_watches_of_a_user_are_looked_at(
         return original(self, path, *more)
 
     monkeypatch.setattr(InotifyFD, "add_callback", limited)
-    monkeypatch.setattr("sandbox.cell.watcher.inotify_add_watch", lambda *_: -1)  # the second try
+    monkeypatch.setattr(
+        "sandbox.cell.observer.process.inotify_add_watch", lambda *_: -1
+    )  # the second try
     observer = Watch(PATTERNS)
     try:
         layer = Layer(observer, tmp_path / "layer")

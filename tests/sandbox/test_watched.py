@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from policy.model import Judgement, Outcome, PathReason
-from policy.protected import PathPolicy
-from sandbox.effects import Effects, Shown
+from policy.protected.paths import PathPolicy
+from sandbox.cells.observation import Watched, lines
+from sandbox.gates.gate2 import Effects, Shown
 from sandbox.results import ChangeView
-from sandbox.watched import Watched, lines
 
 PATHS = PathPolicy.default()
 VIEW = ChangeView(path="a", kind="created", type="file")

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from policy.model import Workspace
-from sandbox.dirs import Dirs
 from sandbox.errors import BadInput
-from sandbox.workspaces import NeedsApproval, Registry, State, Status, Validation
+from sandbox.host.dirs import Dirs
+from sandbox.workspaces.registry import NeedsApproval, Registry, State, Status, Validation
 
 
 @pytest.fixture

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who asks: levels, modes, trust, roles and reputation, and what they amount to."""
+
+__all__ = [
+    "actions",
+    "authority",
+    "categories",
+    "levels",
+    "levels_schema",
+    "modes",
+    "reputation",
+    "roles",
+    "trust",
+]

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gate 1: decide whether a call may run, and with which rights. Pure.
+
+INVARIANT (P7, never looser): the strictest answer of all layers wins, so that order does not
+matter and another rule can only tighten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+
+from policy.autonomy.authority import LAYERS, Standing
+from policy.facts import DELETES, WRITES, Facts, How
+from policy.gate1 import plain_scan as glance
+from policy.gate1.alternatives import advice
+from policy.model import (
+    Access,
+    ActionPlan,
+    Context,
+    Decision,
+    Landing,
+    LayerAnswer,
+    Rights,
+    Tier,
+    Verdict,
+    strictest,
+)
+from policy.programs import builtin_catalog as known_programs
+from policy.programs.catalog import Catalog
+from policy.rules import tiers
+from policy.rules.locations import Places
+from policy.rules.matching import (
+    Bounds,
+    CommandRule,
+    PolicyCheck,
+    PolicyCheckResult,
+    PolicyFile,
+    Rule,
+    RuleIndex,
+    Tools,
+)
+from policy.shell.held_scripts import NOTHING_SEEN, Disk
+from policy.tools import reading as tools
+from policy.values import strict_yaml as load
+from policy.values.partial import NAME, shown, unknown
+from policy.values.paths import Where, below, where
+
+_ORDER = tuple(Verdict)
+_LAYERS = (*LAYERS, "tier", "workspace", "rules")
+_UNNAMED = frozenset(("git-worktree", "patch"))
+_SAYS = {
+    Verdict.ALLOW: "allowed",
+    Verdict.REPORT: "allowed and reported",
+    Verdict.ASK: "a person must approve",
+    Verdict.DENY: "denied",
+}
+_INSIDE = "every path that it names lies where it may"
+_MOST_TEXT = 400
+_GIT_ALONE = frozenset(("git-worktree", "git-branch", "program", "write"))
+_READS_FILES = frozenset(("script", "packages", "delete"))
+"""Rules whose answer depends on what files of the project are."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """Everything that gate 1 decides by; built once."""
+
+    catalog: Catalog
+    places: Places
+    rules: tuple[Rule, ...]
+    tools: Tools
+    commands: tuple[CommandRule, ...] = ()
+    standing: Standing = field(default_factory=Standing.default)
+    limits: tuple[Bounds, ...] = ()
+    """Bounds of every call beside those of its rights."""
+    digest: str = ""
+    """Names exactly this policy, for the record."""
+
+    @cached_property
+    def index(self) -> RuleIndex:
+        """The rules, looked up by what they name."""
+        return RuleIndex(self.rules, self.commands)
+
+    def limited(self, rights: Rights) -> Rights:
+        """Return rights within the policy's limits."""
+        for one in self.limits:
+            rights = rights.model_copy(update={"limits": one.bound(rights.limits)})
+        return rights
+
+    @staticmethod
+    @lru_cache(maxsize=1)
+    def default() -> Policy:
+        """Return the policy that comes with the package."""
+        file = load.default(PolicyFile, "policy.yaml")
+        places = Places.default()
+        catalog, digest = known_programs.default(), load.digest()
+        return Policy(catalog, places, file.rules, file.tools, file.commands, digest=digest)
+
+    def tightened(self, file: PolicyFile) -> Policy:
+        """Return the policy with more rules; nothing that it refuses becomes allowed."""
+        return replace(
+            self, rules=(*self.rules, *file.rules), commands=(*self.commands, *file.commands)
+        )
+
+
+def decide(
+    plan: ActionPlan, context: Context, policy: Policy, disk: Disk = NOTHING_SEEN
+) -> Decision:
+    """Return gate 1's answer for a plan; `disk` is what is known of the scripts that it runs."""
+    facts = tools.facts(plan, context, policy.catalog, policy.tools, disk)
+    shell = policy.tools.is_shell(plan.tool)
+    judged = tiers.answers(facts)
+    placed = [policy.places.judge(one, context) for one in facts.touches]
+    others = [one for one in placed if one is not None] or [_quiet("workspace", _INSIDE)]
+    checked = _checked(plan, context, policy, facts)
+    others += checked.answers or [_quiet("rules", checked.message)]
+    others += policy.index.commanded(facts)
+    if shell and (missed := _overlooked(plan, facts, policy)):
+        judged.append(glance.answer(missed))
+    said, landing = policy.standing.judge(plan, facts, judged, others, context)
+    verdict = strictest(one.verdict for one in said)
+    tier = tiers.tier([*judged, *others])
+    layers = _ordered(said, verdict)
+    rights = policy.standing.bounded(plan, _rights(facts, tiers.tier(judged), verdict))
+    for one in checked.constraints:
+        rights = one.bound(rights)
+    return Decision(
+        verdict=verdict,
+        tier=tier,
+        rights=policy.limited(rights),
+        landing=landing,
+        objection_seconds=_wait(policy, landing),
+        layers=layers,
+        matched_rules=checked.matched_rules,
+        enforcement=checked.demand,
+        message=_message(verdict, layers),
+        named_deletions=named_deletions(facts, context, plan),
+        programs=tuple(facts.programs),
+        policy=policy.digest,
+    )
+
+
+def depends_on_files(decision: Decision) -> bool:
+    """Whether a decision can change with what is known of files of the project."""
+    return not _READS_FILES.isdisjoint(decision.rules)
+
+
+def wanted(
+    plan: ActionPlan, decision: Decision, context: Context, policy: Policy, disk: Disk
+) -> tuple[str, ...]:
+    """Return the files of which more should be known, once a decision says that there are any."""
+    if not depends_on_files(decision):
+        return ()
+    found = tools.facts(plan, context, policy.catalog, policy.tools, disk).wanted
+    return tuple(one for one in found if one not in disk)
+
+
+def policy_check(plan: ActionPlan, context: Context, policy: Policy) -> PolicyCheckResult:
+    """Return what the rules alone say of a plan (policy-check.md, `policy_check`).
+
+    It is one layer of `decide`: a call that it allows may still be asked about or denied.
+    """
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    return _checked(plan, context, policy, facts).result
+
+
+def _checked(plan: ActionPlan, context: Context, policy: Policy, facts: Facts) -> PolicyCheck:
+    """Return what rules with triggers and checks say; what is temporary lies beyond them."""
+    lasting = [one for one in facts.touches if where(one.path, context) is not Where.TEMPORARY]
+    return policy.index.check(plan, lasting, facts, shell=policy.tools.is_shell(plan.tool))
+
+
+def _overlooked(plan: ActionPlan, facts: Facts, policy: Policy) -> str | None:
+    seen = glance.programs(plan.params.command or "")
+    return glance.overlooked(seen, facts.programs, policy.catalog) if seen else None
+
+
+def wants_second_opinion(plan: ActionPlan, policy: Policy) -> bool:
+    """Whether a second reading of a plan's text could see more than `decide` has looked at.
+
+    A plain text was read twice already (`policy.gate1.plain_scan`), exactly.
+    """
+    text = plan.params.command
+    return text is not None and glance.programs(text) is None and policy.tools.is_shell(plan.tool)
+
+
+def heed(decision: Decision, seen: Iterable[str], policy: Policy) -> Decision:
+    """Return the decision after a second reading of the command line, which can only tighten it.
+
+    `seen` are the programs that the second reading found (`policy.gate1.bashlex_worker`). One that
+    the first reading did not find means that a person must look; the rights stay what they were.
+    """
+    if not decision.allowed:
+        return decision
+    missed = glance.overlooked(seen, decision.programs, policy.catalog)
+    return decision if missed is None else _doubted(decision, glance.answer(missed))
+
+
+def unheard(decision: Decision) -> Decision:
+    """Return the decision on a text that wants a second reading where nobody could be asked."""
+    return _doubted(decision, glance.unheard()) if decision.allowed else decision
+
+
+def _doubted(decision: Decision, answer: LayerAnswer) -> Decision:
+    layers = (answer, *decision.layers)
+    return decision.model_copy(
+        update={
+            "verdict": Verdict.ASK,
+            "tier": Tier.DANGER,
+            "layers": layers,
+            "message": _message(Verdict.ASK, layers),
+        }
+    )
+
+
+def _wait(policy: Policy, landing: Landing) -> float:
+    return policy.standing.objection_seconds if landing is Landing.DELAYED else 0.0
+
+
+def _quiet(layer: str, reason: str) -> LayerAnswer:
+    """Return the answer of a layer that has nothing against a call."""
+    return LayerAnswer(layer=layer, verdict=Verdict.ALLOW, reason=reason)
+
+
+_BEHIND = frozenset(("lockgate-own",))
+"""Rules that a person thinks of last where another stops the call as well (`rm -rf /`)."""
+
+
+def _ordered(said: list[LayerAnswer], verdict: Verdict) -> tuple[LayerAnswer, ...]:
+    unique = dict.fromkeys(said)
+    strict = sorted(
+        unique,
+        key=lambda one: (
+            -_ORDER.index(one.verdict),
+            not one.rule,
+            one.rule in _BEHIND,
+            -_LAYERS.index(one.layer),
+            one.reason,
+        ),
+    )
+    return tuple(strict[:64])
+
+
+def _rights(facts: Facts, tier: Tier, verdict: Verdict) -> Rights:
+    """Return the rights; whatever is not plainly a reader may write, and gate 2 judges that."""
+    if verdict is Verdict.DENY:
+        return Rights()
+    writes = facts.writes or any(one.how in WRITES for one in facts.touches)
+    if writes or tier is not Tier.SAFE:
+        return Rights(workspace=Access.WRITE)
+    return Rights(workspace=Access.READ)
+
+
+def _message(verdict: Verdict, layers: tuple[LayerAnswer, ...]) -> str:
+    first = layers[0]
+    text = first.reason
+    if not text.startswith("Blocked"):
+        text = f"{_SAYS[verdict]}: {text} (rule `{first.rule}`)"
+        instead = advice(first) if verdict in (Verdict.ASK, Verdict.DENY) else ""
+        text += f"; instead: {instead}" if instead else ""
+    else:
+        text += f" (rule `{first.rule}`)"
+    line = " ".join(text.split())
+    return line if len(line) <= _MOST_TEXT else line[: _MOST_TEXT - 1] + "…"
+
+
+def _only_git(facts: Facts) -> bool:
+    """Return whether nothing but git can delete files that the call does not name: it deletes only
+    what another commit keeps."""
+    return all(one.tier is Tier.SAFE or one.rule in _GIT_ALONE for one in facts.findings)
+
+
+def named_deletions(facts: Facts, context: Context, plan: ActionPlan) -> tuple[str, ...]:
+    """Return the paths, relative to the plan's workspace, that the call itself says it deletes."""
+    named: dict[str, None] = {}
+    for touch in facts.touches:
+        if touch.how not in DELETES:
+            continue
+        root = plan.workspace
+        if not below(touch.path, root):
+            if unknown(touch.path[:1]):
+                named["**"] = None
+            continue
+        relative = touch.path[len(root) :].strip("/")
+        if (
+            not relative
+            or (unknown(relative) and relative.split("/")[0][:1] == NAME)
+            or unknown(relative)
+        ):
+            named["**"] = None
+            continue
+        path = shown(relative)
+        named[path] = None
+        if touch.how in (How.TREE, How.MOVE):
+            named[f"{path}/**"] = None
+    if any(one.rule in _UNNAMED and (one.tier is Tier.DANGER or _only_git(facts))
+           for one in facts.findings):  # fmt: skip
+        named["**"] = None
+    return tuple(named)

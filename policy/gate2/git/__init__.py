@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gate 2 on git: what of a git folder, of git's settings and of history may land."""
+
+__all__ = ["changes", "config", "folder", "judged", "losses", "obeyed", "places", "signing"]

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a transaction changes in git folders, seen together: what is held, and why. Pure.
+
+The list of names is `git_folder`'s, settings are `git_config`'s. Here are the rules over several
+changes: a repository that comes or goes, a work tree with its pointer, a merge that was begun.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+from policy.gate2.git.folder import (
+    Holds,
+    holds_of,
+    is_odd_mode,
+    may_be_folder,
+    may_go,
+    not_listed,
+    why_not,
+)
+from policy.gate2.git.places import Place, place_of
+from policy.model import Change, FileType, Kind
+
+_ODD_MODE = "git gives what it writes no such mode"
+_COMPANIONS = {
+    "MERGE_HEAD": ("MERGE_MSG", "MERGE_MODE"),
+    "CHERRY_PICK_HEAD": ("MERGE_MSG",),
+    "REVERT_HEAD": ("MERGE_MSG",),
+}
+"""What a command that stops half-way writes beside the note of where it stopped."""
+
+
+class GitChanges:
+    """The changes of one transaction in one workspace."""
+
+    def __init__(self, changes: Sequence[Change], workspace: str | None) -> None:
+        self._changes = changes
+        self._workspace = workspace
+
+    def why_held(self, change: Change) -> Iterator[tuple[str, str]]:
+        """Give the end of a change that is held for lying in a git folder, with the reason."""
+        place = place_of(change.path, change.git_folders)
+        if place is not None and (why := self._left(change, place)):
+            yield change.path, why
+            return
+        if change.source is None or change.kind is not Kind.RENAMED:
+            return
+        left = place_of(change.source, change.git_sources)
+        if left is not None and not may_go(left, change.type, self._gone):
+            yield change.source, not_listed(left.rest)
+
+    def _left(self, change: Change, place: Place) -> str:
+        """Return why what a change leaves in a git folder is held; empty where it is not."""
+        if change.kind is Kind.DELETED:
+            return "" if may_go(place, change.type, self._gone) else not_listed(place.rest)
+        if place.odd:
+            return "it lies in a git folder within another one's own files"
+        if change.git_new == "around":
+            return "it makes a repository of a folder that held other things before"
+        if change.type is FileType.DIRECTORY:
+            listed = change.kind is Kind.META or may_be_folder(place, new=change.git_new == "new")
+            if not listed:
+                return not_listed(place.rest)
+            return _ODD_MODE if is_odd_mode(change.mode, change.type, place.rest) else ""
+        holds = holds_of(place)
+        if (
+            change.type is not FileType.FILE
+            or holds is None
+            or (holds is Holds.TEMPLATE and change.git_new != "new")
+        ):
+            return not_listed(place.rest)
+        if is_odd_mode(change.mode, change.type, place.rest):
+            return _ODD_MODE
+        return why_not(change, place, holds, self._workspace) or self._alone(change, place)
+
+    def _alone(self, change: Change, place: Place) -> str:
+        """Return why a note of a command that stopped is held: that command wrote more."""
+        if change.kind is Kind.META:
+            return ""
+        start = change.path[: -len(place.rest)]
+        for name in _COMPANIONS.get(place.rest, ()):
+            beside = self._by_path.get(start + name)
+            if beside is None or beside.kind is Kind.DELETED:
+                return f"git writes `{name}` with it, and this call did not"
+        return ""
+
+    def goes_whole(self, place: Place) -> bool:
+        """Whether the git folder that a place lies in is taken or moved away with all it holds."""
+        return place.outer in self._gone
+
+    def gone_branches(self, change: Change) -> frozenset[str]:
+        """Return the branches of a settings file's repository that this transaction deletes."""
+        place = place_of(change.path, change.git_folders)
+        if place is None:
+            return frozenset()
+        if place.in_work_tree:
+            return frozenset()  # its settings say nothing of branches
+        gone: set[str] = set()
+        for one in self._changes:
+            other = place_of(one.path, one.git_folders) if one.git_refs_gone else None
+            if other is not None and other.folder == place.folder:
+                gone |= {n[11:] for n in one.git_refs_gone if n.startswith("refs/heads/")}
+        return frozenset(gone)
+
+    def is_new_work_tree(self, change: Change) -> bool:
+        """Whether a `.git` file is that of a work tree which this transaction makes.
+
+        Its folder is new, and so is the one in the repository that it points to and that points
+        back; so it gives no file that was there another repository.
+        """
+        folder, _, name = change.path.rpartition("/")
+        text = (change.git_text or "").removesuffix("\n")
+        if change.kind is not Kind.CREATED or name != ".git" or self._workspace is None:
+            return False
+        start = f"gitdir: {self._workspace.rstrip('/')}/"
+        if not folder or not text.startswith(start) or not self._comes(folder):
+            return False
+        own = text.removeprefix(start)
+        back = self._by_path.get(f"{own}/gitdir")
+        if back is None or back.git_text != f"{self._workspace.rstrip('/')}/{change.path}\n":
+            return False
+        place = place_of(back.path, back.git_folders)
+        sound = place is not None and place.in_work_tree and place.rest == "gitdir"
+        return sound and self._comes(own) and self._by_path.get(f"{own}/commondir") is not None
+
+    def _comes(self, folder: str) -> bool:
+        one = self._by_path.get(folder)
+        return one is not None and one.type is FileType.DIRECTORY and one.kind is Kind.CREATED
+
+    @cached_property
+    def _by_path(self) -> dict[str, Change]:
+        """What each path holds after the transaction; deletions only where nothing came."""
+        found: dict[str, Change] = {}
+        for one in self._changes:
+            if one.kind is not Kind.DELETED or one.path not in found:
+                found[one.path] = one
+        return {path: one for path, one in found.items() if one.kind is not Kind.DELETED}
+
+    @cached_property
+    def _gone(self) -> frozenset[str]:
+        """Folders that the transaction takes or moves away."""
+        folders = [one for one in self._changes if one.type is FileType.DIRECTORY]
+        away = {one.path for one in folders if one.kind is Kind.DELETED}
+        away |= {one.source or "" for one in folders if one.kind is Kind.RENAMED}
+        return frozenset(path for path in away if self._by_path.get(path) is None)

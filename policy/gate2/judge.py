@@ -1,0 +1,375 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gate 2: say of a transaction's changes whether they land, wait for a person, or are thrown away.
+
+Pure: no I/O, no clock; same changes, same answer. It looks at what changed, never at how, so that
+no trick of spelling, linking or renaming matters. The strictest reason decides for the whole
+transaction; a further change can only tighten the answer.
+
+INVARIANT (P3, judge): a change of a governance path, of what it was renamed from, or of a link in
+place of a folder that holds one, discards the transaction.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterator, Sequence
+
+from policy.gate2.git.changes import GitChanges
+from policy.gate2.git.judged import folder_reasons, pointer_reason, settings_reasons
+from policy.gate2.git.losses import losses
+from policy.gate2.git.obeyed import NOTHING, Configured
+from policy.gate2.git.places import place_of
+from policy.gate2.modes import mode_reasons
+from policy.gate2.obeyed import manifest_reasons, settings_reason
+from policy.model import Access, Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
+from policy.protected.paths import PathPolicy, normal
+from policy.protected.printable import on_one_line as _shown
+
+SHOWN = 3
+"""Paths that a message names for each reason."""
+MOST_WORK = 1_000_000
+"""Comparisons of paths with globs of a plan; what would take more counts as not named."""
+WORK_CHARS = 64
+"""Characters of a path that one comparison covers."""
+_STRICTNESS = (Outcome.DISCARD, Outcome.HOLD, Outcome.LAND)
+_OBJECT = re.compile(
+    r"(?:.*/)?\.git/(?:.*/)?objects/(?:[0-9a-f]{2}/[0-9a-f]{38,}|pack/[^/]*\.(?:pack|idx))",
+    re.DOTALL,
+)
+_OTHERS_WRITE = 0o022
+_REPOSITORY = frozenset(("head", "config"))
+_REPOSITORY_FOLDERS = frozenset((".git", "objects", "refs"))
+
+
+def judge(
+    decision: Decision,
+    changes: Sequence[Change],
+    paths: PathPolicy,
+    *,
+    workspace: str | None = None,
+    configured: Configured = NOTHING,
+) -> Judgement:
+    """Judge a whole transaction.
+
+    `workspace` is the absolute path at which the call saw the workspace; links to it stay inside.
+    `configured` is what git on the host obeys in it because a setting says so.
+    """
+    reasons: list[PathReason] = []
+    advice: dict[str, str] = {}
+    named = _Named(decision.named_deletions)
+    git = GitChanges(changes, workspace)
+    for change in changes:
+        reasons += _governance(change, paths, advice)
+        if decision.rights.workspace is not Access.WRITE:
+            reasons.append(
+                PathReason(
+                    change.path, Outcome.DISCARD, "no-right-to-write", "the call may only read"
+                )
+            )
+        reasons += [*_obeyed(change, paths, git)] or [*folder_reasons(change, git)]
+        reasons += manifest_reasons(change, paths)
+        reasons += _configured(change, configured)
+        reasons += settings_reasons(change, paths, git)
+        reasons += _hidden_tracked(change)
+        reasons += _commits(change, paths)
+        reasons += losses(change, named.covers)
+        reasons += _deletion(change, named, paths, git)
+        reasons += _link(change, paths, workspace)
+        reasons += _plain(change)
+        reasons += mode_reasons(change)
+    reasons += _replacements(changes, named, paths)
+    reasons += _limits(decision, changes, paths)
+    if not reasons:
+        return Judgement(Outcome.LAND)
+    reasons.sort(key=lambda reason: _STRICTNESS.index(reason.outcome))  # stable
+    return Judgement(reasons[0].outcome, tuple(reasons), _message(reasons, advice))
+
+
+def _ends(change: Change) -> tuple[str, ...]:
+    """Return the paths that a change touches: where it is, and where it was."""
+    return (change.path,) if change.source is None else (change.path, change.source)
+
+
+def _is_link(change: Change) -> bool:
+    return change.type is FileType.SYMLINK and change.kind is not Kind.DELETED
+
+
+def _governance(change: Change, paths: PathPolicy, advice: dict[str, str]) -> Iterator[PathReason]:
+    for path in _ends(change):
+        rule = paths.governance_of(path)
+        if rule is None and _is_link(change) and path == change.path:
+            rule = paths.governance_below(path)
+        if rule is not None:
+            reason = f"it is protected by {rule.name}"
+            advice.setdefault(rule.id, rule.allowed_path)
+            yield PathReason(path, Outcome.DISCARD, rule.id, reason)
+
+
+def _obeyed(change: Change, paths: PathPolicy, git: GitChanges) -> Iterator[PathReason]:
+    if change.type is FileType.DIRECTORY:
+        above = paths.obeyed_below(change.path) if change.kind is Kind.META else None
+        if change.kind is Kind.META and not _tidy(change.path) and change.mode & _OTHERS_WRITE:
+            because = "whoever may write into the workspace may put there what the host obeys"
+            yield PathReason(change.path, Outcome.HOLD, "workspace-mode", because)
+        # Its mode decides who may put something there, and who may read it; see gate2.modes.
+        if above is not None and (change.before_mode is None or not above.source):
+            yield PathReason(
+                change.path, Outcome.HOLD, above.id, f"it holds what counts: {above.because}"
+            )
+        return  # what it holds is listed by itself
+    pointer = pointer_reason(change, git)
+    if pointer is not None:
+        yield pointer
+        return
+    for path in _ends(change):
+        rule = paths.obeyed_of(path)
+        if rule is None and _is_link(change) and path == change.path:
+            rule = paths.obeyed_below(path)
+        if rule is not None:
+            by_content = rule.format is not None and rule.covers(normal(path))
+            why = settings_reason(rule, path, change) if by_content else rule.because
+            if why is not None:
+                yield PathReason(path, Outcome.HOLD, rule.id, why)
+                return
+    if _is_link(change) and _in_git(change.path):
+        yield PathReason(
+            change.path, Outcome.HOLD, "git-links", "git keeps no links in its own folder"
+        )
+
+
+def _configured(change: Change, configured: Configured) -> Iterator[PathReason]:
+    for path in _ends(change):
+        if change.type is FileType.DIRECTORY and change.kind is not Kind.META:
+            because = None  # what it holds is listed by itself
+        elif change.type is FileType.DIRECTORY or (_is_link(change) and path == change.path):
+            because = configured.because(path) or configured.below(path)
+        else:
+            because = configured.because(path)
+        if because is not None:
+            yield PathReason(path, Outcome.HOLD, "git-configured", because)
+            return
+
+
+def _in_git(path: str) -> bool:
+    return ".git" in normal(path).split("/")[:-1]
+
+
+def _hidden_tracked(change: Change) -> Iterator[PathReason]:
+    if change.drops_hidden:
+        lost = _several(change.drops_hidden)
+        yield PathReason(
+            change.path,
+            Outcome.HOLD,
+            "hidden-tracked",
+            f"{lost} would leave the repository, only because calls cannot see it; instead of "
+            "`-a` or `-A`, name what to commit: `git add FILE…`, `git commit FILE…`",
+        )
+
+
+def _commits(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
+    for path in change.commits:
+        if paths.governance_of(path) or paths.obeyed_of(path) or paths.is_secret(path):
+            yield PathReason(
+                path,
+                Outcome.HOLD,
+                "commit-content",
+                "a new commit holds it with a content that is neither its parent's nor the file's",
+            )
+    if change.kind is Kind.MODIFIED and _OBJECT.fullmatch(normal(change.path)):
+        because = "git never changes an object that is there"
+        yield PathReason(change.path, Outcome.HOLD, "git-substitutes", because)
+    if change.commits_odd:
+        because = f"what new commits hold cannot be found out: {_shown(change.commits_odd)}"
+        yield PathReason(change.path, Outcome.HOLD, "commit-content", because)
+
+
+class _Named:
+    """The deletions that a plan names itself."""
+
+    def __init__(self, named: Sequence[str]) -> None:
+        self._work = 0
+        plain = {_tidy(name) for name in named}
+        self._all = bool(plain & {"**", "", "**/*"})
+        self._plain = {name for name in plain if not re.search(r"[*?\[]", name)}
+        self._globs = [
+            re.compile(_glob(name) + r"(?:/.*)?", re.DOTALL) for name in plain - self._plain
+        ]
+
+    def covers(self, path: str) -> bool:
+        """Whether a path, or a folder that it lies in, is named."""
+        if self._all:
+            return True
+        parts = path.split("/")
+        if any("/".join(parts[: n + 1]) in self._plain for n in range(len(parts))):
+            return True
+        self._work += len(self._globs) * (len(path) // WORK_CHARS + 1)
+        if self._work > MOST_WORK:
+            return False
+        return any(glob.fullmatch(path) for glob in self._globs)
+
+
+def _tidy(name: str) -> str:
+    return "/".join(part for part in name.split("/") if part not in ("", "."))
+
+
+def _glob(pattern: str) -> str:
+    """Return a regular expression in which `*` stays within one component and `**` does not."""
+    pieces = []
+    for part in pattern.split("/"):
+        inner = fnmatch.translate(part)[4:-3]  # without the (?s: ) and \Z around it
+        pieces.append(".*" if part == "**" else inner.replace(".*", "[^/]*"))
+    return "/".join(pieces)
+
+
+def _deletion(
+    change: Change, named: _Named, paths: PathPolicy, git: GitChanges
+) -> Iterator[PathReason]:
+    if change.kind is Kind.DELETED:
+        gone = change.path
+    elif change.kind is Kind.RENAMED and change.source is not None:
+        gone = change.source
+    else:
+        return
+    if named.covers(gone):
+        return
+    parts = normal(gone).split("/")
+    if ".git" in parts:
+        if _is_repository(parts, change.type):
+            yield PathReason(gone, Outcome.HOLD, "repository", "the repository itself goes away")
+        if parts[-1] != ".git" or change.type is FileType.DIRECTORY:
+            return  # locks, objects, refs: git's own business
+    folders = change.git_sources if change.kind is Kind.RENAMED else change.git_folders
+    place = place_of(gone, folders)
+    if place is not None and not git.goes_whole(place):
+        return  # the same in a repository of another name
+    if change.type is not FileType.DIRECTORY and not change.ignored and not paths.may_go(gone):
+        verb = "moved away" if change.kind is Kind.RENAMED else "deleted"
+        yield PathReason(
+            gone, Outcome.HOLD, "deletion", f"it existed before and is {verb} without being named"
+        )
+
+
+def _replacements(
+    changes: Sequence[Change], named: _Named, paths: PathPolicy
+) -> Iterator[PathReason]:
+    """Hold a call that takes many files' content away, as one that takes files away."""
+    gone = [
+        change
+        for change in changes
+        if change.replaced
+        and not (change.ignored or named.covers(change.path) or paths.may_go(change.path))
+        and not _in_git(change.path)
+    ]
+    if len(gone) <= paths.limits.replaced_files:
+        return
+    for change in gone:
+        verb = "emptied" if change.replaced == "emptied" else "given wholly another content"
+        because = f"it existed before and is {verb}, as are more than a few"
+        yield PathReason(change.path, Outcome.HOLD, "replacement", because)
+
+
+def _is_repository(parts: Sequence[str], kind: FileType) -> bool:
+    inside = parts[parts.index(".git") + 1 :]
+    if kind is FileType.DIRECTORY:
+        return not inside or (len(inside) == 1 and inside[0] in _REPOSITORY_FOLDERS)
+    return len(inside) == 1 and inside[0] in _REPOSITORY
+
+
+def _link(change: Change, paths: PathPolicy, workspace: str | None) -> Iterator[PathReason]:
+    if not _is_link(change) or change.kind is Kind.META:
+        return
+    target = change.target or ""
+    moved = change.kind is Kind.RENAMED and not change.modified and change.source is not None
+    if moved and (target[:1] == "/" or leaves(change.source or "", target, workspace)):
+        return  # it pointed there before
+    if leaves(change.path, target, workspace) and not paths.allows_link(change.path, target):
+        yield PathReason(
+            change.path, Outcome.HOLD, "link-leaves", f"it is a link to `{_shown(target)}`, outside"
+        )
+
+
+def leaves(path: str, target: str, workspace: str | None) -> bool:
+    """Whether a link at `path` may lead out of the workspace.
+
+    Lexical, on the safe side: `..` after a name counts as leaving, since the name may be a link.
+    """
+    if target.startswith("/"):
+        if workspace is None:
+            return True
+        root = [part for part in workspace.split("/") if part]
+        parts = [part for part in target.split("/") if part not in ("", ".")]
+        return ".." in parts or parts[: len(root)] != root
+    depth = path.count("/")
+    named = False
+    for part in target.split("/"):
+        if part in ("", "."):
+            continue
+        if part != "..":
+            named = True
+        elif named:
+            return True
+        else:
+            depth -= 1
+            if depth < 0:
+                return True
+    return False
+
+
+def _plain(change: Change) -> Iterator[PathReason]:
+    if change.kind is not Kind.DELETED:
+        if change.type is FileType.SPECIAL:
+            yield PathReason(
+                change.path, Outcome.HOLD, "special", "device nodes, sockets and FIFOs never land"
+            )
+        elif change.type is FileType.FILE and change.mode & 0o6000:
+            yield PathReason(
+                change.path, Outcome.HOLD, "set-id", "set-user-id and set-group-id bits never land"
+            )
+    if change.hidden:
+        yield PathReason(
+            change.path, Outcome.HOLD, "hidden", "it is hidden from calls, as a secret"
+        )
+    if change.conflict:
+        yield PathReason(
+            change.path, Outcome.HOLD, "conflict", "the real file changed while the call ran"
+        )
+
+
+def _limits(
+    decision: Decision, changes: Sequence[Change], paths: PathPolicy
+) -> Iterator[PathReason]:
+    limits = decision.rights.limits
+    most_files = min(limits.changed_files, paths.limits.changed_files)
+    most_bytes = min(limits.changed_bytes, paths.limits.changed_bytes)
+    if len(changes) > most_files:
+        reason = f"{len(changes)} paths changed, {most_files} is the limit"
+        yield PathReason("", Outcome.HOLD, "limit", reason)
+    written = sum(change.size for change in changes if change.kind is not Kind.DELETED)
+    if written > most_bytes:
+        reason = f"{written} bytes changed, {most_bytes} is the limit"
+        yield PathReason("", Outcome.HOLD, "limit", reason)
+
+
+def _message(reasons: Sequence[PathReason], advice: dict[str, str]) -> str:
+    outcome = reasons[0].outcome
+    groups: dict[tuple[str, str], list[str]] = {}
+    for reason in reasons:
+        if reason.outcome is outcome:
+            groups.setdefault((reason.rule, reason.reason), []).append(reason.path)
+    said = [
+        (f"{_several(named)}: " if (named := [*filter(None, dict.fromkeys(found))]) else "")
+        + f"{why} ({rule})"
+        for (rule, why), found in groups.items()
+    ]
+    more = f"; and {len(said) - SHOWN} more reasons" if len(said) > SHOWN else ""
+    text = "; ".join(said[:SHOWN]) + more
+    if outcome is Outcome.HOLD:
+        return f"held, nothing landed yet: {text}; a person can land or discard it"
+    ways = [advice.get(rule, "use a call that may write") for rule, _ in groups]
+    return f"discarded, nothing landed: {text}; instead, {'; or '.join(dict.fromkeys(ways))}"
+
+
+def _several(found: Sequence[str]) -> str:
+    names = ", ".join(f"`{_shown(path)}`" for path in found[:SHOWN])
+    return names + (f" and {len(found) - SHOWN} more" if len(found) > SHOWN else "")

@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A person's approvals: what a call asks for, and whether a grant covers it. Pure.
+
+INVARIANT (P8): a grant of scope `exact` is bound to the digest of one plan, its rights and the
+policy; anything else that is different asks again. The wider scopes are chosen by a person, are
+bound to the same agent, place, rights, policy, input and variables, to the commands that were shown
+(`people.covered`), and never cover a question that was not shown.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from enum import Enum
+from typing import Annotated
+
+from pydantic import Field
+
+from policy.autonomy.categories import LEVELS
+from policy.autonomy.reputation import Domain
+from policy.facts import Facts
+from policy.gate1.decide import Policy
+from policy.model import ActionPlan, Context, Decision, Frozen, Rights, Verdict
+from policy.people import covered
+from policy.people.reports import action_id
+from policy.rules import tiers
+from policy.tools import reading as tools
+from policy.values.partial import shown, unknown
+
+GRANT_SECONDS = 300.0
+"""How long a grant can be used, if nobody says otherwise (orchestration.md)."""
+
+
+class Scope(str, Enum):
+    """How much a grant covers."""
+
+    EXACT = "exact"
+    """Exactly the plan that was shown."""
+    PROGRAM = "program"
+    """The same commands on the same paths: verb, targets and options, but for what only tells."""
+    CATEGORY = "category"
+    """The same kind of question: no rule asks that did not ask before, no category, no program, no
+    option and no place elsewhere is new."""
+
+
+class Wanted(Frozen):
+    """What a call that is asked about wants; everything that a grant is compared with."""
+
+    digest: str
+    """SHA-256 over plan, rights, policy, variables and input, in hex."""
+    action_id: str
+    """The seed's short name of the action: `Bash:1a2b3c4d`. Names it for people, binds nothing."""
+    agent: str
+    user: str
+    role: str | None
+    tool: str
+    workspace: str
+    also: tuple[str, ...] = ()
+    task: str | None = None
+    """What the plan says it is derived from."""
+    rights: Rights
+    policy: str
+    programs: tuple[str, ...] = ()
+    paths: tuple[str, ...] | None = None
+    """What it touches: `reads /w/a`, `writes /w/b`; None where some of it cannot be known."""
+    rules: tuple[str, ...] = ()
+    """The layers and rules that ask: `tier/delete`."""
+    categories: tuple[str, ...] = ()
+    stdin: str = ""
+    """SHA-256 of what it is given on standard input, in hex; empty: nothing."""
+    cwd: str = ""
+    acts: tuple[covered.Act, ...] | None = None
+    """Its commands; None where a part of one cannot be known."""
+    settings: tuple[str, ...] = ()
+    """Variables and texts that decide what they do."""
+
+
+class Grant(Frozen):
+    """An approval that a person gave."""
+
+    id: str
+    scope: Scope = Scope.EXACT
+    wanted: Wanted
+    """What the person was shown."""
+    task: str | None = None
+    """Only calls that are derived from this task."""
+    uses: Annotated[int, Field(ge=1, le=10_000)] = 1
+    issued: float
+    """Seconds since 1970, like all times here."""
+    until: float
+    """From this very instant on it covers nothing."""
+    by: str
+    reason: str = ""
+    used: int = 0
+    revoked: float | None = None
+
+    def words(self) -> str:
+        """Say what it covers, for people."""
+        what = covered.words(self.wanted.acts)
+        paths = "; ".join(self.wanted.paths or ())
+        what = what or paths or f"a call of {self.wanted.tool}"
+        if self.wanted.settings:
+            what += f" (with {', '.join(self.wanted.settings)})"
+        match self.scope:
+            case Scope.EXACT:
+                return f"exactly: {what}"
+            case Scope.PROGRAM:
+                return f"only: {what}" + (f" [{paths}]" if paths and paths != what else "")
+            case Scope.CATEGORY:
+                kinds = ", ".join(one for one in self.wanted.rules if not one.endswith("/"))
+                return f"questions of {kinds} as with: {what}"
+
+    def open(self, now: float) -> bool:
+        """Whether it can still be used at all."""
+        return self.revoked is None and self.used < self.uses and self.issued <= now < self.until
+
+
+def wanted(
+    plan: ActionPlan,
+    decision: Decision,
+    context: Context,
+    policy: Policy,
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+) -> Wanted:
+    """Return what a call wants, once gate 1 has decided about it.
+
+    `env` are the variables that are set for it beside the usual ones, `stdin` the SHA-256 of what
+    it is given on standard input, if it is given anything.
+    """
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    known = not any(unknown(one.path) for one in facts.touches)
+    params = plan.params.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return Wanted(
+        digest=digest(plan, decision, env, stdin),
+        action_id=action_id(plan.tool, params),
+        agent=plan.agent,
+        user=plan.user,
+        role=plan.role,
+        tool=plan.tool,
+        workspace=plan.workspace,
+        also=plan.also,
+        task=plan.derived_from,
+        rights=decision.rights,
+        policy=decision.policy,
+        programs=tuple(sorted(facts.programs)),
+        paths=tuple(sorted({f"{one.how.value} {shown(one.path)}" for one in facts.touches}))
+        if known
+        else None,
+        rules=asking(decision),
+        categories=_categories(plan, facts, policy),
+        stdin=stdin,
+        cwd=plan.cwd or plan.workspace,
+        acts=covered.acts(facts, policy.catalog),
+        settings=covered.settings(facts, plan.params.command, env or {}),
+    )
+
+
+def domain(plan: ActionPlan, context: Context, policy: Policy) -> Domain:
+    """Return the domain of reputation that a plan belongs to: deployments, or changes of code."""
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    deploys = "infra" in _categories(plan, facts, policy)
+    return Domain.DEPLOYMENTS if deploys else Domain.CODE_CHANGES
+
+
+def category(plan: ActionPlan, context: Context, policy: Policy) -> str:
+    """Return the title of a plan's category for a report (`Git Operations`); the strictest level's
+    where there are several."""
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    known = policy.standing.levels.categories
+    names = _categories(plan, facts, policy)
+    worst = max(names, key=lambda name: LEVELS.index(known.level(name)), default=None)
+    return known.title(worst) if worst is not None else "Other"
+
+
+def _categories(plan: ActionPlan, facts: Facts, policy: Policy) -> tuple[str, ...]:
+    found = policy.standing.levels.categories.of_call(plan.tool, facts, tiers.answers(facts))
+    return tuple(sorted({name for one in found for name in one.categories}))
+
+
+def digest(
+    plan: ActionPlan,
+    decision: Decision,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+) -> str:
+    """Return what an exact approval is bound to: plan, rights, policy, variables, input, asks."""
+    parts = {
+        "plan": plan.digest(),
+        "rights": decision.rights.model_dump(mode="json"),
+        "policy": decision.policy,
+        "asks": asking(decision),
+        **({"env": dict(env)} if env else {}),
+        **({"stdin": stdin} if stdin else {}),
+    }
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def asking(decision: Decision) -> tuple[str, ...]:
+    """Return the layers and rules that ask."""
+    asks = {f"{one.layer}/{one.rule}" for one in decision.layers if one.verdict is Verdict.ASK}
+    return tuple(sorted(asks))
+
+
+def covers(grant: Grant, call: Wanted, now: float) -> bool:
+    """Whether a grant covers a call at an instant."""
+    if not grant.open(now) or (grant.task is not None and grant.task != call.task):
+        return False
+    if grant.scope is Scope.EXACT:
+        return grant.wanted.digest == call.digest
+    shown_then = grant.wanted
+    same = all(
+        getattr(shown_then, name) == getattr(call, name)
+        for name in (
+            "agent", "user", "role", "tool", "workspace", "also", "policy", "stdin", "cwd",
+            "settings",
+        )
+    )  # fmt: skip
+    if not same or call.rights.meet(shown_then.rights) != call.rights:
+        return False
+    if not call.rules or not set(call.rules) <= set(shown_then.rules):
+        return False
+    if grant.scope is Scope.PROGRAM:
+        return _same_programs(shown_then, call)
+    if not covered.alike(shown_then.acts, call.acts):
+        return False
+    return bool(call.categories) and set(call.categories) <= set(shown_then.categories)
+
+
+def _same_programs(then: Wanted, call: Wanted) -> bool:
+    if then.paths is None or call.paths is None or then.programs != call.programs:
+        return False
+    return set(call.paths) <= set(then.paths) and covered.same(then.acts, call.acts)

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readers of programs that work on files: archives, editors, finding, text."""
+
+__all__ = ["archives", "editors", "files", "finding", "media", "patches", "queries", "text"]

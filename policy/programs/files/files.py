@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that delete, copy, move, link and change the mode of files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from policy.facts import How
+from policy.model import Tier
+from policy.programs.catalog import Catalog
+from policy.programs.catalog_schema import Programs, Use
+from policy.shell import leaks as disclosure
+from policy.shell.redirects import store
+from policy.shell.state import Call
+from policy.shell.walker import Shell
+from policy.values.argv import Parsed, parse
+from policy.values.partial import HOLE, NUM, PROGRAM, unknown
+from policy.values.paths import throwaway
+
+_FILE_NAME = re.compile(r"[^/]\.[A-Za-z]\w{0,4}$")
+_TARGET = ("-t", "--target-directory")
+
+
+def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, (), ("--recursive", "--force", "--no-preserve-root", "--interactive"))
+    tree = parsed.has("-r", "-R", "--recursive", "--no-preserve-root")
+    if parsed.operands and all(_thrown_away(shell, one) for one in parsed.operands):
+        shell.find(Tier.CAUTION, "write", f"`{call.name}`: removes what is temporary in the cell")
+        for path in parsed.operands:
+            shell.touch(How.WRITE, path, program=call.name)
+        shell.facts.writes = True
+        return ""
+    for path in parsed.operands:
+        shell.touch(How.TREE if tree else How.DELETE, path, program=call.name)
+        if not tree and shell.resolve(path).rsplit("/", 1)[-1].endswith("_history"):
+            shell.find(Tier.FORBIDDEN, "security", "it removes a history of commands")
+    if tree:
+        shell.find(
+            Tier.FORBIDDEN,
+            "recursive-delete",
+            f"`{call.name}` with a recursive option deletes a whole tree",
+        )
+    elif not parsed.operands or not all(_own(shell, one) for one in parsed.operands):
+        shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    shell.facts.writes = True
+    return ""
+
+
+def _own(shell: Shell, path: str) -> bool:
+    """Return whether only landings of the agent made what a path names."""
+    seen = [shell.disk.get(shell.resolve(path, place)) for place in shell.state.places]
+    return all(one is not None and one.own for one in seen)
+
+
+def _thrown_away(shell: Shell, path: str) -> bool:
+    """Return whether a path can only be one of the cell's own folder for temporary files."""
+    roots = shell.workspaces
+    if any(one.how is How.MOVE and not throwaway(one.path, roots) for one in shell.facts.touches):
+        return False  # what the text moved there is no copy
+    return all(throwaway(shell.resolve(path, place), roots) for place in shell.state.places)
+
+
+_FEW = 16
+"""Sources that are looked at whatever was named before them."""
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - names to compare with
+
+
+def _deleter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    slashes = [one.lower() for one in call.args if re.fullmatch(r"/[a-z]{1,2}", one, re.IGNORECASE)]
+    parsed = parse([one for one in call.args if one.lower() not in slashes])
+    tree = (
+        "/s" in slashes
+        or call.name in ("rimraf", "deltree")
+        or parsed.has("-r", "--recursive", "-R")
+    )
+    tree = (tree and bool(parsed.operands)) or (
+        call.name == "del-cli" and parsed.has("--force", "-f")
+    )
+    for path in parsed.operands:
+        if call.name != "rmdir":
+            tree = tree or path.endswith(("/", "**")) or "\ue004\ue004" in path
+        shell.touch(How.TREE if tree else How.DELETE, path, program=call.name)
+    if tree:
+        shell.find(Tier.FORBIDDEN, "recursive-delete", f"`{call.name}` deletes a whole tree")
+    else:
+        shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    shell.facts.writes = True
+    return ""
+
+
+def _split(parsed: Parsed) -> tuple[list[str], str]:
+    """Return sources and destination."""
+    target = parsed.value(*_TARGET)
+    if target:
+        return parsed.operands, target
+    if len(parsed.operands) < 2:
+        return parsed.operands, ""
+    return parsed.operands[:-1], parsed.operands[-1]
+
+
+def _judged(shell: Shell, sources: list[str]) -> Iterator[str]:
+    """Yield the sources, until the text has named more paths than are judged."""
+    for at, source in enumerate(sources):
+        if at > _FEW and shell.full():
+            break
+        yield source
+
+
+def _arrive(shell: Shell, source: str, target: str, name: str, *, folder: bool) -> None:
+    """Record that `source` arrives at `target`, as itself or below it."""
+    shell.touch(How.WRITE, target, program=name)
+    base = source.rstrip("/").rsplit("/", 1)[-1]
+    into = f"{target.rstrip('/')}/{base}"
+    full = shell.resolve(target)
+    folder = folder or target.endswith(("/", "/.", "/..")) or target in (".", "..")
+    folder = (
+        folder
+        or unknown(target)
+        or any(
+            place == full or place.startswith(full.rstrip("/") + "/")
+            for place in shell.state.places
+        )
+    )
+    if folder and base not in ("", ".", ".."):
+        shell.touch(How.WRITE, into, program=name)
+    full = shell.resolve(source)
+    content = shell.files.content.get(full)
+    if content is None and re.match(r"/(?:usr/(?:local/)?)?s?bin/[^/]+$", full):
+        content = PROGRAM + full.rsplit("/", 1)[-1]
+    if content is not None:
+        store(shell, target, content)
+        store(shell, into, content)
+
+
+def _copy(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    valued = (*entry.values, *_TARGET)
+    parsed = parse(
+        call.args, valued, ("--recursive", "--target-directory", "--no-target-directory")
+    )
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    shell.facts.writes = True
+    if parsed.has("-d", "--directory") and call.name.endswith("install"):
+        for path in parsed.operands:
+            shell.touch(How.WRITE, path, program=call.name)
+        return ""
+    sources, target = _split(parsed)
+    for mode in parsed.values("-m", "--mode"):
+        judge_mode(shell, mode, call.name)
+    for source in _judged(shell, sources):
+        shell.touch(How.READ, source, program=call.name)
+        if parsed.has("-r", "-R", "-a", "--recursive", "--archive"):
+            disclosure.swept(shell, source, call.name)
+        if target:
+            if source == "/dev/null":
+                shell.touch(How.EMPTY, target, program=call.name)
+            _arrive(shell, source, target, call.name, folder=parsed.has(*_TARGET))
+    return ""
+
+
+def _move(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, (*entry.values, *_TARGET), ("--exchange", "--target-directory"))
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    shell.facts.writes = True
+    if call.name not in ("mv", "gmv"):
+        for path in parsed.operands[1:]:
+            shell.touch(How.MOVE, path, program=call.name)
+        shell.find(
+            Tier.DANGER, "move", "it renames files by an expression; the new names are not known"
+        )
+        return ""
+    sources, target = _split(parsed)
+    for source in _judged(shell, sources):
+        shell.touch(How.MOVE, source, program=call.name)
+        if target in ("/dev/null",):
+            shell.touch(How.DELETE, source, program=call.name)
+        elif target:
+            if _leaves(shell, source, target):
+                shell.touch(How.DELETE, source, program=call.name)
+            _arrive(shell, source, target, call.name, folder=parsed.has(*_TARGET))
+    return ""
+
+
+def _leaves(shell: Shell, source: str, target: str) -> bool:
+    """Return whether a file goes to a folder for temporary files, where nothing stays."""
+    paths = shell.resolve(source) + "/", shell.resolve(target) + "/"
+    return any(paths[1].startswith(one) and not paths[0].startswith(one) for one in _TEMPORARY)
+
+
+def _link(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, (*entry.values, *_TARGET))
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    shell.facts.writes = True
+    sources, target = _split(parsed)
+    for source in _judged(shell, sources):
+        name = target or source.rstrip("/").rsplit("/", 1)[-1]
+        full = shell.resolve(name)
+        symbolic = parsed.has("-s", "--symbolic") or call.name == "symlink"
+        parent = full.rsplit("/", 1)[0] or "/"
+        there = shell.resolve(source, parent) if symbolic else shell.resolve(source)
+        shell.touch(How.READ if not symbolic else How.EXIST, there, program=call.name)
+        shell.touch(How.WRITE, name, program=call.name)
+        if target:
+            shell.touch(
+                How.WRITE,
+                f"{target.rstrip('/')}/{source.rstrip('/').rsplit('/', 1)[-1]}",
+                program="ln",
+            )
+        match = re.match(r"/(?:usr/(?:local/)?)?s?bin/([^/]+)$", there)
+        if match:
+            store(shell, name, PROGRAM + match[1])
+        elif there != full:
+            shell.files.links[full] = there
+    return ""
+
+
+def _tee(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args)
+    text = call.stdin if call.stdin is not None else HOLE
+    for path in parsed.operands:
+        if shell.feed(path, text) or path in (
+            "/dev/null",
+            "/dev/stdout",
+            "/dev/stderr",
+            "/dev/tty",
+            "-",
+        ):
+            continue
+        shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+        appends = parsed.has("-a", "--append")
+        shell.touch(How.APPEND if appends else How.WRITE, path, program=call.name)
+        store(shell, path, text, appends=appends)
+    return text
+
+
+def _truncate(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, (*entry.values, *entry.uses))
+    catalog.apply(shell, call, entry, parsed)
+    size = parsed.value("-s", "--size", "-l", "--length")
+    empties = size in ("0", "")
+    if re.search(r"\d(?:[GTPE]i?B?|\d{9,})$", size):
+        shell.find(Tier.DANGER, "resources", f"`{call.name}` makes a very large file")
+    for path in parsed.operands:
+        shell.touch(How.EMPTY if empties else How.WRITE, path, program=call.name)
+    return ""
+
+
+def _dd(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    shell.find(entry.tier, entry.rule, f"`dd`: {entry.because}")
+    bounded = any(re.match(r"count=\d{1,5}$", one) for one in call.args)
+    if not bounded and {"if=/dev/zero", "if=/dev/urandom"} & set(call.args):
+        shell.find(Tier.DANGER, "resources", "`dd` copies from a device that never ends")
+    settings = dict(word.split("=", 1) for word in call.args if "=" in word)
+    content = call.stdin if call.stdin is not None else HOLE
+    if source := settings.get("if"):
+        if not source.startswith(("/dev/zero", "/dev/urandom", "/dev/random", "/dev/null")):
+            shell.touch(How.READ, source, program="dd")
+        content = shell.files.content.get(shell.resolve(source), HOLE)
+    if target := settings.get("of"):
+        if not shell.feed(target, content) and target != "/dev/null":
+            shell.touch(How.WRITE, target, program="dd")
+            if source == "/dev/null":
+                shell.touch(How.EMPTY, target, program="dd")
+            store(shell, target, content)
+        return ""
+    return content
+
+
+def judge_mode(shell: Shell, mode: str, name: str) -> None:
+    """Record what a mode opens: 777 in any spelling is forbidden, less than that is asked about."""
+    if unknown(mode):
+        shell.find(Tier.DANGER, "permissions", f"`{name}`: the mode cannot be known")
+    elif re.fullmatch(r"[+=]?[0-7]{1,5}", mode):
+        mode = mode.lstrip("+=")
+        digits = mode.zfill(4)[-4:]
+        if digits[-3:] == "777":
+            if digits[0] == "1":
+                shell.find(Tier.DANGER, "permissions", f"`{name} {mode}`: everybody may write")
+            else:
+                shell.find(
+                    Tier.FORBIDDEN,
+                    "world-writable",
+                    f"`{name} {mode}`: everybody may write and run it",
+                )
+        elif digits[0] != "0" or int(digits[-1]) & 2:
+            shell.find(
+                Tier.DANGER,
+                "permissions",
+                f"`{name} {mode}`: sets special bits or lets everybody write",
+            )
+    else:
+        _symbolic(shell, mode, name)
+
+
+def _symbolic(shell: Shell, mode: str, name: str) -> None:
+    given: dict[str, set[str]] = {"u": set(), "g": set(), "o": set()}
+    for clause in mode.split(","):
+        found = re.fullmatch(r"([ugoa]*)([-+=])([rwxXst]*)", clause)
+        if found is None:
+            shell.find(Tier.DANGER, "permissions", f"`{name} {mode}`: the mode cannot be read")
+            return
+        who, sign, bits = found[1], found[2], found[3]
+        everyone = not who or "a" in who
+        for one in "ugo" if everyone else who:
+            given[one] = given[one] - set(bits) if sign == "-" else given[one] | set(bits)
+        if sign != "-" and set(bits) & {"s", "t"}:
+            shell.find(Tier.DANGER, "permissions", f"`{name} {mode}`: sets special bits")
+        if not who and sign == "+" and "w" in bits and "x" not in bits:
+            given["o"].discard("w")  # without a class, the umask keeps this bit away
+    wide = all({"r", "w"} <= bits and bits & {"x", "X"} for bits in given.values())
+    if wide:
+        shell.find(
+            Tier.FORBIDDEN, "world-writable", f"`{name} {mode}`: everybody may write and run it"
+        )
+    elif "w" in given["o"]:
+        shell.find(Tier.DANGER, "permissions", f"`{name} {mode}`: everybody may write")
+
+
+def _chmod(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    words = [
+        one
+        for one in call.args
+        if not re.fullmatch(
+            r"-[Rvcf]+|--(?:recursive|verbose|changes|silent|quiet|preserve-root)", one
+        )
+    ]
+    shell.find(entry.tier, entry.rule, f"`chmod`: {entry.because}")
+    shell.facts.writes = True
+    references = [one for one in words if one.startswith("--reference")]
+    if words and not references:
+        judge_mode(shell, words[0], "chmod")
+    elif references:
+        shell.find(Tier.DANGER, "permissions", "`chmod --reference`: the mode is not known")
+    for path in words if references else words[1:]:
+        if not path.startswith("--"):
+            catalog.use(shell, Use.META, path, call)
+    return ""
+
+
+def _make(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, entry.values)
+    for mode in parsed.values("-m", "--mode"):
+        judge_mode(shell, mode, call.name)
+    return catalog.apply(shell, call, entry, parsed)
+
+
+def _mktemp(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, (*entry.values, *entry.uses))
+    catalog.apply(shell, call, entry, parsed)
+    private = "/tmp"  # noqa: S108 - the cell's own directory
+    named = parsed.operands and not parsed.has("-t")
+    folder = parsed.value("-p", "--tmpdir") or ("" if named else private)
+    name = re.sub(r"X+", NUM, parsed.operands[0]) if parsed.operands else f"tmp.{NUM}"
+    return f"{folder}/{name}\n" if folder else name + "\n"
+
+
+READERS = {
+    "make": _make,
+    "mktemp": _mktemp,
+    "rm": _rm,
+    "deleter": _deleter,
+    "copy": _copy,
+    "move": _move,
+    "link": _link,
+    "tee": _tee,
+    "truncate": _truncate,
+    "dd": _dd,
+    "chmod": _chmod,
+}

@@ -1,0 +1,15 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Readers of interpreters and build tools, and of the code that they are handed."""
+
+__all__ = [
+    "build_tools",
+    "interpreters",
+    "javascript",
+    "literal_code",
+    "literal_commands",
+    "project_scripts",
+    "python",
+    "sed_awk",
+    "shells",
+    "sql",
+]

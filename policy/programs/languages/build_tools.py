@@ -1,0 +1,380 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Test runners, linters and build tools: code of the project, run in the cell."""
+
+from __future__ import annotations
+
+import re
+
+from policy.facts import How
+from policy.model import Tier
+from policy.programs import output_options as outputs
+from policy.programs.catalog import Catalog
+from policy.programs.catalog_schema import Programs, Use
+from policy.programs.languages import compilers, interpreters, literal_code, literal_commands
+from policy.programs.languages import project_scripts as scripts
+from policy.programs.languages.python import governed, made, managed
+from policy.programs.languages.sql import drops
+from policy.shell.state import Call
+from policy.shell.walker import Shell
+from policy.values.argv import Parsed, parse
+from policy.values.partial import HOLE, NET
+
+_WRITES = (
+    "--write",
+    "-w",
+    "--fix",
+    "-i",
+    "--in-place",
+    "--inplace",
+    "--apply",
+    "format",
+    "fmt",
+    "--unsafe",
+    "-a",
+    "--autocorrect",
+    "-A",
+)
+_WRITERS = frozenset(
+    (
+        "black",
+        "isort",
+        "gofmt",
+        "rustfmt",
+        "autopep8",
+        "yapf",
+        "pyupgrade",
+        "autoflake",
+        "clang-format",
+    )
+)
+
+
+def _linter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
+    catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    outputs.record(catalog, shell, call)
+    checks = parsed.has("--check", "--diff", "--noEmit", "-l", "--list-different", "--dry-run")
+    writes = not checks and (call.name in _WRITERS or any(one in _WRITES for one in call.args))
+    for path in parsed.operands:
+        if "/" in path or "." in path:
+            shell.touch(How.WRITE if writes else How.READ, path, program=call.name)
+    return HOLE
+
+
+def _runner(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    if call.name == "playwright":
+        return _playwright(catalog, shell, call, entry)
+    parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
+    catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    outputs.record(catalog, shell, call)
+    if call.name == "pre-commit" and parsed.operands[:1] == ["uninstall"]:
+        shell.find(Tier.DANGER, "security", "`pre-commit uninstall` removes checks of the project")
+    if call.name in ("coverage", "nyc", "c8") and parsed.operands:
+        words = parsed.operands
+        if words[0] in ("run", "html", "xml", "json", "lcov", "report"):
+            for path in parsed.values("-o", "-d", "--directory"):
+                catalog.use(shell, Use.WRITE, path, call)
+        elif call.name != "coverage":
+            start = list(call.args).index(words[0])
+            return shell.call(Call(call.args[start:], call.stdin, call.env, plain=False))
+    for value in call.args:
+        found = re.match(r"--cov-report=(?:\w+):(.+)", value)
+        if found:
+            catalog.use(shell, Use.WRITE, found[1], call)
+        elif value.startswith("--debug="):
+            catalog.use(shell, Use.WRITE, value[8:], call)
+        elif re.match(r"--pastebin|-p\s*no:", value) and value.startswith("--paste"):
+            shell.find(Tier.DANGER, "network", "it sends results to another machine")
+    for at, value in enumerate(call.args[:-1]):
+        found = re.match(r"\w+:(.+)", call.args[at + 1])
+        if value == "--cov-report" and found:
+            catalog.use(shell, Use.WRITE, found[1], call)
+        if value == "-o" and call.name == "pytest" and "=" in call.args[at + 1]:
+            key, _, setting = call.args[at + 1].partition("=")
+            if key in ("cache_dir", "log_file"):
+                catalog.use(shell, Use.WRITE, setting, call)
+    for path in parsed.operands:
+        if "/" in path or "." in path:
+            shell.touch(How.RUN, path.split("::")[0], program=call.name)
+    return HOLE
+
+
+def _playwright(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(
+        call.args,
+        frozenset(
+            (
+                *entry.values,
+                *entry.uses,
+                "-o",
+                "--save-storage",
+                "--load-storage",
+                "--save-har",
+                "--viewport-size",
+                "--device",
+            )
+        ),
+    )
+    catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    words = parsed.operands
+    verb = words[0] if words else ""
+    if verb in ("open", "codegen", "screenshot", "pdf", "cr", "ff", "wk"):
+        shell.facts.network = True
+        shell.find(Tier.DANGER, "network", f"`playwright {verb}` opens a page")
+        for path in words[2:]:
+            catalog.use(shell, Use.WRITE, path, call)
+        for path in parsed.values("-o", "--save-storage", "--save-har"):
+            catalog.use(shell, Use.WRITE, path, call)
+    elif verb in ("install", "install-deps", "uninstall"):
+        shell.find(
+            Tier.DANGER if verb != "install" else Tier.CAUTION,
+            "packages",
+            f"`playwright {verb}` changes installed browsers",
+        )
+    return HOLE
+
+
+_VALUES = {"cmake": ("-P",), "java": ("-jar", "-cp", "-classpath", "--class-path")}
+_PUBLISHES = frozenset(
+    ("publish", "login", "yank", "owner", "deploy", "push", "upload", "release", "logout")
+)
+_OUTPUTS = (
+    "-o",
+    "--output",
+    "--target-dir",
+    "--out-dir",
+    "--outfile",
+    "--outdir",
+    "--out",
+    "-coverprofile",
+    "--coverprofile",
+    "-cpuprofile",
+    "-memprofile",
+    "--dest",
+)
+
+
+_COMPILERS = frozenset(
+    ("gcc", "g++", "cc", "c++", "clang", "clang++", "rustc", "go", "ld", "swiftc")
+)
+
+
+def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    shell.facts.writes = True
+    compiles = call.name in compilers.NAMES
+    valued = compilers.VALUED if compiles else (*entry.values, *_VALUES.get(call.name, ()))
+    parsed = parse(call.args, valued)
+    if compiles:
+        compilers.record(catalog, shell, call)
+    words = parsed.operands
+    verb = words[0] if words else ""
+    for path in parsed.values(*_OUTPUTS):
+        catalog.use(shell, Use.WRITE, path, call)
+        if call.name in _COMPILERS and NET not in (call.stdin or ""):
+            shell.files.built.add(shell.resolve(path))
+    for path in parsed.values(
+        "-f",
+        "--file",
+        "--makefile",
+        "--manifest-path",
+        "--build-file",
+        "--settings-file",
+        "--init-script",
+        "-C",
+        "--directory",
+        "--project-dir",
+        "--config",
+        "-c",
+    ):
+        shell.touch(How.RUN, path, program=call.name)
+    texts = parsed.values("-exec", "-toolexec", "-vettool", "--eval", "-E")
+    for text in texts if call.name != "cmake" else ():
+        shell.find(Tier.DANGER, "runs-text", f"`{call.name}` runs a program that an option names")
+        shell.run_text(text.replace("$(shell ", "$(") if "$(shell" in text else text)
+    for value in (*call.args, *parsed.values("--config", "-D")):
+        found = re.search(r"(?:runner|rustc-wrapper|linker|rustc|SHELL|CC|MAKE)\s*=\s*(.+)", value)
+        if found and (
+            value.startswith(("target.", "build.", "--config"))
+            or ("=" in value and value.split("=")[0].isupper())
+        ):
+            shell.find(
+                Tier.DANGER, "runs-text", f"`{call.name}` runs a program that an option names"
+            )
+            catalog.scan(shell, found[1])
+    if call.name in ("make", "gmake"):
+        scripts.make(shell, call, parsed.value("-f", "--file", "--makefile"))
+    elif call.name == "just":
+        scripts.just(shell, parsed.value("-f", "--justfile"))
+    elif call.name == "ant" and scripts.ant(shell, parsed.value("-f", "--file")):
+        shell.find(Tier.FORBIDDEN, "recursive-delete", "its build file deletes a whole tree")
+    interpreters.evaluated(catalog, shell, call)
+    outputs.record(catalog, shell, call)
+    _positional(catalog, shell, call, words)
+    if call.name in ("django-admin", "flask"):
+        managed(catalog, shell, call, list(call.args))
+    _started(catalog, shell, call, parsed)
+    drops(shell, call)
+    if call.name == "composer" and verb == "global":
+        shell.find(Tier.DANGER, "packages", "it installs for the whole machine")
+    if call.name == "bundle" and words[:2] == ["config", "set"]:
+        shell.find(Tier.DANGER, "packages", "it changes settings that later runs obey")
+    if call.name == "dotnet" and words[:2] == ["nuget", "push"]:
+        shell.find(Tier.DANGER, "network", "`dotnet nuget push` sends the project to an index")
+    if call.name == "java":
+        for path in parsed.values("-jar", "-cp", "-classpath", "--class-path"):
+            for one in path.split(":"):
+                shell.touch(How.RUN, one, program="java")
+    if call.name in ("mvn", "mvnw") and any(one.startswith("exec:") for one in words):
+        shell.find(Tier.DANGER, "runs-text", "`mvn exec` runs a program that its settings name")
+    if call.name in ("http-server", "serve"):
+        shell.find(Tier.DANGER, "network", f"`{call.name}` offers files to other machines")
+    if verb in _PUBLISHES:
+        shell.facts.network = True
+        shell.find(
+            Tier.DANGER, "network", f"`{call.name} {verb}` sends the project to another machine"
+        )
+    if call.name == "make" and any("clean" in one for one in words):
+        shell.find(Tier.CAUTION, "build", "it removes what was built")
+    if call.name == "uv" and verb == "pip":
+        return shell.call(Call(("pip", *words[1:]), call.stdin, call.env, plain=False))
+    if call.name == "uv" and words[:2] in (["tool", "install"], ["tool", "upgrade"]):
+        shell.find(Tier.DANGER, "packages", "`uv tool install` installs a package for the user")
+    if call.name == "uv" and words[:2] == ["tool", "run"] and words[2:]:
+        inner = catalog.lookup(words[2])
+        if inner is None or inner.tier is Tier.DANGER:
+            shell.find(Tier.DANGER, "packages", f"it runs the package `{words[2]}` of the index")
+    if verb in ("install", "add", "get") and call.name in (
+        "cargo",
+        "go",
+        "poetry",
+        "pdm",
+        "uv",
+        "composer",
+        "dotnet",
+        "mix",
+    ):
+        if call.name in ("cargo", "go") and verb == "install":
+            shell.find(
+                Tier.DANGER,
+                "packages",
+                f"`{call.name} install` builds and installs software for the user",
+            )
+        for word in words[1:]:
+            if re.match(r"(?:git\+|https?:|ssh:|git@)", word):
+                shell.find(Tier.DANGER, "packages", f"it installs code from the address `{word}`")
+    if call.name == "go" and verb == "run":
+        for path in words[1:]:
+            if "://" in path:
+                shell.find(Tier.DANGER, "packages", f"it runs code from the address `{path}`")
+            if path.endswith(".go") or "/" in path:
+                shell.touch(How.RUN, path, program="go")
+                if (content := shell.held(path)) is not None:
+                    literal_code.read(catalog, shell, "other", content, call)
+                if "@" in path:
+                    shell.find(
+                        Tier.DANGER, "packages", f"it runs the package `{path}` of the index"
+                    )
+    if call.name in ("strip", "ranlib", "objcopy"):
+        for path in words:
+            catalog.use(shell, Use.WRITE, path, call)
+    if call.name == "cargo" and verb == "clean" and (place := parsed.value("--target-dir")):
+        shell.touch(How.TREE, place, program="cargo")
+    if call.name == "cargo" and verb == "vendor" and words[1:]:
+        catalog.use(shell, Use.WRITE, words[1], call)
+    if call.name == "meson" and words:
+        catalog.use(shell, Use.WRITE, words[1] if verb == "setup" and words[1:] else words[0], call)
+    if call.name == "uv" and verb == "venv":
+        made(catalog, shell, call, call.args)
+    for word in (*words, *(one for values in parsed.flags.values() for one in values)):
+        if not word.startswith("//"):  # a label, not a path
+            governed(shell, word)
+    return HOLE
+
+
+_CMAKE_TOOLS = {
+    "copy": ("cp",),
+    "copy_if_different": ("cp",),
+    "copy_directory": ("cp", "-r"),
+    "copy_directory_if_different": ("cp", "-r"),
+    "rename": ("mv",),
+    "remove": ("rm",),
+    "rm": ("rm",),
+    "remove_directory": ("rm", "-r"),
+    "touch": ("touch",),
+    "touch_nocreate": ("touch",),
+    "make_directory": ("mkdir",),
+    "create_symlink": ("ln", "-s"),
+    "create_hardlink": ("ln",),
+    "cat": ("cat",),
+    "tar": ("tar",),
+}
+
+
+def _positional(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> None:
+    """Record what tools do with operands by their place."""
+    args = call.args
+    if call.name == "cmake" and args[:1] == ("-E",) and len(args) > 1 and args[1] in _CMAKE_TOOLS:
+        shell.call(Call((*_CMAKE_TOOLS[args[1]], *args[2:]), call.stdin, call.env, plain=False))
+    elif (call.name in ("ar", "sphinx-build") and len(words) > 1) or (
+        call.name == "objcopy" and words
+    ):
+        catalog.use(shell, Use.WRITE, words[-1] if call.name != "ar" else words[1], call)
+    elif call.name in ("hugo", "mvn"):
+        for path in parse(args, ("-d", "-l")).values("-d", "-l"):
+            catalog.use(shell, Use.WRITE, path, call)
+
+
+_PLUGINS = re.compile(r"-f?plugin(?:=|$)|--plugin(?:=|$)|-wrapper$|-specs=|-B\.|-B/tmp|--ld-path=")
+_CMAKE_RUN = re.compile(r"\bCOMMAND\s+([^)\n]+)")
+_TOOLS = re.compile(
+    r"-D\s*(?:CMAKE_\w*(?:_LAUNCHER|_COMPILER|_LINKER|_AR|_TIDY|_CPPCHECK|_WHAT_YOU_USE|MAKE_PROGRAM)"
+    r"|\w*RULE_LAUNCH\w*|CMAKE_CROSSCOMPILING_EMULATOR|exec\.executable)(?::\w+)?=(.+)",
+    re.DOTALL,
+)
+
+
+def _started(catalog: Catalog, shell: Shell, call: Call, parsed: Parsed) -> None:
+    """Record what options make a compiler or a build tool start."""
+    args = call.args
+    for at, word in enumerate(args):
+        following = args[at + 1] if at + 1 < len(args) else ""
+        joined = word + following if word == "-D" else word
+        found = _TOOLS.match(joined)
+        if found is not None:
+            if re.fullmatch(
+                r"(?:/usr/bin/)?(?:ccache|sccache|gcc|g\+\+|clang(?:\+\+)?|cc|c\+\+)(?:-\d+)?",
+                found[1],
+            ):
+                continue
+            given = " ".join(
+                one.partition("=")[2]
+                for one in args
+                if one.startswith(("-Dexec.args=", "-Dexec.commandlineArgs="))
+            )
+            _note_started(shell, call)
+            text = f"{found[1]} {given}"
+            shell.aside(lambda: shell.run_text(text))  # noqa: B023
+        elif word == "-wrapper":
+            _note_started(shell, call)
+            shell.aside(lambda: shell.call(call.only(tuple(following.split(",")))))  # noqa: B023
+        elif _PLUGINS.match(word) and word != "--plugin":
+            _note_started(shell, call)
+    if call.name == "cmake":
+        for path in parsed.values("-P"):
+            content = shell.held(path)
+            if content is None:
+                catalog.script(shell, path)
+            for one in _CMAKE_RUN.finditer(content or ""):
+                shell.aside(lambda: shell.run_text(one[1]))  # noqa: B023
+    if call.name in ("gradle", "gradlew"):
+        for path in parsed.values("-I", "--init-script"):
+            catalog.script(shell, path)
+            literal_commands.read(catalog, shell, shell.held(path) or "", call)
+
+
+def _note_started(shell: Shell, call: Call) -> None:
+    shell.find(Tier.DANGER, "runs-text", f"`{call.name}` runs a program that an option names")
+
+
+READERS = {"linter": _linter, "runner": _runner, "build": _build}

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Assignments: what they set, and what setting it does."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tree_sitter import Node
+
+from policy.shell.expand.words import source
+from policy.shell.state import Value
+from policy.values.partial import HOLE, SET
+
+if TYPE_CHECKING:
+    from policy.shell.walker import Shell
+
+_SUBSCRIPT = re.compile(r"[\w]+\[")
+
+
+def subscript(shell: Shell, operand: str) -> None:
+    """Run what an array subscript hides where the shell evaluates it a second time."""
+    if _SUBSCRIPT.match(operand) and ("$" in operand or "`" in operand):
+        shell.words.evaluated(operand)
+
+
+MOST_ITEMS = 1024
+"""Elements of an array that is still followed."""
+
+
+def _right(shell: Shell, node: Node) -> Value:
+    value = node.child_by_field_name("value")
+    if value is None:
+        return ""
+    if value.type != "array":
+        return shell.words.text(value)
+    items: list[str] = []
+    for child in value.named_children:
+        items += shell.words.fields(child)
+        if len(items) > MOST_ITEMS:
+            shell.budget.spent = True
+            return [HOLE]
+    items = [one.replace(SET, "[") if one.startswith(SET) else one for one in items]
+    keyed = [re.fullmatch(r"\[([^\]]*)\]=(.*)", one, re.DOTALL) for one in items]
+    if items and all(keyed):
+        return {found[1]: found[2] for found in keyed if found}
+    return items
+
+
+def assignment(shell: Shell, node: Node) -> tuple[str, str]:
+    """Return the name and value of an assignment that stands before a command."""
+    name = node.child_by_field_name("name")
+    value = _right(shell, node)
+    return (source(name) if name is not None else "", value if isinstance(value, str) else HOLE)
+
+
+def assign(shell: Shell, node: Node) -> None:
+    """Carry out an assignment."""
+    name = node.child_by_field_name("name")
+    if name is None:
+        shell.words.visit(node)
+        return
+    value = _right(shell, node)
+    adds = any(one.type == "+=" for one in node.children)
+    if name.type == "subscript":
+        base = name.child_by_field_name("name")
+        index = name.child_by_field_name("index")
+        key = shell.words.text(index) if index is not None else "0"
+        subscript(shell, source(name))
+        text = value if isinstance(value, str) else HOLE
+        set_item(shell, source(base) if base is not None else "", key, text)
+        return
+    give(shell, source(name), value, adds=adds)
+
+
+def give(shell: Shell, name: str, value: Value, *, adds: bool = False) -> None:
+    """Set a variable and record what setting it does."""
+    if adds:
+        shell.state.append(name, value)
+    else:
+        shell.state.set(name, value)
+    shell.catalog.environment(shell, name, value if isinstance(value, str) else " ".join(value))
+
+
+def set_item(shell: Shell, name: str, key: str, value: str) -> None:
+    """Set an element of an array; two arrays of the shell redefine commands."""
+    if name == "BASH_CMDS" or name == "BASH_ALIASES":
+        shell.state.aliases[key] = value
+    shell.state.set_item(name, key, value)

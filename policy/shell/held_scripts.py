@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scripts and programs of the project that a call runs: what is known of them, how they count.
+
+Pure. The caller looks at the files that a first reading wanted (`Facts.wanted`) and hands in what
+it found (`Seen`). A script's text is read like `bash -c`; what cannot be known in it counts no more
+than in `python FILE`, which is not read at all: cell and gate 2 hold both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from policy.facts import READS, WRITES, Facts, Finding, How
+from policy.model import Tier
+from policy.values.partial import NET, shown, unknown
+
+if TYPE_CHECKING:
+    from policy.shell.walker import Shell
+
+MOST_TEXT = 16 * 1024
+"""Bytes of a script that are read; a longer one counts like a program."""
+_SHELL_NAME = re.compile(r"(?i)\.(?:sh|bash|zsh|ksh|csh|fish|command|bat|cmd|ps1)$")
+_SHEBANG = re.compile(r"#![^\n]*\b(?:ba|z|k|da|a|mk)?sh\b")
+_UNKNOWABLE = frozenset(("opaque", "script", "unknown-program"))
+"""Rules of what cannot be known in a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file of the project that a call runs, as it stands before the call."""
+
+    text: str | None = None
+    """None where it is no text or too long, so that it counts like a program."""
+    foreign: bool = False
+    """It came from outside: git does not have it, and no landing of an agent made it."""
+    own: bool = False
+    """Landings of the agent that asks made it, and nobody changed it since."""
+
+
+Disk = Mapping[str, Seen]
+"""What was found, by absolute path."""
+NOTHING_SEEN: Disk = {}
+
+
+def run_script(shell: Shell, path: str, work: Callable[[str], str], *, program: bool) -> None:
+    """Record that a file is run which the text itself did not write.
+
+    `work` reads a text as the call would run it. `program` says that the call starts the file
+    itself, so that a name without a shell's ending can be one of a program.
+    """
+    full = shell.resolve(path)
+    seen = None if unknown(full) else shell.disk.get(full)
+    if seen is None and not unknown(full):
+        shell.facts.wanted[full] = None
+    if seen is None or _rewritten(shell.facts, full):
+        if program and not unknown(full) and not _SHELL_NAME.search(full):
+            shell.find(Tier.CAUTION, "script", f"it runs the project's own program `{path}`")
+        else:
+            why = f"it runs the file `{path}`, whose text is not known"
+            shell.find(Tier.DANGER, "script", why)
+    elif seen.foreign:
+        why = f"it runs `{path}`, which came from outside: neither git nor a landing has it"
+        shell.find(Tier.DANGER, "script", why)
+    else:
+        shell.find(Tier.CAUTION, "script", f"it runs the project's own `{path}`")
+        if seen.text is not None and not _other_language(seen.text):
+            _read(shell, full, seen.text, work)
+
+
+def _rewritten(facts: Facts, full: str) -> bool:
+    """Return whether the call changes the file before it runs it, so that it is another then."""
+    return any(
+        one.path == full or (unknown(one.path) and one.how in WRITES)
+        for one in facts.touches
+        if one.how in WRITES and one.how is not How.META
+    )
+
+
+def _other_language(text: str) -> bool:
+    return text.startswith("#!") and _SHEBANG.match(text) is None
+
+
+def _read(shell: Shell, full: str, text: str, work: Callable[[str], str]) -> None:
+    if shell.runs_itself(full, text):
+        return
+    kept, budget = shell.facts, shell.budget
+    shell.facts, shell.budget = Facts(), type(budget)()
+    shell.scripts.append(full)
+    try:
+        work(text)
+    finally:
+        found, shell.facts, shell.budget = shell.facts, kept, budget
+        shell.scripts.pop()
+    for finding in found.findings:
+        known = finding.rule not in _UNKNOWABLE or finding.tier is not Tier.DANGER
+        reason = f"{shown(finding.reason)}, in `{full.rsplit('/', 1)[-1]}`"
+        kept.findings[Finding(finding.tier if known else Tier.CAUTION, finding.rule, reason)] = None
+    for touch in found.touches:
+        if not unknown(touch.path) or (touch.how not in READS and touch.path[:1] == NET):
+            kept.touches[touch] = None
+    kept.programs |= found.programs
+    kept.calls |= found.calls
+    kept.wanted |= found.wanted
+    kept.network |= found.network

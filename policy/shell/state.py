@@ -1,0 +1,238 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a shell knows while it runs, as far as the text tells: variables, functions, files, places.
+
+Values are partly known text (`marks`). Where paths of execution join, the last value stands and
+the others are kept as alternatives, so that a command is judged under each of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from policy.values.partial import HOLE, NUM
+
+Value = str | list[str] | dict[str, str]
+
+_SUBSCRIPT = re.compile(r"\w\[")
+
+MOST_ALTERNATIVES = 8
+MOST_PLACES = 3
+
+_USUAL = {
+    "IFS": " \t\n",
+    "SHELL": "/bin/bash",
+    "BASH": "/bin/bash",
+    "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
+    "TMPDIR": "/tmp",  # noqa: S108 - the cell's own private directory
+    "UID": NUM,
+    "EUID": NUM,
+    "PPID": NUM,
+    "RANDOM": NUM,
+    "SECONDS": NUM,
+    "LINENO": NUM,
+    "EPOCHSECONDS": NUM,
+    "BASHPID": NUM,
+    "OPTIND": NUM,
+    "OSTYPE": "linux-gnu",
+    "BASH_VERSION": HOLE,
+    "HOSTNAME": HOLE,
+    "USER": HOLE,
+    "LOGNAME": HOLE,
+    "LANG": HOLE,
+    "TERM": HOLE,
+}
+
+
+@dataclass(slots=True)
+class Files:
+    """Files as the text itself makes them: content, links, and trees that came from the network."""
+
+    content: dict[str, str] = field(default_factory=dict)
+    links: dict[str, str] = field(default_factory=dict)
+    foreign: set[str] = field(default_factory=set)
+    """Directories whose content came from the network."""
+    built: set[str] = field(default_factory=set)
+    """Programs that a compiler makes of files of the project."""
+    sinks: dict[str, Node] = field(default_factory=dict)
+    """Output process substitutions: what is written there is the input of a command."""
+
+
+@dataclass(slots=True)
+class State:
+    """The shell's state; copied for a subshell, merged where branches join."""
+
+    places: tuple[str, ...]
+    """Directories in which the shell may stand, the likeliest last."""
+    home: str
+    values: dict[str, Value] = field(default_factory=dict)
+    alternatives: dict[str, tuple[Value, ...]] = field(default_factory=dict)
+    functions: dict[str, Node] = field(default_factory=dict)
+    aliases: dict[str, str] = field(default_factory=dict)
+    args: list[str] | None = None
+    """Positional parameters; None where they cannot be known."""
+    zero: str = "bash"
+    references: dict[str, str] = field(default_factory=dict)
+    """Variables that stand for another variable (`declare -n`)."""
+    streams: dict[str, str] = field(default_factory=dict)
+    """What can be read from descriptors that the text opened."""
+    git_aliases: dict[str, str] = field(default_factory=dict)
+    search: tuple[str, ...] = ()
+    """Directories put into PATH before the system's own."""
+    latent: list[str] = field(default_factory=list)
+    """Values that a shell runs where it counts with them; all copies share the list."""
+
+    def copy(self) -> State:
+        """Return an independent copy."""
+        return State(
+            self.places,
+            self.home,
+            dict(self.values),
+            dict(self.alternatives),
+            dict(self.functions),
+            dict(self.aliases),
+            None if self.args is None else list(self.args),
+            self.zero,
+            dict(self.references),
+            dict(self.streams),
+            dict(self.git_aliases),
+            self.search,
+            self.latent,
+        )
+
+    @property
+    def place(self) -> str:
+        """Return the directory in which the shell most likely stands."""
+        return self.places[-1]
+
+    def get(self, name: str) -> Value | None:
+        """Return the value of a variable, or None if the text never set it."""
+        if self.references:
+            name = self.references.get(name, name)
+        found = self.values.get(name)
+        if found is not None:
+            return found
+        if name == "HOME":
+            return self.home
+        if name == "PWD":
+            return self.place
+        return _USUAL.get(name)
+
+    def set(self, name: str, value: Value) -> None:
+        """Set a variable, forgetting what else it could have been."""
+        self.values[name] = value
+        self.note((value,) if isinstance(value, str) else value)
+        if self.alternatives:
+            self.alternatives.pop(name, None)
+
+    def note(self, values: Iterable[str]) -> None:
+        """Keep values that hold a command in a subscript.
+
+        A shell runs it wherever it counts with the value: an integer's assignment, `let`, `[[ x -eq
+        1 ]]`, the index of an array, a reference. There is no other use for such a value.
+        """
+        for one in values:
+            if "[" in one and (found := _SUBSCRIPT.search(one)) is not None:
+                rest = one[found.end() :]
+                if "$(" in rest or "`" in rest or "${" in rest:
+                    self.latent.append(one)
+
+    def append(self, name: str, value: Value) -> None:
+        """Append to a variable as `+=` does."""
+        old = self.get(name)
+        if isinstance(value, list):
+            self.set(name, [*as_list(old), *value])
+        elif isinstance(value, dict):
+            self.set(name, {**(old if isinstance(old, dict) else {}), **value})
+        elif isinstance(old, list):
+            self.set(name, [(old[0] if old else "") + value, *old[1:]])
+        else:
+            self.set(name, (old if isinstance(old, str) else "") + value)
+
+    def set_item(self, name: str, key: str, value: str) -> None:
+        """Set one element of an array."""
+        old = self.get(name)
+        if isinstance(old, dict):
+            self.set(name, {**old, key: value})
+        elif key.isdigit() and int(key) < 1000:
+            items = as_list(old)
+            items += [""] * (int(key) + 1 - len(items))
+            items[int(key)] = value
+            self.set(name, items)
+        else:
+            self.set(name, {key: value})
+
+    def join(self, other: State) -> None:
+        """Take over what another path of execution left, keeping both possibilities."""
+        for name, value in self.values.items():
+            if (theirs := other.values.get(name)) is not None and theirs != value:
+                self._also(name, value)
+            elif theirs is None:
+                other.values[name] = value
+        for name, values in other.alternatives.items():
+            for value in values:
+                self._also(name, value)
+        self.values = other.values
+        self.functions.update(other.functions)
+        self.aliases.update(other.aliases)
+        self.streams.update(other.streams)
+        self.git_aliases.update(other.git_aliases)
+        self.search = tuple(dict.fromkeys((*other.search, *self.search)))
+        self.places = tuple(dict.fromkeys((*self.places, *other.places)))[-MOST_PLACES:]
+        if other.args != self.args:
+            self.args = other.args if other.args else self.args
+
+    def _also(self, name: str, value: Value) -> None:
+        known = self.alternatives.get(name, ())
+        if value not in known and len(known) < MOST_ALTERNATIVES:
+            self.alternatives[name] = (*known, value)
+
+
+def as_list(value: Value | None) -> list[str]:
+    """Return a variable's value as the list of its elements."""
+    if value is None:
+        return []
+    if isinstance(value, list):
+        return list(value)
+    if isinstance(value, dict):
+        return list(value.values())
+    return [value]
+
+
+def as_text(value: Value | None) -> str:
+    """Return a variable's value as `$name` gives it."""
+    if isinstance(value, str):
+        return value
+    items = as_list(value)
+    return items[0] if items else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One simple command, ready to be looked up: decoded words and what comes in."""
+
+    words: tuple[str, ...]
+    stdin: str | None = None
+    """What the command reads from its standard input; None where nothing is known of it."""
+    env: tuple[tuple[str, str], ...] = ()
+    plain: bool = True
+    """The name was found as written, so that functions and builtins count."""
+    node: Node | None = None
+    """Where the command stands in the text, for programs that read quotes in their own way."""
+
+    @property
+    def name(self) -> str:
+        """Return the first word."""
+        return self.words[0] if self.words else ""
+
+    @property
+    def args(self) -> tuple[str, ...]:
+        """Return the words after the first."""
+        return self.words[1:]
+
+    def only(self, words: tuple[str, ...]) -> Call:
+        """Return the command that a wrapper starts."""
+        return Call(words, self.stdin, self.env, plain=False, node=self.node)

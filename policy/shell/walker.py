@@ -1,0 +1,589 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read shell text: find every simple command that it can run, by walking through it as a shell.
+
+The walk follows the text through pipes, lists, substitutions, functions, loops and here-documents
+with partly known values, and hands each command to the catalog. It runs nothing and reads no file.
+What it may have overlooked makes the text opaque, which is a finding like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Protocol
+
+from tree_sitter import Node, Tree
+
+from policy.facts import Facts, How, Touch
+from policy.model import Tier
+from policy.shell import assignments as variables
+from policy.shell import redirects
+from policy.shell.compound import COMPOUND
+from policy.shell.expand.words import Words, source
+from policy.shell.held_scripts import NOTHING_SEEN, Disk
+from policy.shell.pipelines import Stage, pipelines, stages
+from policy.shell.recursion import FORK_BOMB, endless, multiplies, repeats
+from policy.shell.state import Call, Files, State
+from policy.shell.syntax import guards as shell_guards
+from policy.shell.syntax.normalize import mended
+from policy.values.partial import HOLE, NET, clean, holds_marks, known_part, shown, unknown
+from policy.values.paths import absolute
+
+MOST_STEPS = 500
+MOST_DEPTH = 32
+MOST_TOUCHES = 1500
+"""Paths that one text may name; each is judged."""
+MOST_TOUCHED = 8 * MOST_TOUCHES
+"""... however often it names the same."""
+MOST_OUTPUT = 64 * 1024
+MOST_WORDS = 8_000
+"""Words that are expanded and handed on, however often they are the same."""
+_MANY_WORDS = 256
+"""A command of fewer words costs no more than its step."""
+MOST_SUSPECTED = 16
+"""Pipelines and substitutions that are looked through for what they make."""
+MOST_TEXT = 1024 * 1024
+_MOST_END = MOST_TEXT // 4
+MOST_NODES = 15_000
+
+STDIN_FILES = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
+"""Names under which a program can open its standard input."""
+_BRACES = re.compile(r"\{([^{},\s]*+,[^{}\s]*+)\}")
+_ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
+_GAP = re.compile(rf"(?<=\w){HOLE}+(?=\w)")
+"""Unknown text in the middle of a name: most likely nothing at all, put there to hide it."""
+_STREAM = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
+
+
+class Catalog(Protocol):
+    """Knows programs: records what a call of one does, and returns what it prints."""
+
+    def run(self, shell: Shell, call: Call) -> str:
+        """Record what the call does in `shell.facts`."""
+
+    def knows(self, name: str) -> bool:
+        """Return whether a program has this name."""
+
+    def environment(self, shell: Shell, name: str, value: str) -> None:
+        """Record what setting an environment variable does."""
+
+    def exported(self, shell: Shell, name: str, value: str) -> None:
+        """Record what a variable does to the programs that are started with it."""
+
+    def statements(self, shell: Shell, text: str) -> None:
+        """Record what statements for a database do."""
+
+    def scan(self, shell: Shell, text: str) -> None:
+        """Record what a text shows that cannot be read with certainty."""
+
+
+class Budget:
+    """How much of a text is still read; a text that needs more is opaque."""
+
+    def __init__(self, steps: int = MOST_STEPS, text: int = MOST_TEXT) -> None:
+        self.steps = steps
+        self.text = text
+        self.words = MOST_WORDS
+        self.spent = False
+
+    def hold(self, value: str) -> str:
+        """Return the value, or a hole once expansions have made too much text."""
+        self.text -= len(value)
+        if self.text < 0:
+            self.spent = True
+            return HOLE
+        return value
+
+    def take(self) -> bool:
+        """Use one step; False when none is left."""
+        self.steps -= 1
+        if self.steps < 0:
+            self.spent = True
+        return self.steps >= 0
+
+    def weigh(self, words: int) -> bool:
+        """Use the words of a long command; False when too many were read before it."""
+        if words > _MANY_WORDS:
+            if self.words < 0:
+                self.spent = True
+                return False
+            self.words -= words
+        return True
+
+
+class Shell:
+    """One reading of one text, with the state that it has reached."""
+
+    def __init__(self, catalog: Catalog, state: State, facts: Facts) -> None:
+        self.catalog = catalog
+        self.state = state
+        self.facts = facts
+        self.files = Files()
+        self.disk: Disk = NOTHING_SEEN
+        self.workspaces: tuple[str, ...] = ()
+        self.budget = Budget()
+        self.depth = 0
+        self.words = Words(self)
+        self.calling: list[str] = []
+        self.called: set[str] = set()
+        self.scripts: list[str] = []
+        self.making = ""
+        self._suspected: set[str] = set()
+        self._trees: dict[str, tuple[bytes, Tree]] = {}
+        self._opaque: set[str] = set()
+        self._streams = 0
+        self._touched = 0
+        self._pending: list[str] = []
+
+    # Facts
+
+    def find(self, tier: Tier, rule: str, reason: str) -> None:
+        """Record a judgement."""
+        self.facts.find(tier, rule, shown(reason))
+
+    def touch(self, how: How, path: str, *, program: str = "", redirect: bool = False) -> None:
+        """Record what is done to a path, as seen from every place the shell may stand in."""
+        self._touched += 1
+        if self.full():
+            return
+        for place in self.state.places:
+            self.facts.touch(Touch(how, self.resolve(path, place), program, redirect))
+
+    def full(self) -> bool:
+        """Return whether no further path is judged; a text that goes on was not read whole then."""
+        if len(self.facts.touches) <= MOST_TOUCHES and self._touched <= MOST_TOUCHED:
+            return False
+        self.budget.spent = True
+        return True
+
+    def resolve(self, path: str, place: str | None = None) -> str:
+        """Return the absolute path, through the links that the text itself made."""
+        done = absolute(path, place or self.state.place)
+        for _ in range(4):
+            link = next(
+                (one for one in self.files.links if done == one or done.startswith(one + "/")), None
+            )
+            if link is None:
+                break
+            done = absolute(self.files.links[link] + done[len(link) :], "/")
+        return done
+
+    def held(self, path: str) -> str | None:
+        """Return what the text itself put into a file or an open descriptor, or None."""
+        found = self.files.content.get(self.resolve(path))
+        if found is None and (stream := _STREAM.fullmatch(path)) is not None:
+            return self.state.streams.get(stream[1])
+        return found
+
+    @contextmanager
+    def standing_in(self, call: Call) -> Iterator[None]:
+        """Let the names of the standard input mean what a call is given, while it is read."""
+        named = [] if call.stdin is None else [one for one in STDIN_FILES if one in call.args]
+        kept = {one: self.files.content.get(one) for one in named}
+        self.files.content.update(dict.fromkeys(named, call.stdin or ""))
+        yield
+        for name, content in kept.items():
+            if content is None:
+                self.files.content.pop(name, None)
+            else:
+                self.files.content[name] = content
+
+    # Texts
+
+    def run_text(self, text: str, stdin: str | None = None) -> str:
+        """Walk through shell text in the present state and return what it prints."""
+        if NET in text:
+            self.find(Tier.FORBIDDEN, "remote-script", "it runs a text that came from the network")
+            return HOLE
+        if not known_part(text).strip() and unknown(text):
+            self.find(Tier.DANGER, "opaque", "it runs a text that cannot be known")
+            self.suspect(self.making)
+            return HOLE
+        if self.depth > MOST_DEPTH:
+            self.find(Tier.DANGER, "opaque", "texts are nested too deeply to be read")
+            return HOLE
+        self.depth += 1
+        try:
+            return self._parsed(text, stdin)
+        finally:
+            self.depth -= 1
+
+    def _parsed(self, text: str, stdin: str | None) -> str:
+        known = known_part(text) if unknown(text) else text
+        if known is not text:
+            self.find(Tier.DANGER, "opaque", "a part of the text that it runs cannot be known")
+        readable = shown(known)
+        reason = shell_guards.before(readable)
+        if reason is not None:
+            self.opaque(readable, reason)
+            plain = shell_guards.uncontrolled(readable)
+            return HOLE if plain == readable else self._parsed(plain, stdin)
+        if (found := self._trees.get(readable)) is None:
+            encoded = shell_guards.encode(readable)
+            found = mended(encoded, shell_guards.parse(encoded))
+            self._trees[readable] = found
+        encoded, tree = found
+        if tree.root_node.descendant_count > MOST_NODES:
+            self.opaque(readable, "it has too many parts")
+            return HOLE
+        reason = shell_guards.after(encoded, tree)
+        if reason is not None:
+            self.opaque(readable, reason)
+            plainer = unbraced(readable.replace("\\\n", ""))
+            plainer = plainer.replace("((", "( (").replace("))", ") )")
+            if plainer != readable:
+                self._parsed(plainer, stdin)
+        if (mark := shell_guards.hidden(readable)) is not None:
+            self.find(Tier.DANGER, "hidden-text", f"it holds the invisible character {mark}")
+        return self.walk(tree.root_node, stdin)
+
+    def suspect(self, text: str) -> None:
+        """Record what can be seen in the text that makes what runs and cannot be known."""
+        if text and text not in self._suspected and len(self._suspected) < MOST_SUSPECTED:
+            self._suspected.add(text)
+            self.catalog.scan(self, text)
+
+    def opaque(self, text: str, reason: str) -> None:
+        """Record that a text cannot be read with certainty, and what can be seen in it."""
+        self.find(Tier.DANGER, "opaque", f"the text cannot be read: {reason}")
+        if text not in self._opaque:
+            self._opaque.add(text)
+            self.catalog.scan(self, text)
+
+    # Statements
+
+    def walk(self, node: Node, stdin: str | None = None) -> str:
+        """Walk through the statements below a node and return what they print."""
+        out: list[str] = []
+        for child in node.named_children:
+            if child.type != "comment":
+                out.append(self.statement(child, stdin))
+        return "".join(out)[:MOST_OUTPUT]
+
+    def statement(self, node: Node, stdin: str | None = None) -> str:
+        """Walk through one statement and return what it prints."""
+        if not self.budget.take():
+            return HOLE
+        if self.depth > MOST_DEPTH:
+            self.find(Tier.DANGER, "opaque", "it nests too deeply to be read")
+            return HOLE
+        self.depth += 1
+        try:
+            kind = node.type
+            if kind in ("list", "pipeline", "redirected_statement"):
+                return self._chain(node, stdin)
+            return self._single(Stage(node), stdin)
+        finally:
+            self.depth -= 1
+
+    def _chain(self, node: Node, stdin: str | None) -> str:
+        out = ""
+        for operator, pipe in pipelines(stages(node)):
+            if operator == "||":
+                before = self.state.copy()
+                out += self._pipe(pipe, stdin)
+                before.join(self.state)
+                self.state = before
+            else:
+                out += self._pipe(pipe, stdin)
+        return out
+
+    def _pipe(self, pipe: list[Stage], stdin: str | None) -> str:
+        if len(pipe) == 1:
+            return self._single(pipe[0], stdin)
+        kept, self.making = self.making, _together(pipe) or self.making
+        try:
+            return self._flow(pipe, stdin)
+        finally:
+            self.making = kept
+
+    def _flow(self, pipe: list[Stage], stdin: str | None) -> str:
+        flowing = stdin
+        for stage in pipe:
+            outer = self.state
+            self.state = outer.copy()  # each part of a pipeline is a subshell
+            flowing = self._single(stage, flowing)
+            if stage is pipe[-1]:
+                outer.join(self.state)  # under `lastpipe` it is not
+            self.state = outer
+        return flowing or ""
+
+    def _single(self, stage: Stage, stdin: str | None) -> str:
+        plan = redirects.read(self, stage.redirects) if stage.redirects else None
+        flowing = plan.stdin if plan is not None and plan.stdin is not None else stdin
+        extra = [*stage.arguments, *(plan.words if plan else ())]
+        node = stage.node
+        while node is not None and node.type == "negated_command":
+            node = next(iter(node.named_children), None)
+        if extra and (node is None or node.type != "command"):
+            out = self._run(node, flowing, []) if node is not None else ""
+            out += self._bare(extra, flowing)
+        else:
+            out = self._run(node, flowing, extra) if node is not None else ""
+        if plan is not None:
+            alone = node is None and not extra
+            if alone and plan.stdin is not None:
+                out = plan.stdin  # `$(<file)`
+            out = redirects.write(self, plan, out, empty=alone)
+        self._settle()
+        return out
+
+    def _bare(self, words: list[Node], stdin: str | None) -> str:
+        """Run a command whose words the grammar takes for targets of redirections."""
+        fields = [field for glued in _glued(words) for field in self.words.glued(glued)]
+        at = next((at for at, one in enumerate(fields) if not _ASSIGNED.match(one)), len(fields))
+        env = tuple((name, value) for name, _, value in (one.partition("=") for one in fields[:at]))
+        for name, value in env:
+            self.catalog.environment(self, name, value)
+            if fields[at:]:
+                self.catalog.exported(self, name, value)
+        return self.call(Call(tuple(fields[at:]), stdin, env))
+
+    def _run(self, node: Node, stdin: str | None, extra: list[Node]) -> str:
+        kind = node.type
+        if kind == "command":
+            return self._command(node, stdin, extra)
+        if kind in COMPOUND:
+            return COMPOUND[kind](self, node, stdin)
+        if kind in ("list", "pipeline", "redirected_statement"):
+            return self.statement(node, stdin)
+        if kind == "program":
+            return self.walk(node, stdin)
+        self.words.visit(node)
+        return ""
+
+    # Simple commands
+
+    def _command(self, node: Node, stdin: str | None, extra: list[Node]) -> str:
+        if node.start_byte == node.end_byte:
+            return ""  # `$()`
+        self.words.seen.clear()
+        out = self._once(node, stdin, extra)
+        if self.words.seen:
+            for name in tuple(self.words.seen)[:4]:
+                for value in self.state.alternatives.get(name, ()):
+                    kept = self.state.copy()
+                    self.state.set(name, value)
+                    self._once(node, stdin, extra)
+                    kept.join(self.state)
+                    self.state = kept
+        return out
+
+    def _once(self, node: Node, stdin: str | None, extra: list[Node]) -> str:
+        fields: list[str] = []
+        env: list[tuple[str, str]] = []
+        inner: list[Node] = []
+        words: list[Node] = []
+        for child in node.children:
+            kind = child.type
+            if kind == "variable_assignment":
+                if not self.budget.take():
+                    break
+                env.append(variables.assignment(self, child))
+            elif kind.endswith("_redirect"):
+                inner.append(child)
+            elif child.is_named:
+                words.append(child)
+        words += extra
+        if not self.budget.weigh(len(words)):
+            return HOLE
+        for glued in _glued(words):
+            fields += self.words.glued(glued)
+        plan = redirects.read(self, tuple(inner)) if inner else None
+        if plan is not None:
+            for child in plan.words:
+                fields += self.words.fields(child)
+            stdin = plan.stdin if plan.stdin is not None else stdin
+        for name, value in env:
+            self.catalog.environment(self, name, value)
+            if fields:
+                self.catalog.exported(self, name, value)
+        out = self.call(Call(tuple(fields), stdin, tuple(env), node=node))
+        return redirects.write(self, plan, out, empty=False) if plan is not None else out
+
+    def call(self, call: Call) -> str:
+        """Run one command: a function, a builtin, or a program of the catalog."""
+        if not self.budget.take():
+            return HOLE
+        if not self.budget.weigh(len(call.words)):
+            return HOLE
+        if self.depth > MOST_DEPTH:
+            self.find(Tier.DANGER, "opaque", "commands are nested too deeply to be read")
+            return HOLE
+        if not call.words:
+            for name, value in call.env:
+                self.state.set(name, value)
+            return ""
+        self.depth += 1
+        try:
+            name = call.words[0]
+            if any(HOLE in one for one in call.words) and (filled := _without_gaps(call)):
+                self.aside(lambda: self.catalog.run(self, filled))
+            if call.plain:
+                if name in self.state.aliases:
+                    self.run_text(" ".join((self.state.aliases[name], *call.words[1:])), call.stdin)
+                body = self.state.functions.get(name)
+                if body is not None:
+                    return self._function(name, body, call)
+            return self.catalog.run(self, call)
+        finally:
+            self.depth -= 1
+
+    def define(self, name: str, body: Node, extra: list[Node]) -> None:
+        """Define a function; what its definition redirects is opened whenever it is called."""
+        self.state.functions[name] = body
+        if extra:
+            plan = redirects.read(self, tuple(extra))
+            redirects.write(self, plan, HOLE, empty=False)
+
+    def _function(self, name: str, body: Node, call: Call) -> str:
+        if self.calling.count(name) > 1:
+            ring = self.calling[self.calling.index(name) :]
+            bodies = [self.state.functions[one] for one in ring if one in self.state.functions]
+            if endless(ring, bodies):
+                self.find(Tier.DANGER, "resources", f"the function `{name}` calls itself")
+            if multiplies(ring, bodies):
+                self.find(Tier.FORBIDDEN, "resources", FORK_BOMB)
+            return HOLE
+        kept = self.state.args
+        self.state.args = list(call.args)
+        self.state.note(call.args)
+        self.calling.append(name)
+        self.called.add(name)
+        self.facts.programs[name] = None
+        try:
+            return self.statement(body, call.stdin)
+        finally:
+            self.calling.pop()
+            self.state.args = kept
+
+    def runs_itself(self, path: str, content: str) -> bool:
+        """Record that a script which the text wrote runs itself; return whether it does."""
+        found = self.scripts.count(path) > 1
+        if found:
+            self.find(Tier.DANGER, "resources", f"the script `{path}` runs itself")
+            if repeats(content):
+                self.find(Tier.FORBIDDEN, "resources", FORK_BOMB)
+        return found
+
+    # Substitutions
+
+    def aside(self, work: Callable[[], str]) -> str:
+        """Do something in a copy of the state, as a subshell does."""
+        kept, seen = self.state, set(self.words.seen)
+        self.state = kept.copy()
+        try:
+            return work()
+        finally:
+            self.state = kept
+            self.words.seen |= seen
+
+    def substitute(self, node: Node) -> str:
+        """Return what a command substitution gives."""
+        text = source(node)
+        if text.startswith("`") and "\\`" in text:
+            inner = text[1:-1].replace("\\`", "`").replace("\\$", "$").replace("\\\\", "\\")
+            return self.aside(lambda: self.run_text(inner))
+        if (redirect := node.child_by_field_name("redirect")) is not None:
+            plan = redirects.read(self, (redirect,))
+            return plan.stdin if plan.stdin is not None else HOLE
+        return self.aside(lambda: self.walk(node, None))
+
+    def process(self, node: Node) -> str:
+        """Return the path that a process substitution gives."""
+        self._streams += 1
+        path = f"/dev/fd/{60 + self._streams}"
+        if source(node).startswith("<"):
+            self.files.content[path] = self.aside(lambda: self.walk(node, None))
+        else:
+            self.files.sinks[path] = node
+            self._pending.append(path)
+        return path
+
+    def feed(self, path: str, text: str) -> bool:
+        """Give text to an output process substitution; False if the path is none."""
+        node = self.files.sinks.get(path)
+        if node is None:
+            return False
+        if path in self._pending:
+            self._pending.remove(path)
+        self.aside(lambda: self.walk(node, text))
+        return True
+
+    def _settle(self) -> None:
+        while self._pending:
+            self.feed(self._pending[-1], HOLE)
+        while self.state.latent and self.budget.take():
+            hidden = self.state.latent.pop()
+            self.aside(lambda: self.words.evaluated(hidden))  # noqa: B023
+
+
+def _together(pipe: list[Stage]) -> str:
+    """Return the text of a whole pipeline."""
+    texts = (
+        source(part) for one in pipe for part in (one.node, *one.redirects) if part is not None
+    )
+    return " | ".join(texts)
+
+
+def unbraced(text: str) -> str:
+    """Return the text with simple braces written out, for commands that are one brace."""
+    return _BRACES.sub(lambda found: found[1].replace(",", " "), text)
+
+
+def _without_gaps(call: Call) -> Call | None:
+    """Return the command as it is where unknown text inside of words is empty, or None."""
+    words = tuple(_GAP.sub("", one) for one in call.words)
+    return None if words == call.words else replace(call, words=words, plain=False)
+
+
+def _glued(nodes: list[Node]) -> list[list[Node]]:
+    """Put nodes together that the grammar parted though nothing stands between them."""
+    groups: list[list[Node]] = []
+    for node in nodes:
+        if groups and groups[-1][-1].end_byte == node.start_byte:
+            groups[-1].append(node)
+        else:
+            groups.append([node])
+    return groups
+
+
+def _all(shell: Shell, text: str) -> None:
+    """Walk through a text, and through the functions that it defines and never calls."""
+    shell.run_text(text)
+    for name, body in tuple(shell.state.functions.items()):
+        if name not in shell.called:
+            shell.state.args = None
+            shell.calling = [name]
+            shell.statement(body)
+
+
+def read(
+    catalog: Catalog,
+    text: str,
+    place: str,
+    home: str,
+    disk: Disk = NOTHING_SEEN,
+    workspaces: tuple[str, ...] = (),
+) -> Facts:
+    """Read the text of one call that starts in `place`; `disk` is what is known of its scripts."""
+    facts = Facts()
+    if len(text) > MOST_TEXT + _MOST_END:  # no such text is parsed: only its two ends are seen
+        text = f"{text[:MOST_TEXT]}\n{text[-_MOST_END:]}"
+    shell = Shell(catalog, State((place,), home, args=[]), facts)
+    shell.disk, shell.workspaces = disk, workspaces
+    if holds_marks(text):
+        shell.find(Tier.DANGER, "hidden-text", "it holds characters of the private use area")
+    text = clean(text)
+    try:
+        _all(shell, text)
+    except RecursionError:
+        shell.find(Tier.DANGER, "opaque", "it nests too deeply to be read")
+        catalog.scan(shell, text)
+        facts.writes = True
+    if shell.budget.spent:
+        shell.find(Tier.DANGER, "opaque", "it holds more commands than can be read")
+        catalog.scan(shell, text)
+    return facts

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Read a plan of any tool into facts: command lines, file tools, web tools, patches.
+
+What a tool does is the policy's word (`Tools`); a tool of which nothing is said is not known. The
+names of parameters are those of `agent_tools`, and those that servers of files commonly use, so
+that `tools: {write: [mcp__files__write_file]}` is enough. Each parameter that names a path counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from policy.facts import Facts, How, Touch
+from policy.model import ActionPlan, Context, Tier
+from policy.programs.catalog import Catalog
+from policy.rules.matching import Tools
+from policy.shell.held_scripts import NOTHING_SEEN, Disk
+from policy.shell.walker import read
+from policy.values.partial import ONE, STAR, clean, globbed, unknown
+from policy.values.patches import patched
+from policy.values.paths import absolute
+from policy.values.urls import Web, web
+
+_PATHS = ("file_path", "notebook_path", "path", "paths", "filePath", "uri")
+_ENDS = ("to", "destination", "new_path", "target")
+_SOURCES = ("source", "old_path")
+_URLS = ("url", "urls", "uri")
+_VERDICTS = {
+    "allow": (Tier.SAFE, "allows"),
+    "report": (Tier.CAUTION, "reports"),
+    "ask": (Tier.DANGER, "asks about"),
+    "deny": (Tier.FORBIDDEN, "denies"),
+}
+_RULE = "tools"
+
+
+def facts(
+    plan: ActionPlan,
+    context: Context,
+    catalog: Catalog,
+    tools: Tools,
+    disk: Disk = NOTHING_SEEN,
+) -> Facts:
+    """Return what a plan does; `disk` is what is known of the scripts that it runs."""
+    place = absolute(clean(plan.cwd or plan.workspace), plan.workspace)
+    found = _facts(plan, context, catalog, tools, disk, place)
+    for touch in found.touches:
+        if touch.how is How.DELETE and not unknown(touch.path) and not globbed(touch.path):
+            found.wanted[touch.path] = None
+            if (seen := disk.get(touch.path)) is not None and seen.own:
+                found.own.add(touch.path)
+    return found
+
+
+def _facts(
+    plan: ActionPlan,
+    context: Context,
+    catalog: Catalog,
+    tools: Tools,
+    disk: Disk,
+    place: str,
+) -> Facts:
+    kinds = tools.kinds(plan.tool)
+    if kinds == _SHELL:
+        return _shell(plan, context, catalog, place, disk)
+    found = _shell(plan, context, catalog, place, disk) if "shell" in kinds else Facts()
+    if not kinds:
+        name = clean(plan.tool)
+        found.find(Tier.DANGER, "unknown-tool", f"the tool `{name}` is not known to the policy")
+        found.writes = True
+        for path in [one for key in _PATHS for one in _list(plan, key) if "\n" not in one]:
+            found.touch(Touch(How.READ, absolute(_tilde(clean(path), context.home), place), "tool"))
+    call = _Call(plan, found, place, context.home)
+    for kind in sorted(kinds):
+        call.does(kind, catalog, context)
+    asks = _list(plan, "asks") or (["it cannot be judged"] if "opaque" in kinds else [])
+    for why in asks:
+        found.find(Tier.DANGER, "tool", f"the tool `{_origin(plan)}`: {clean(why)}")
+    return found
+
+
+_SHELL = frozenset(("shell",))
+
+
+def _shell(
+    plan: ActionPlan,
+    context: Context,
+    catalog: Catalog,
+    place: str,
+    disk: Disk = NOTHING_SEEN,
+) -> Facts:
+    if plan.params.command is None:
+        found = Facts()
+        found.find(Tier.DANGER, "bad-input", "a command is missing")
+        return found
+    roots = (plan.workspace, *(one.path for one in context.workspaces))
+    found = read(catalog, plan.params.command, place, context.home, disk, roots)
+    if place != plan.workspace:
+        found.touch(Touch(How.LIST, place, "cwd"))  # whatever names no path works here
+    if plan.params.model_extra:
+        for why in _list(plan, "asks"):
+            found.find(Tier.DANGER, "tool", f"the tool `{_origin(plan)}`: {clean(why)}")
+    return found
+
+
+class _Call:
+    """One call of a tool that is no shell."""
+
+    def __init__(self, plan: ActionPlan, found: Facts, place: str, home: str) -> None:
+        self._plan = plan
+        self._found = found
+        self._place = place
+        self._home = home
+
+    def does(self, kind: str, catalog: Catalog, context: Context) -> None:
+        """Add what a tool of a kind does."""
+        plan, found = self._plan, self._found
+        match kind:
+            case "read":
+                self._touch(How.READ, self._paths())
+            case "read_many":
+                self._globs(
+                    How.READ, (*_list(plan, "paths"), *self._some(("include",))), required=True
+                )
+            case "list":
+                self._touch(How.LIST, self._paths() or ["."])
+                self._globs(How.LIST, self._some(("pattern",)))
+            case "search":
+                for path in self._paths() or ["."]:
+                    self._touch(How.READ if _is_file(path) else How.SEARCH, [path])
+                self._globs(How.READ, self._some(("glob", "globs")))
+            case "write":
+                self._touch(How.WRITE, self._paths())
+            case "delete":
+                self._touch(How.DELETE, self._paths())
+            case "move":
+                self._touch(How.MOVE, self._some((*_SOURCES, *_PATHS)))
+                self._touch(How.WRITE, self._some(_ENDS))
+            case "patch":
+                self._patch()
+            case "web":
+                self._web()
+            case "spawn":
+                found.find(Tier.SAFE, "spawn", "it starts a sub-agent, whose own calls are judged")
+            case "internal":
+                found.find(Tier.SAFE, "internal", "it touches nothing outside the agent")
+            case "powershell":
+                self._powershell(catalog, context)
+            case "opaque":
+                found.writes = True
+            case "allow" | "report" | "ask" | "deny":
+                tier, says = _VERDICTS[kind]
+                said = f"the policy {says} the tool `{clean(plan.tool)}`"
+                found.find(tier, _RULE, said)
+                found.writes = found.writes or tier is not Tier.SAFE
+
+    def _powershell(self, catalog: Catalog, context: Context) -> None:
+        """Read the text as a shell's, which finds what is forbidden; a person looks anyway."""
+        seen = _shell(self._plan, context, catalog, self._place)
+        for touch in seen.touches:
+            self._found.touch(touch)
+        for one in seen.findings:
+            self._found.find(one.tier, one.rule, one.reason)
+        self._found.programs |= seen.programs
+        self._found.calls |= seen.calls
+        self._found.writes = True
+        why = "a command of PowerShell can only be read as far as it looks like a shell's"
+        self._found.find(Tier.DANGER, "opaque", why)
+
+    def _patch(self) -> None:
+        text = self._plan.params.command or self._plan.params.content or ""
+        files = patched(text)
+        if files.empty:
+            self._found.find(
+                Tier.DANGER, "bad-input", "it is not known which files the patch changes"
+            )
+            self._found.writes = True
+            return
+        self._touch(How.WRITE, files.written, required=False)
+        self._touch(How.DELETE, files.deleted, required=False)
+        self._touch(How.MOVE, files.moved, required=False)
+
+    def _web(self) -> None:
+        reads = f"`{clean(self._plan.tool)}` reads public pages"
+        self._found.find(Tier.SAFE, "web", f"{reads}; the cell itself gets no network right")
+        for address in self._some(_URLS):
+            what = web(address)
+            shown = clean(address)[:200]
+            if what is Web.FILE:
+                path = address.partition(":")[2].lstrip("/")
+                self._touch(How.READ, [f"/{path.removeprefix('localhost/')}"])
+            elif what is Web.METADATA:
+                self._found.find(Tier.FORBIDDEN, "secrets", f"`{shown}` hands out credentials")
+            elif what is not Web.PUBLIC:
+                self._found.find(Tier.DANGER, "network", f"`{shown}` is {what.value}")
+
+    def _paths(self) -> list[str]:
+        return self._some(_PATHS)
+
+    def _some(self, names: Iterable[str]) -> list[str]:
+        """Return every text that parameters of these names hold, each once."""
+        found: dict[str, None] = {}
+        for name in names:
+            found |= dict.fromkeys(_list(self._plan, name))
+        return list(found)
+
+    def _touch(self, how: How, paths: Iterable[str], *, required: bool = True) -> None:
+        given = [one for one in paths if one]
+        if not given and required:
+            self._found.find(Tier.DANGER, "bad-input", "the path is missing")
+        for path in given:
+            if "\x00" in path or "\n" in path:
+                self._found.find(Tier.FORBIDDEN, "bad-input", "the path holds a control character")
+            writes = how in (How.WRITE, How.DELETE, How.MOVE)
+            plain = clean(path).replace("\\", "/") if writes else clean(path)
+            whole = absolute(_tilde(plain, self._home), self._place)
+            self._found.touch(Touch(how, whole, "tool"))
+
+    def _globs(self, how: How, patterns: Iterable[str], *, required: bool = False) -> None:
+        """Take patterns of files, which stand in the folder that the call names."""
+        given = [one for one in patterns if one]
+        if not given and required:
+            self._found.find(Tier.DANGER, "bad-input", "the path is missing")
+        base = (self._plan.params.path or ".") if how is not How.READ or not required else "."
+        place = absolute(_tilde(clean(base), self._home), self._place)
+        for pattern in given:
+            if pattern.startswith("!"):  # files that are left out
+                continue
+            text = _tilde(clean(pattern), self._home).replace("*", STAR).replace("?", ONE)
+            outside = text.startswith("/") or ".." in text or "~" in pattern
+            if outside or how is How.READ:
+                self._found.touch(Touch(how, absolute(text, place), "tool"))
+
+
+def _list(plan: ActionPlan, name: str) -> list[str]:
+    """Return the texts of a parameter, known or not."""
+    value: Any = getattr(plan.params, name, None)
+    if isinstance(value, str):
+        return [value]
+    return [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []
+
+
+def _origin(plan: ActionPlan) -> str:
+    """Return the tool as its agent calls it."""
+    return clean((plan.derived_from or plan.tool).rpartition(":")[2])[:200]
+
+
+def _is_file(path: str) -> bool:
+    name = path.rstrip("/").rsplit("/", 1)[-1]
+    return "." in name.lstrip(".") or name.startswith(".env")
+
+
+def _tilde(path: str, home: str) -> str:
+    if path == "~" or path.startswith("~/"):
+        return home + path[1:]
+    if path.startswith("~"):
+        return "/home/" + path[1:]
+    return path

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Asks people: questions that wait, grants, rehearsals, objections."""
+
+__all__ = [
+    "approver",
+    "desk",
+    "escalation",
+    "objections",
+    "pregrant",
+    "rehearsal",
+    "seen_content",
+    "stdin_capture",
+    "store",
+]

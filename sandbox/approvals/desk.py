@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a call waits for a person: looks for a grant, asks, waits, and uses what was granted.
+
+INVARIANT (P8): a call that gate 1 asks about runs only by the use of a grant that covers it, and a
+grant covers exactly what the person was shown: what changed while they thought is asked anew.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from policy.autonomy.authority import ESCALATION
+from policy.model import ActionPlan, Context, Decision, Verdict
+from policy.people.approval import Grant, Scope, Wanted, wanted
+from sandbox.approvals.approver import UNSEEN, Answer, Approver, nobody
+from sandbox.approvals.rehearsal import NAMED
+from sandbox.approvals.stdin_capture import Given
+from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.cells.transaction import uninterrupted
+from sandbox.gates.gate1 import Answer as GateAnswer
+from sandbox.host.off_loop import OffLoop
+
+POLL_SECONDS = 0.2
+"""How soon an answer from another terminal is noticed."""
+MOST_OPEN = 50
+"""So many questions of one agent may wait, with those of agents below it: a person reads them."""
+ROUNDS = 3
+"""How often a question is asked anew because what it was about changed under it."""
+
+Notify = Callable[[str, dict[str, Any], ActionPlan], Awaitable[None]]
+"""Tells people outside: the kind (`asked`, `reminded`), what it is about, and the plan."""
+Again = Callable[[], Awaitable[GateAnswer]]
+"""Decides about the call once more, by the policy as it is now."""
+Rehearse = Callable[[Decision], Awaitable[dict[str, Any]]]
+"""Shows beforehand what the call would do."""
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Whether a call may run after all, and by whose word."""
+
+    approved: bool
+    answer: GateAnswer
+    """Gate 1's word that counts now: the policy may have changed while the person thought."""
+    by: str = ""
+    reason: str = ""
+    grant: str | None = None
+    preview: dict[str, Any] | None = None
+    """What the person was shown of its effects, if it was rehearsed."""
+
+    @property
+    def decision(self) -> Decision:
+        """Gate 1's decision that counts now."""
+        return self.answer.decision
+
+
+class Desk:
+    """Asks people in the name of one supervisor."""
+
+    def __init__(
+        self,
+        grants: Grants,
+        *,
+        seconds: float,
+        notify: Notify,
+        off_loop: OffLoop | None = None,
+    ) -> None:
+        """`seconds`: how long a question waits before it is cancelled."""
+        self._off_loop = off_loop or OffLoop()
+        self._grants = grants
+        self._seconds = seconds
+        self._notify = notify
+
+    async def permission(
+        self,
+        call_id: str,
+        plan: ActionPlan,
+        first: GateAnswer,
+        context: Context,
+        approver: Approver,
+        *,
+        again: Again,
+        rehearse: Rehearse | None = None,
+        env: Mapping[str, str] | None = None,
+        given: Given | None = None,
+    ) -> Permission:
+        """Return whether a call that gate 1 asks about may run now.
+
+        `env` are the variables that are set for it, `given` is what it gets on standard input: the
+        person's word covers these and no others.
+        """
+        answer, given = first, given or Given(b"")
+        for _ in range(ROUNDS):
+            decision = answer.decision
+            if decision.verdict is not Verdict.ASK or answer.effective is None:
+                return Permission(decision.allowed, answer, reason=decision.message)
+            policy = answer.effective.policy
+            what = await self._off_loop.read(
+                plan, partial(wanted, plan, decision, context, policy, env=env, stdin=given.digest)
+            )
+            if grant := await asyncio.to_thread(self._grants.use, call_id, what, time.time()):
+                return await self._granted(grant, answer)
+            if await asyncio.to_thread(self._grants.waiting, plan.agent, time.time()) >= MOST_OPEN:
+                return Permission(False, answer, reason=TOO_MANY)
+            if escalates(decision):
+                request = self._request(call_id, plan, decision, what, {}, env, given)
+                await self._put(request)
+                return Permission(False, answer, reason=_UPWARDS.format(call=call_id))
+            preview = await rehearse(decision) if rehearse is not None else {}
+            request = self._request(call_id, plan, decision, what, preview, env, given)
+            said = await self._ask(request, approver)
+            if not said.approved:
+                return Permission(False, answer, said.by, said.reason)
+            answer = await again()
+            if answer.effective is None or answer.decision.verdict is not Verdict.ASK:
+                continue
+            policy = answer.effective.policy
+            now = await self._off_loop.read(
+                plan,
+                partial(
+                    wanted, plan, answer.decision, context, policy, env=env, stdin=given.digest
+                ),
+            )
+            if grant := await asyncio.to_thread(self._grants.use, call_id, now, time.time()):
+                return await self._granted(grant, answer)
+        return Permission(False, answer, reason="what it is about keeps changing")
+
+    async def _granted(self, grant: Grant, answer: GateAnswer) -> Permission:
+        """Return the permission that a grant gives, with what was shown of the effects.
+
+        A grant of a wider scope covers calls of other effects, so these are not compared then.
+        """
+        shown = await asyncio.to_thread(self._grants.shown_with, grant.id)
+        exact = grant.scope is Scope.EXACT
+        preview = dict(shown) if exact else {}
+        if exact and grant.reason != UNSEEN:
+            preview[NAMED] = list(grant.wanted.paths or ())
+        return Permission(True, answer, grant.by, grant.reason, grant.id, preview or None)
+
+    async def _ask(self, request: Request, approver: Approver) -> Answer:
+        """Put the question and wait for the first answer, from whichever side it comes."""
+        call_id = request.call
+        try:
+            await self._put(request)
+            if approver is nobody:  # it stays open: a grant is used when the call is made again
+                way = _AFTERWARDS.format(call=call_id)
+                return Answer(approved=False, reason=f"nobody to ask here; {way}")
+            return await self._first_answer(request, approver)
+        except BaseException:
+            await uninterrupted(asyncio.to_thread(self._grants.close, call_id, "cancelled"))
+            raise
+
+    async def _put(self, request: Request) -> None:
+        await uninterrupted(asyncio.to_thread(self._grants.ask, request))
+        await self._notify("asked", said_of(request), request.plan)
+
+    def _request(
+        self,
+        call_id: str,
+        plan: ActionPlan,
+        decision: Decision,
+        what: Wanted,
+        preview: dict[str, Any],
+        env: Mapping[str, str] | None,
+        given: Given,
+    ) -> Request:
+        now = time.time()
+        return Request(
+            call=call_id,
+            wanted=what,
+            plan=plan,
+            decision=decision,
+            asked=now,
+            until=now + self._seconds,
+            env=dict(env or {}),
+            stdin=given.shown(),
+            preview=preview,
+        )
+
+    async def _first_answer(self, request: Request, approver: Approver) -> Answer:
+        """Wait for the front door and for other terminals; whoever is first counts."""
+        front = asyncio.ensure_future(approver(request.call, request.plan, request.decision))
+        desk = asyncio.ensure_future(self._watch(request))
+        try:
+            done, _ = await asyncio.wait({front, desk}, return_when=asyncio.FIRST_COMPLETED)
+            if desk in done:
+                return desk.result()
+            return await self._settled(request, front.result())
+        finally:
+            for task in (front, desk):
+                task.cancel()
+                with contextlib.suppress(asyncio.CancelledError, Exception):
+                    await task
+
+    async def _settled(self, request: Request, answer: Answer) -> Answer:
+        """Turn the answer of the call's own front door into a grant, or close the question."""
+        if answer.later:
+            way = _AFTERWARDS.format(call=request.call)
+            return Answer(approved=False, reason=f"nobody has answered yet; {way}")
+        if answer.approved:
+            await asyncio.to_thread(
+                self._grants.approve,
+                request,
+                Terms(),
+                by=answer.by,
+                reason=answer.reason,
+                now=time.time(),
+            )
+        else:
+            await asyncio.to_thread(
+                self._grants.close, request.call, "denied", by=answer.by, reason=answer.reason
+            )
+        return answer
+
+    async def _watch(self, request: Request) -> Answer:
+        """Wait for an answer from another terminal; remind once; give up in the end."""
+        remind = request.asked + self._seconds / 2
+        while (now := time.time()) < request.until:
+            state, by, reason = await asyncio.to_thread(self._grants.state, request.call)
+            if state != "open":
+                return Answer(state == "approved", by, reason or f"the question is {state}")
+            if now >= remind:
+                remind = request.until + 1
+                await self._notify("reminded", said_of(request), request.plan)
+            await asyncio.sleep(min(POLL_SECONDS, max(request.until - now, 0.01)))
+        await asyncio.to_thread(self._grants.close, request.call, "expired")
+        minutes = self._seconds / 60
+        waited = f"{minutes:.0f} minutes" if minutes >= 1 else f"{self._seconds:.0f} s"
+        return Answer(approved=False, reason=f"nobody answered within {waited}; cancelled")
+
+
+TOO_MANY = (
+    f"{MOST_OPEN} questions of this agent wait for a person already, so no other is put; "
+    "`lockgate approvals` lists them"
+)
+_AFTERWARDS = "`lockgate approve {call}` approves it; then make the same call again"
+_UPWARDS = "its parent must ask: `lockgate approve {call}` lets it do this one action"
+
+
+def escalates(decision: Decision) -> bool:
+    """Whether an agent may not do this at all, and its parent must ask for it."""
+    return any(one.rule == ESCALATION for one in decision.layers)
+
+
+async def waiting(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
+    """Answer nothing: a person answers from elsewhere (`lockgate approve`), or time runs out."""
+    await asyncio.Event().wait()
+    raise AssertionError("nobody sets it")
+
+
+def patient(seconds: float) -> Approver:
+    """Return who waits so long for an answer from elsewhere, and then leaves the question open."""
+
+    async def wait(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
+        await asyncio.sleep(seconds)
+        return Answer(approved=False, later=True)
+
+    return wait
+
+
+def said_of(request: Request) -> dict[str, Any]:
+    """Return what people outside are told of a question."""
+    params = request.plan.params
+    return {
+        "call": request.call,
+        "agent": request.plan.agent,
+        "tool": request.plan.tool,
+        "action": params.command or params.file_path or "",
+        "workspace": request.plan.workspace,
+        "risk": request.decision.tier.value,
+        "message": request.decision.message,
+        **({"stdin": request.wanted.stdin} if request.wanted.stdin else {}),
+        "answer": f"lockgate approve {request.call}",
+    }

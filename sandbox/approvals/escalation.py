@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sub-agent answers where only its parent may ask (autonomy-levels.md, "Escalation")."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from policy.model import ActionPlan, Decision
+from policy.people.reports import Escalation, EscalationRequest
+
+LOOKED_AT = 200
+"""Calls of the record among which the agent's own are looked for."""
+_CALLS = 10
+_PATHS = 5
+
+
+def escalation(
+    plan: ActionPlan, decision: Decision, earlier: Iterable[Mapping[str, Any]]
+) -> Escalation:
+    """Return the object of the document; `earlier` are the agent's calls, the newest first."""
+    command = plan.params.command or ""
+    content = command or plan.params.content or plan.params.new_string or ""
+    subject = command or f"{plan.tool} {plan.params.file_path or ''}".strip()
+    return Escalation(
+        completed_work=_completed(plan.agent, earlier),
+        escalation=EscalationRequest(
+            action=f"{plan.tool}: {subject}"[:200],
+            details=decision.message,
+            proposed_content=content,
+            reason=plan.intent or "Required to complete the task",
+        ),
+    )
+
+
+def _completed(agent: str, earlier: Iterable[Mapping[str, Any]]) -> str:
+    """Return what an agent landed so far, as one line; empty where that is nothing."""
+    said = []
+    for call in earlier:
+        if call.get("agent") != agent or not call.get("landed"):
+            continue
+        paths = [str(change.get("path")) for change in call.get("changes") or ()]
+        rest = f" and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
+        said.append(f"{call['id']} ({', '.join(paths[:_PATHS])}{rest})")
+        if len(said) == _CALLS:
+            break
+    return f"landed {', '.join(reversed(said))}" if said else ""

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Approvals given before a call is made (orchestration.md, "Approval Workflow").
+
+A grant is bound to a whole request, never to the short id that names it for people: eight digits
+can be met by chance, or on purpose.
+"""
+
+from __future__ import annotations
+
+import secrets
+import shlex
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from policy.model import ActionPlan, Context, Params, Verdict
+from policy.people.approval import wanted
+from sandbox.approvals.store import Grants, Request
+from sandbox.errors import BadInput
+from sandbox.host import login as person
+from sandbox.host.dirs import Dirs
+from sandbox.workspaces.project_files import ProjectFiles
+
+_SECONDS = 60.0
+
+
+def by_id(dirs: Dirs, name: str) -> Request | None:
+    """Return the newest open question with this call id or short action id; None for other text.
+
+    Raises BadInput where it looks like an id and nothing of that id was asked.
+    """
+    grants = Grants(dirs)
+    tool, _, digits = name.rpartition(":")
+    if not tool or len(digits) != 8 or not set(digits) <= set("0123456789abcdef"):
+        return None
+    found = grants.by_action(name, time.time())
+    if not found:
+        raise BadInput(
+            f"nothing with the id `{name}` was asked; `lockgate approvals --json` shows the ids"
+        )
+    if len({one.request.wanted.digest for one in found}) > 1:
+        raise BadInput(f"several calls have the id `{name}`; use `lockgate approve CALL`")
+    return found[0].request
+
+
+def of_command(
+    dirs: Dirs,
+    words: Sequence[str],
+    *,
+    workspace: str | None,
+    agent: str,
+    role: str | None,
+    cwd: str | None,
+    task: str | None = None,
+) -> Request:
+    """Return the question that `lockgate run --task TASK -- WORDS` would put, and note it as asked.
+
+    Raises BadInput where gate 1 would not ask about it.
+    """
+    from sandbox.config.settings import load_settings
+    from sandbox.gates.gate1 import Gate, within
+    from sandbox.gates.policy_files import Policies
+    from sandbox.gates.second_opinion import SecondOpinion
+    from sandbox.workspaces.cached import KnownWorkspaces
+    from sandbox.workspaces.registry import Registry
+
+    registry = Registry(dirs)
+    root = registry.find(workspace).path if workspace else registry.around(cwd or "/").path
+    plan = ActionPlan(
+        tool="Bash",
+        params=Params(command=words[0] if len(words) == 1 else shlex.join(words)),
+        agent=agent,
+        role=role,
+        user=person.login(),
+        derived_from=task,
+        workspace=root,
+        cwd=cwd if cwd and Path(cwd).is_relative_to(root) else None,
+    )
+    known = KnownWorkspaces(dirs, None)
+    context = Context(known.all(), home=known.home, own=dirs.folders)
+    with SecondOpinion() as second:
+        answer = Gate(Policies(dirs), second, ProjectFiles()).decide_now(plan, context, (root,))
+    answer = within(answer, load_settings(dirs).limits)
+    decision = answer.decision
+    if decision.verdict is Verdict.DENY or answer.effective is None:
+        raise BadInput(f"it cannot be granted: {decision.message}")
+    if decision.verdict is not Verdict.ASK:
+        raise BadInput(
+            f"nobody is asked about it, so there is nothing to grant: {decision.message}"
+        )
+    now = time.time()
+    request = Request(
+        call="p" + secrets.token_hex(5),
+        wanted=wanted(plan, decision, context, answer.effective.policy),
+        plan=plan,
+        decision=decision,
+        asked=now,
+        until=now + _SECONDS,
+    )
+    Grants(dirs).ask(request)
+    return request

@@ -1,0 +1,325 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Questions that wait for a person, and the grants that answers become: one SQLite file.
+
+Several processes share it: a supervisor that waits, a person's command in another terminal. A grant
+is used in one write transaction, so that two calls that race for one use cannot both get it (P8).
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sqlite3
+import time
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import Field
+
+from policy.model import ActionPlan, Decision, Frozen
+from policy.people.approval import GRANT_SECONDS, Grant, Scope, Wanted, covers
+from sandbox.errors import BadInput
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import BETWEEN, below
+from sandbox.host.sqlite import Database
+from sandbox.text.redaction import mask_all
+
+FILE = "approvals.sqlite"
+_KEPT_SECONDS = 30 * 86_400.0
+"""Answered questions and closed grants are kept this long; the record keeps them for ever."""
+_STEPS = (
+    """
+    CREATE TABLE requests (
+        call TEXT PRIMARY KEY, digest TEXT NOT NULL, action TEXT NOT NULL, asked REAL NOT NULL,
+        until REAL NOT NULL, state TEXT NOT NULL, grant_id TEXT, answered_by TEXT, reason TEXT,
+        body TEXT NOT NULL
+    );
+    CREATE INDEX requests_by_state ON requests (state, until);
+    CREATE TABLE grants (
+        id TEXT PRIMARY KEY, until REAL NOT NULL, uses INTEGER NOT NULL,
+        used INTEGER NOT NULL DEFAULT 0, revoked REAL, body TEXT NOT NULL
+    );
+    CREATE TABLE uses (grant_id TEXT NOT NULL, call TEXT NOT NULL, at REAL NOT NULL);
+    """,
+)
+"""The schema, one step per version of it (PRAGMA user_version)."""
+
+
+class Request(Frozen):
+    """A question to a person, as it was asked."""
+
+    call: str
+    wanted: Wanted
+    plan: ActionPlan
+    decision: Decision
+    asked: float
+    until: float
+    env: dict[str, str] = Field(default_factory=dict)
+    """Variables that are set for the call beside the usual ones."""
+    stdin: str = ""
+    """What a person is shown of its standard input; empty where it is given nothing."""
+    preview: dict[str, Any] = Field(default_factory=dict)
+    """What a rehearsal showed; empty where there was none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question and what became of it."""
+
+    request: Request
+    state: str
+    """open, approved, denied, expired, cancelled."""
+    grant: str | None = None
+    by: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How far a person's yes goes."""
+
+    scope: Scope = Scope.EXACT
+    uses: int = 1
+    seconds: float = GRANT_SECONDS
+    task: str | None = None
+
+
+class Grants:
+    """The approvals of one state folder."""
+
+    def __init__(self, dirs: Dirs) -> None:
+        """Reach for nothing yet."""
+        self._db = Database(dirs.state / FILE, _STEPS, loss="questions are asked anew")
+
+    # -- questions
+
+    def ask(self, request: Request) -> None:
+        """Note an open question; one of the same call is replaced."""
+        with self._db.writing() as db:
+            db.execute("DELETE FROM requests WHERE state <> 'open' AND until < ?", (_old(),))
+            _expire(db, request.asked)
+            db.execute(
+                "INSERT OR REPLACE INTO requests"
+                " (call, digest, action, asked, until, state, body) VALUES (?, ?, ?, ?, ?, ?, ?)",
+                (
+                    request.call,
+                    request.wanted.digest,
+                    request.wanted.action_id,
+                    request.asked,
+                    request.until,
+                    "open",
+                    request.model_dump_json(by_alias=True),
+                ),
+            )
+
+    def waiting(self, agent: str, now: float) -> int:
+        """Return how many open questions an agent has, with all above and below it together."""
+        first = agent.split(BETWEEN)[0]
+        with self._db.reading() as db:
+            rows = db.execute(
+                "SELECT json_extract(body, '$.plan.agent') FROM requests"
+                " WHERE state = 'open' AND until > ?",
+                (now,),
+            ).fetchall()
+        return sum(str(name).split(BETWEEN)[0] == first for (name,) in rows)
+
+    def asked(self, call: str) -> Asked:
+        """Return a question. Raises BadInput if there is none of that call."""
+        with self._db.reading() as db:
+            row = db.execute(f"{_REQUEST} WHERE call = ?", (call,)).fetchone()
+        if row is None:
+            raise BadInput(f"no question about a call `{call}`; `lockgate approvals` lists them")
+        return _asked(row, time.time())
+
+    def state(self, call: str) -> tuple[str, str, str]:
+        """Return state, who answered and why, of a question that is waited for."""
+        with self._db.reading() as db:
+            row = db.execute(
+                "SELECT state, coalesce(answered_by, ''), coalesce(reason, '') FROM requests"
+                " WHERE call = ?",
+                (call,),
+            ).fetchone()
+        return ("cancelled", "", "the question is gone") if row is None else tuple(row)
+
+    def open_questions(self, now: float) -> list[Asked]:
+        """Return the questions that wait, the oldest first."""
+        with self._db.reading() as db:
+            rows = db.execute(
+                f"{_REQUEST} WHERE state = 'open' AND until > ? ORDER BY asked", (now,)
+            ).fetchall()
+        return [_asked(row, now) for row in rows]
+
+    def by_action(self, action: str, now: float) -> list[Asked]:
+        """Return the questions about an action of the seed's short name, the newest first."""
+        with self._db.reading() as db:
+            rows = db.execute(
+                f"{_REQUEST} WHERE action = ? AND state = 'open' AND until > ? ORDER BY asked DESC",
+                (action, now),
+            ).fetchall()
+        return [_asked(row, now) for row in rows]
+
+    def close(self, call: str, state: str, *, by: str = "", reason: str = "") -> bool:
+        """Close an open question; return whether it was open.
+
+        A person's no closes all that ask for exactly the same.
+        """
+        with self._db.writing() as db:
+            done = db.execute(
+                "UPDATE requests SET state = ?, answered_by = ?, reason = ?"
+                " WHERE call = ? AND state = 'open'",
+                (state, by, reason, call),
+            )
+            _forget_secrets(db, call)
+            if done.rowcount == 1 and state == "denied":
+                _answer_equals(db, call, state, by, reason)
+            return done.rowcount == 1
+
+    # -- grants
+
+    def approve(self, request: Request, terms: Terms, *, by: str, reason: str, now: float) -> Grant:
+        """Turn a question into a grant. Raises BadInput where it is not open any more, or was put
+        anew under the same call since the person was shown it.
+
+        Questions about exactly the same are answered with it: whoever waits there uses the grant if
+        it can be used again, and asks anew otherwise.
+        """
+        grant = Grant(
+            id="g" + secrets.token_hex(5),
+            scope=terms.scope,
+            wanted=request.wanted,
+            task=terms.task,
+            uses=terms.uses,
+            issued=now,
+            until=now + terms.seconds,
+            by=by,
+            reason=reason,
+        )
+        with self._db.writing() as db:
+            done = db.execute(
+                "UPDATE requests SET state = 'approved', answered_by = ?, reason = ?, grant_id = ?"
+                " WHERE call = ? AND state = 'open' AND until > ? AND digest = ? AND asked = ?",
+                (by, reason, grant.id, request.call, now, request.wanted.digest, request.asked),
+            )
+            if done.rowcount != 1:
+                raise BadInput(f"the question about call `{request.call}` is not open any more")
+            _forget_secrets(db, request.call)
+            _answer_equals(db, request.call, "approved", by, reason)
+            db.execute("DELETE FROM grants WHERE until < ?", (_old(),))
+            db.execute(
+                "INSERT INTO grants (id, until, uses, body) VALUES (?, ?, ?, ?)",
+                (grant.id, grant.until, grant.uses, grant.model_dump_json(by_alias=True)),
+            )
+        return grant
+
+    def use(self, call: str, what: Wanted, now: float) -> Grant | None:
+        """Use a grant that covers a call, once; None if there is none."""
+        if not self._db.exists:
+            return None
+        with self._db.writing() as db:
+            rows = db.execute(
+                f"{_GRANT} WHERE revoked IS NULL AND used < uses AND until > ? ORDER BY until",
+                (now,),
+            ).fetchall()
+            for grant in map(_grant, rows):
+                if covers(grant, what, now):
+                    db.execute("UPDATE grants SET used = used + 1 WHERE id = ?", (grant.id,))
+                    db.execute("INSERT INTO uses VALUES (?, ?, ?)", (grant.id, call, now))
+                    return grant.model_copy(update={"used": grant.used + 1})
+        return None
+
+    def shown_with(self, grant_id: str) -> dict[str, Any]:
+        """Return what a person was shown of the effects when they gave a grant; empty: nothing."""
+        with self._db.reading() as db:
+            row = db.execute("SELECT body FROM requests WHERE grant_id = ?", (grant_id,)).fetchone()
+        return {} if row is None else dict(json.loads(row[0]).get("preview") or {})
+
+    def all(self) -> list[Grant]:
+        """Return all grants that are kept, the newest first."""
+        with self._db.reading() as db:
+            rows = db.execute(f"{_GRANT} ORDER BY until DESC").fetchall()
+        return [_grant(row) for row in rows]
+
+    def revoke(self, grant_id: str, now: float) -> Grant:
+        """Take a grant back. Raises BadInput for one that is not there or over already."""
+        with self._db.writing() as db:
+            row = db.execute(f"{_GRANT} WHERE id = ?", (grant_id,)).fetchone()
+            if row is None:
+                raise BadInput(f"no grant `{grant_id}`; `lockgate grants` lists them")
+            grant = _grant(row)
+            if grant.revoked is not None or grant.used >= grant.uses or now >= grant.until:
+                raise BadInput(f"grant `{grant_id}` is used up, over or revoked already")
+            db.execute("UPDATE grants SET revoked = ? WHERE id = ?", (now, grant_id))
+        return grant.model_copy(update={"revoked": now})
+
+    def revoke_all(self, now: float, *, agent: str | None = None) -> int:
+        """Take every grant back (an emergency stop), or those of one agent and all below it;
+        return how many were open."""
+        if not self._db.exists:
+            return 0
+        with self._db.writing() as db:
+            rows = db.execute(
+                f"{_GRANT} WHERE revoked IS NULL AND used < uses AND until > ?", (now,)
+            ).fetchall()
+            ids = [
+                (now, one.id)
+                for one in map(_grant, rows)
+                if agent is None or below(agent, one.wanted.agent)
+            ]
+            db.executemany("UPDATE grants SET revoked = ? WHERE id = ?", ids)
+            return len(ids)
+
+
+_REQUEST = "SELECT body, state, grant_id, answered_by, reason, until FROM requests"
+_GRANT = "SELECT body, used, revoked FROM grants"
+_TEXTS = ("plan", "env", "stdin", "preview")
+"""The parts of a question that may hold secrets."""
+
+
+def _answer_equals(db: sqlite3.Connection, call: str, state: str, by: str, reason: str) -> None:
+    """Answer the open questions about exactly what a question was about, in the same way."""
+    rows = db.execute(
+        "SELECT call FROM requests WHERE state = 'open' AND call <> ?"
+        " AND digest = (SELECT digest FROM requests WHERE call = ?)",
+        (call, call),
+    ).fetchall()
+    for (other,) in rows:
+        db.execute(
+            "UPDATE requests SET state = ?, answered_by = ?, reason = ? WHERE call = ?",
+            (state, by, reason, other),
+        )
+        _forget_secrets(db, other)
+
+
+def _expire(db: sqlite3.Connection, now: float) -> None:
+    """Close the questions that nobody answered in time, and nobody waits for."""
+    rows = db.execute(
+        "SELECT call FROM requests WHERE state = 'open' AND until <= ?", (now,)
+    ).fetchall()
+    for (call,) in rows:
+        db.execute("UPDATE requests SET state = 'expired' WHERE call = ?", (call,))
+        _forget_secrets(db, call)
+
+
+def _forget_secrets(db: sqlite3.Connection, call: str) -> None:
+    """Mask the secrets of a question that is answered: a person saw it whole while it was open."""
+    row = db.execute("SELECT body FROM requests WHERE call = ?", (call,)).fetchone()
+    if row is not None:
+        body = json.loads(row[0])
+        masked = {**body, **{key: mask_all(body.get(key, {})) for key in _TEXTS}}
+        db.execute("UPDATE requests SET body = ? WHERE call = ?", (json.dumps(masked), call))
+
+
+def _old() -> float:
+    return time.time() - _KEPT_SECONDS
+
+
+def _asked(row: tuple[Any, ...], now: float) -> Asked:
+    body, state, grant, by, reason, until = row
+    if state == "open" and until <= now:
+        state = "expired"
+    return Asked(Request.model_validate_json(body), state, grant, by or "", reason or "")
+
+
+def _grant(row: tuple[Any, ...]) -> Grant:
+    body, used, revoked = row
+    return Grant.model_validate_json(body).model_copy(update={"used": used, "revoked": revoked})

@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask the audit log: by decision, tool, agent, rule and time, whatever its length.
+
+    Audit(dirs).calls(Query(tool="Bash", limit=20)) -> list[Entry], the newest first
+
+An entry is one call with all that is known of it (`history.FIELDS`): who decided by which rule, who
+approved it with which grant, its exit status, its paths.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from sandbox.audit import history
+from sandbox.audit.index import DAY, Index, Reader, Said
+from sandbox.audit.query import Query
+from sandbox.audit.segments import Segments
+from sandbox.host.dirs import Dirs
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """How many decisions there were, and of which kind; each count is by verdict."""
+
+    decisions: int
+    verdicts: dict[str, int]
+    denial_rate: float
+    """Denied decisions among all; 0 where there are none."""
+    days: dict[str, dict[str, int]]
+    """By the day in UTC; `allow` is what was GREEN."""
+    tools: dict[str, dict[str, int]]
+    agents: dict[str, dict[str, int]]
+    rules: dict[str, dict[str, int]]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for `--json`."""
+        return asdict(self)
+
+
+class Audit:
+    """The audit log of one state folder, for questions."""
+
+    def __init__(self, dirs: Dirs, *, said: Said | None = None) -> None:
+        """`said` is told how many lines were taken where the index takes its time."""
+        self._segments = Segments(dirs.state / "audit.jsonl")
+        self._index = Index(dirs.create(), self._segments)
+        self._said = said
+
+    def refresh(self) -> None:
+        """Bring the index up to date. Raises Unavailable."""
+        self._index.refresh(self._said)
+
+    def reindex(self) -> None:
+        """Make the index anew. Raises Unavailable."""
+        self._index.remove()
+        self.refresh()
+
+    def calls(self, query: Query, *, own: bool = False) -> list[history.Entry]:
+        """Return the calls that are looked for, the newest first; with `own` also undos."""
+        return list(self.each(query, own=own))
+
+    def each(
+        self, query: Query, *, own: bool = False, oldest_first: bool = False
+    ) -> Iterator[history.Entry]:
+        """Yield the calls that are looked for, each once: a call may have been decided anew."""
+        for name, records in self.families(query, own=own, oldest_first=oldest_first):
+            yield history.call(records, name, name)
+
+    def families(
+        self, query: Query, *, own: bool = False, oldest_first: bool = False
+    ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+        """Yield each call that is looked for with its records, the newest record first."""
+        limit = query.limit
+        if oldest_first and limit is not None:
+            yield from reversed(list(self.families(query, own=own)))
+            return
+        numbers = self.numbers(query, own=own)
+        seen: set[str] = set()
+        with self._reading() as reader:
+            for number in reversed(numbers) if oldest_first else numbers:
+                found = self._index.place(number)
+                record = reader.record(*found) if found else None
+                name = str(record.get("call")) if record else ""
+                if name and name not in seen:
+                    seen.add(name)
+                    yield name, list(self._records(name, reader))
+                if len(seen) == limit:
+                    return
+
+    def numbers(self, query: Query, *, own: bool = False) -> list[int]:
+        """Return the numbers of the records that are looked for, the newest first."""
+        self.refresh()
+        some = None if query.limit is None else 2 * query.limit + 10  # some are of one call
+        return self._index.decided(replace(query, limit=some), own=own)
+
+    def decisions(self, query: Query) -> Iterator[dict[str, Any]]:
+        """Yield the records of decisions that are looked for, the newest first."""
+        self.refresh()
+        with self._reading() as reader:
+            for number in self._index.decided(query):
+                found = self._index.place(number)
+                if found and (record := reader.record(*found)):
+                    yield record
+
+    def call(self, asked: str) -> history.Entry:
+        """Return one call by its id or a unique beginning of it. Raises BadInput."""
+        self.refresh()
+        with self._reading() as reader:
+            return history.call(self._records(asked, reader), asked, asked)
+
+    def held(self) -> list[history.Entry]:
+        """Return the calls that wait for a person, the newest first."""
+        self.refresh()
+        with self._reading() as reader:
+            found = [self._entry(name, reader) for name in self._index.ever_held()]
+        return [one for one in found if history.is_held(one)]
+
+    def stats(self, query: Query) -> Stats:
+        """Return counts of the decisions that are looked for."""
+        self.refresh()
+        verdicts: Counter[str] = Counter()
+        groups: tuple[dict[str, Counter[str]], ...] = ({}, {}, {}, {})
+        for one in self._index.counts(query):
+            verdicts[one.verdict] += one.count
+            named = ((_day(one.day),), (one.tool,), (one.agent,), one.rules)
+            for group, names in zip(groups, named, strict=True):
+                for name in names:
+                    group.setdefault(name, Counter())[one.verdict] += one.count
+        total = verdicts.total()
+        days, *others = groups
+        return Stats(
+            total,
+            dict(verdicts),
+            verdicts["deny"] / total if total else 0.0,
+            {name: dict(days[name]) for name in sorted(days)},
+            *(_by_count(group) for group in others),
+        )
+
+    def _entry(self, name: str, reader: Reader) -> history.Entry:
+        return history.call(self._records(name, reader), name, name)
+
+    def _records(self, beginning: str, reader: Reader) -> Iterator[dict[str, Any]]:
+        for _, place, length in self._index.places_of(beginning):
+            record = reader.record(place, length)
+            if record is not None:
+                yield record
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[Reader]:
+        reader = Reader(self._segments)
+        try:
+            with self._index.asking():
+                yield reader
+        finally:
+            reader.close()
+
+
+def _day(number: int) -> str:
+    return datetime.fromtimestamp(number * DAY, UTC).date().isoformat()
+
+
+def _by_count(group: dict[str, Counter[str]]) -> dict[str, dict[str, int]]:
+    return {
+        name: dict(counts)
+        for name, counts in sorted(group.items(), key=lambda one: (-one[1].total(), one[0]))
+    }

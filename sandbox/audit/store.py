@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The record: an append-only, hash-chained audit log, and a folder of output per call.
+
+Appending is the matter of `audit/log.py`, the chain that of `audit/chain.py`, and what the records
+say of calls that of `history.py`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sandbox.audit import chain, history
+from sandbox.audit.log import MIB, AuditLog, Bounds
+from sandbox.audit.retention import until
+from sandbox.audit.segments import Segments
+from sandbox.config.settings import Dirs, load_settings
+from sandbox.errors import BadInput, Unavailable
+
+if TYPE_CHECKING:
+    from sandbox.audit.query import Query
+    from sandbox.audit.reader import Audit
+
+
+INDEXED = 8 * MIB
+"""A longer log is asked through its index."""
+ALL = 1_000_000
+"""More calls than such a log holds."""
+
+
+class Store:
+    """The audit log and the call folders of one state folder."""
+
+    def __init__(self, dirs: Dirs, *, bounds: Bounds | None = None) -> None:
+        """`bounds` are those of the settings if none are given."""
+        self.log = dirs.state / "audit.jsonl"
+        self.head = dirs.state / "audit.head"
+        self.segments = Segments(self.log)
+        self._dirs = dirs
+        self._bounds = bounds
+        self._audit: AuditLog | None = None
+        self.folders = dirs.state / "calls"
+        self.written = 0
+        """Bytes that this process wrote into folders of calls."""
+
+    # -- writing
+
+    @property
+    def audit(self) -> AuditLog:
+        """The log, to append to."""
+        if self._audit is None:
+            self._audit = AuditLog(self.log, self.head, self._bounds or _bounds(self._dirs))
+        return self._audit
+
+    def append(self, record: dict[str, Any], *, durable: bool) -> None:
+        """Append one record; with `durable`, return when it is on disk. Raises Unavailable."""
+        self.audit.append(record, durable=durable)
+
+    def sync(self) -> None:
+        """Return when all that was appended here is on disk. Raises Unavailable."""
+        self.audit.sync()
+
+    def keep_output(self, call: str, name: str, data: bytes) -> Path:
+        """Write a file of a call's folder and return its path."""
+        folder = self.folders / call
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path = folder / name
+        with path.open("ab") as file:
+            file.write(data)
+        self.written += len(data)
+        return path
+
+    def keep_rest(self, call: str, data: bytes) -> None:
+        """Keep the diff of what of a call is still held, in place of an earlier one."""
+        folder = self.folders / call
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        beside = folder / ".rest.patch"
+        beside.write_bytes(data)
+        beside.replace(folder / "rest.patch")
+
+    # -- reading
+
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield the records, newest first. A line that is damaged ends the reading."""
+        for text in self.segments.backwards():
+            try:
+                record = json.loads(text)
+            except ValueError:
+                return
+            yield record
+
+    def calls(self, *, limit: int = 50) -> list[dict[str, Any]]:
+        """Return the newest calls and undos, newest first, each with all that is known of it."""
+        return history.calls(self.records(), limit=limit)
+
+    def call(self, call: str) -> dict[str, Any]:
+        """Return one call by its id, a unique beginning of it, or `last`. Raises BadInput."""
+        wanted = history.newest(self.records()) if call == "last" else call
+        if wanted and (index := self._index()):
+            return index.call(wanted)
+        return history.call(self.records(), call, wanted)
+
+    def search(self, query: Query, *, held: bool = False) -> list[dict[str, Any]]:
+        """Return the calls and undos that are looked for, or of them what waits, newest first."""
+        if index := self._index():
+            found = index.held() if held else index.calls(query, own=True)
+        else:
+            found = self.held() if held else self.calls(limit=ALL)
+        wanted = (
+            one
+            for one in found
+            if (query.verdicts is None or one.get("verdict") in query.verdicts)
+            and query.agent in (None, one.get("agent"))
+            and query.tool in (None, one.get("tool"))
+        )
+        return list(islice(wanted, query.limit))
+
+    def landed(self, count: int) -> list[dict[str, Any]]:
+        """Return the newest calls, at most `count`, whose changes stand, newest first."""
+        return history.landed(self.records(), count)
+
+    def last_landed(self) -> dict[str, Any]:
+        """Return the newest call whose changes stand. Raises BadInput."""
+        if found := self.landed(1):
+            return found[0]
+        raise BadInput("no call has landed anything that could be undone")
+
+    def held(self) -> list[dict[str, Any]]:
+        """Return the calls that wait for a person, newest first."""
+        if index := self._index():
+            return index.held()
+        return history.held(self.records())
+
+    def index_ahead(self) -> None:
+        """Bring the index of a long log up to date, so that nobody waits for it later."""
+        self._index()
+
+    def _index(self) -> Audit | None:
+        """Return the index of a log that is too long to be read each time."""
+        if self.segments.size() < INDEXED:
+            return None
+        from sandbox.audit.reader import Audit
+
+        index = Audit(self._dirs)
+        try:
+            index.refresh()
+        except Unavailable:
+            return None
+        return index
+
+    def output(self, call: str) -> tuple[bytes, bytes]:
+        """Return all that a call wrote: (standard output, standard error)."""
+        return self._file(call, "stdout"), self._file(call, "stderr")
+
+    def diff(self, call: str) -> str:
+        """Return the diff of a call's changes, of a held one that of the rest; empty for none."""
+        rest = self.folders / call / "rest.patch"
+        name = "rest.patch" if rest.exists() else "diff.patch"
+        return self._file(call, name).decode("utf-8", "replace")
+
+    def dropped(self, call: str, when: float) -> bool:
+        """Whether what a call wrote at `when` (seconds since 1970) went to make room."""
+        return not (self.folders / call).exists() and when <= until(self.folders)
+
+    def _file(self, call: str, name: str) -> bytes:
+        try:
+            return (self.folders / call / name).read_bytes()
+        except OSError:
+            return b""
+
+    def verify(self, head: Path | None = None) -> str | None:
+        """Return what is wrong with the log, naming the first broken line, or None.
+
+        `head` is a copy of the head that was kept elsewhere, now or long ago. Raises BadInput for a
+        file that is none.
+        """
+        kept = self.audit.kept()
+        if head is not None:
+            try:
+                kept = chain.read_head(head.read_text("ascii"))
+            except (OSError, ValueError):
+                raise BadInput(f"`{head}` is no head of a log") from None
+        size = self.segments.size()
+        if not size:
+            gone = kept is not None and kept != chain.EMPTY
+            return "the log is gone, but its head was kept" if gone else None
+        if kept is None:
+            return "the kept head of the log is gone"
+        return self.segments.verify(kept)
+
+
+def _bounds(dirs: Dirs) -> Bounds:
+    """Return the bounds that the settings set, or the usual ones where those cannot be read."""
+    try:
+        audit = load_settings(dirs).audit
+    except BadInput:
+        return Bounds()
+    return Bounds(audit.rotate_mib * MIB, audit.keep)

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One call on its way through the supervisor, and the results that come of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from policy.model import Access, ActionPlan, Decision, Outcome, Verdict
+from policy.protected.paths import PathPolicy
+from sandbox.approvals.stdin_capture import Given
+from sandbox.calls.output import Output
+from sandbox.cells.cell import Exit
+from sandbox.cells.observation import Watched
+from sandbox.gates.gate1 import Answer as GateAnswer
+from sandbox.gates.gate2 import Effects
+from sandbox.results import CallResult, Ending
+
+TIMED_OUT_STATUS = 124
+
+
+@dataclass(slots=True)
+class Call:
+    """One call on its way."""
+
+    id: str
+    plan: ActionPlan
+    answer: GateAnswer
+    """Gate 1's word that counts when the call starts."""
+    output: Output
+    stdin: AsyncIterator[bytes] | None
+    request: dict[str, Any]
+    """What the runner is asked to do; empty for a plan that does not run."""
+    workspaces: tuple[str, ...]
+    preview: Mapping[str, Any] | None = None
+    """What a person was shown of its effects when they approved it; None where nothing was."""
+    given: Given | None = None
+    """What it is given on standard input, where a person was asked about it."""
+    on_host: bool = False
+    """The agent runs it itself, on the host."""
+    category: str = ""
+    """What a report calls it; looked up while its command runs."""
+    started: float = field(default_factory=time.perf_counter)
+
+    @property
+    def decision(self) -> Decision:
+        """Gate 1's decision."""
+        return self.answer.decision
+
+    @property
+    def paths(self) -> PathPolicy:
+        """What gate 2 goes by."""
+        return self.answer.paths
+
+    @property
+    def writes(self) -> bool:
+        """Whether the call gets a private layer that it can write to."""
+        return self.decision.rights.workspace is Access.WRITE
+
+    @property
+    def ms(self) -> float:
+        """Milliseconds since the call came in."""
+        return (time.perf_counter() - self.started) * 1000
+
+    def refused(self, ending: Ending, message: str) -> CallResult:
+        """Return the result of a call that did not run."""
+        return self._base(ending, message)
+
+    def in_background(self) -> CallResult:
+        """Return the first answer to a call that goes on in the background."""
+        message = f"it runs in the background; `lockgate end {self.id}` ends it"
+        return self._base(Ending.RUNNING, message)
+
+    def not_rehearsed(self) -> str:
+        """Say why the call cannot be rehearsed; empty if it can."""
+        if self.on_host or not self.request:
+            return "it does not run in a cell"
+        if self.plan.params.run_in_background:
+            return "it runs in the background"
+        return ""
+
+    def not_run(self) -> str:
+        """Say why the call did not run at all."""
+        if self.decision.verdict is Verdict.DENY:
+            return self.decision.message
+        return (
+            f"{self.decision.message}; `{self.plan.tool}` is judged here, but not run by Lockgate"
+        )
+
+    def result(
+        self, done: Exit, effects: Effects | None, watched: Watched, *, landed: bool
+    ) -> CallResult:
+        """Return the result of a call that ran."""
+        ending = Ending(done.ended) if done.ended else Ending.RAN
+        return self._base(
+            ending,
+            "; ".join(self._notes(ending, done, effects, watched)),
+            judgement=effects.judgement.outcome.value if effects else None,
+            objected=effects.objected_to if effects else False,
+            landed=landed,
+            changes=effects.views if effects else (),
+            changes_total=effects.total if effects else 0,
+            changes_size=effects.shown.size if effects else 0,
+            events=watched.events,
+            exit_status=TIMED_OUT_STATUS if ending is Ending.TIMED_OUT else done.status,
+            input_read=done.input_read,
+            stdout=self.output.text(1),
+            stderr=self.output.text(2),
+            stdout_file=self.output.file(1),
+            stderr_file=self.output.file(2),
+        )
+
+    def _notes(
+        self, ending: Ending, done: Exit, effects: Effects | None, watched: Watched
+    ) -> list[str]:
+        notes = []
+        if ending is Ending.TIMED_OUT:
+            notes.append("the time limit ended it")
+        if ending is Ending.FLOODED:
+            limit = self.decision.rights.limits.output_bytes
+            notes.append(f"it wrote more than {limit} bytes and was ended")
+        if ending is Ending.UNWATCHED:
+            notes.append(f"it was ended, since nobody watched it any more ({watched.lost})")
+        if done.oom:
+            notes.append("a process was ended for want of memory")
+        if effects is not None and effects.judgement.message:
+            notes.append(effects.judgement.message)
+        if effects and effects.notice and effects.judgement.outcome is not Outcome.DISCARD:
+            notes.append(effects.notice)
+        if watched.events:
+            notes.append(f"what led there: {watched.sentence()}")
+        if effects is not None and effects.judgement.outcome is Outcome.HOLD:
+            notes.append(f"see `lockgate show {self.id}`")
+        return notes
+
+    def _base(self, ending: Ending, message: str, **more: Any) -> CallResult:
+        return CallResult(
+            id=self.id,
+            tool=self.plan.tool,
+            verdict=self.decision.verdict,
+            tier=self.decision.tier,
+            rules=self.decision.rules,
+            message=message,
+            ending=ending,
+            ms=self.ms,
+            **more,
+        )

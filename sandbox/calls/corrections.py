@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A person's word on calls that are over or about to land: undo, land, discard, object.
+
+Mending is possible while all is stopped, too; no cell stays running then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from sandbox.approvals.objections import Objections
+from sandbox.calls.held import Held, result_of
+from sandbox.calls.keepers import Keepers
+from sandbox.calls.learning import Learning
+from sandbox.calls.recorder import Recorder
+from sandbox.calls.undo import Undoing
+from sandbox.errors import BadInput
+from sandbox.host.latch import Latch, mending
+from sandbox.host.login import login
+from sandbox.results import CallResult, HeldCall, HeldLook, UndoReport, UndoResult
+
+
+class Corrections:
+    """What people undo, land, throw away and object to, through one supervisor."""
+
+    def __init__(
+        self,
+        record: Recorder,
+        latch: Latch,
+        objections: Objections,
+        learning: Learning,
+        *,
+        new_id: Callable[[], str],
+        keepers: Callable[[], Awaitable[Keepers]],
+        end_cells: Callable[[], Awaitable[None]],
+    ) -> None:
+        """`keepers` reaches the keepers of now; `end_cells` ends what was started for mending."""
+        self._record = record
+        self._latch = latch
+        self._objections = objections
+        self._learning = learning
+        self._new_id = new_id
+        self._keepers = keepers
+        self._end_cells = end_cells
+        self._mending = asyncio.Lock()
+
+    async def undo(self, call_id: str, *, dry_run: bool, by: str | None) -> UndoResult:
+        """Undo a landed call, for agent `by` or (None) a person. Raises BadInput with the paths
+        where a later change would be lost, and where it is not the asker's to undo."""
+        async with self._mended():
+            undoing = Undoing(await self._reached(), self._new_id, by)
+            result = await undoing.undo(call_id, dry_run=dry_run)
+        if not dry_run:
+            await self._learn(result.undone)
+        return result
+
+    async def undo_last(self, count: int, *, dry_run: bool) -> UndoReport:
+        """Undo the newest landed calls, newest first, until one cannot be undone."""
+        async with self._mended():
+            undoing = Undoing(await self._reached(), self._new_id, None)
+            report = await undoing.undo_last(count, dry_run=dry_run)
+        for one in () if dry_run else report.done:
+            await self._learn(one.undone)
+        return report
+
+    async def held(self) -> tuple[HeldCall, ...]:
+        """Return what waits for a person to land or discard it, newest first."""
+        async with self._mended():
+            return await Held(await self._reached()).waiting()
+
+    async def look_held(self, call_id: str) -> HeldLook:
+        """Look at a held transaction as things stand, for a person: it is what was shown then."""
+        async with self._mended():
+            return await Held(await self._reached()).look(call_id)
+
+    async def land(self, call_id: str, paths: Sequence[str], *, force: bool) -> CallResult:
+        """Land a held transaction, or some of its paths. Raises Stopped while all is stopped."""
+        self._latch.check()
+        return await Held(await self._reached()).land(call_id, paths, force=force)
+
+    async def discard(self, call_id: str) -> CallResult:
+        """Throw away a held transaction, or what waits to land."""
+        waits = self._objections.only(call_id) if call_id != "last" else None
+        if waits is not None:
+            return await self.object(waits, "")
+        async with self._mended():
+            return await Held(await self._reached()).discard(call_id)
+
+    async def object(self, call_id: str, reason: str) -> CallResult:
+        """Object to a call whose changes wait to land: they are thrown away."""
+        waits = self._objections.only(call_id)
+        over = self._objections.object(waits, login(), reason) if waits else None
+        if waits is None or over is None:
+            raise BadInput(f"no call `{call_id}` waits to land; `lockgate ps` lists those that do")
+        await over.wait()
+        await self._record.flush()
+        return result_of(await asyncio.to_thread(self._record.store.call, waits))
+
+    async def _reached(self) -> Keepers:
+        await self._record.flush()  # a call that has just ended must be found
+        return await self._keepers()
+
+    async def _learn(self, call_id: str) -> None:
+        entry = await asyncio.to_thread(self._record.store.call, call_id)
+        if entry["tool"] != "undo":
+            workspaces = (entry["workspace"], *(entry["also"] or ()))
+            await self._learning.from_undo(entry["agent"] or "main", workspaces)
+
+    @contextlib.asynccontextmanager
+    async def _mended(self) -> AsyncIterator[None]:
+        if self._latch.read() is None:
+            yield
+            return
+        async with self._mending:
+            with mending():
+                yield
+            await self._end_cells()

@@ -1,0 +1,419 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Transactions that wait for a person: list them, land them whole or in parts, discard them.
+
+What lands in parts gets an id per part (`CALL-1`, `CALL-2`), so that each can be undone; the rest
+stays held under the call's own id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from policy.model import Tier, Verdict
+from sandbox.audit.history import is_held
+from sandbox.calls.ignore_noting import note
+from sandbox.calls.keepers import Keepers, named
+from sandbox.calls.recorder import recorded
+from sandbox.cells.cell import Cell
+from sandbox.errors import BadInput, SandboxError
+from sandbox.gates import bound
+from sandbox.gates.gate2 import Shown
+from sandbox.gates.masked_diff import masked_diff
+from sandbox.host.login import login
+from sandbox.results import CallResult, Ending, HeldCall, HeldLook
+from sandbox.workspaces.ignore_sources import touched
+
+HELD, HELD_END = "held, nothing landed yet: ", "; a person can land or discard it"
+"""What gate 2 puts around its reasons; a list of held calls says so by itself."""
+LANDED = "landed by a person"
+LOOKED_AT = 20
+"""Held calls, the newest, that a list looks at for files that changed meanwhile."""
+TRIES = 5
+"""How often what would land is compared with what was shown while others keep landing."""
+GONE = (
+    "call `{call}` is recorded as held, but its layer is gone with the engine's volume; "
+    "`lockgate discard {call}` clears the record"
+)
+
+NOT_SHOWN = (
+    "call `{call}` was not landed: {paths}: what would land is not what was shown; "
+    "`lockgate show {call} --diff` at a terminal shows it as it is now"
+)
+MEANWHILE = "call `{call}` was not landed, since something else landed meanwhile; try again"
+
+
+def result_of(entry: Mapping[str, Any]) -> CallResult:
+    """Return the result of a recorded call that did not land, as far as the record has it."""
+    return _result(entry, entry["outcome"] or "", None, landed=False)
+
+
+class Held:
+    """Acts through the keeper of the agent's own cell, which has the workspaces mounted."""
+
+    def __init__(self, keepers: Keepers) -> None:
+        self._keepers = keepers
+        self._record = keepers.record
+
+    async def waiting(self) -> tuple[HeldCall, ...]:
+        """Return what waits, newest first; what is recorded but gone and what is not recorded too.
+
+        The engine is asked only through a cell that lives or that a held call needs anyway.
+        """
+        entries = await asyncio.to_thread(self._record.store.held)
+        there = await self._there(entries)
+        now = time.time()
+        found = [_held_call(entry, there, now) for entry in entries]
+        for position, entry in enumerate(entries[:LOOKED_AT]):
+            if found[position].there and (late := await self._late(entry)):
+                note = f"changed meanwhile: {named(late)}"
+                found[position] = found[position].model_copy(update={"note": note})
+        known = {entry["id"] for entry in entries}
+        for name, row in sorted((there or {}).items()):
+            if name not in known:
+                found.append(_unrecorded(name, row, now))
+        return tuple(found)
+
+    async def _there(self, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+        """Return the layers that are there; None where no keeper can be asked."""
+        cell = self._keepers.any_living()
+        if cell is None:
+            if not entries:
+                return None
+            try:
+                cell, _ = await self._keepers.of(entries[0])
+            except SandboxError:
+                return None
+        answer = await cell.ask({}, op="waiting")
+        return {row["name"]: row for row in answer["waiting"]}
+
+    async def _late(self, entry: Mapping[str, Any]) -> list[str]:
+        """Return the paths of a held call that somebody changed since, if a keeper can be asked."""
+        workspaces = (entry["workspace"], *(entry["also"] or ()))
+        cells = self._keepers.pool.living()
+        cell = next((one for one in cells if one.spec.workspaces == workspaces), None)
+        if cell is None:
+            return []
+        try:
+            request = {"tx": entry["id"], "names": [], "shown": False}
+            answer = await cell.ask(request, op="look_held")
+        except SandboxError:  # landing it will say so
+            return []
+        return [one["path"] for each in answer["changes"] for one in each if one["conflict"]]
+
+    async def land(
+        self, call_id: str, names: Sequence[str] = (), *, force: bool = False
+    ) -> CallResult:
+        """Land a held transaction, or what `names` (paths, folders, globs) stand for.
+
+        With `force`, also over files that changed meanwhile: they are kept for an undo. Raises
+        BadInput where files changed meanwhile, where something else would land than what was
+        shown, or where names fit nothing or half of a move.
+        """
+        for _ in range(TRIES):
+            landed = await self._land(call_id, names, force=force)
+            if landed is not None:
+                return landed
+        raise BadInput(MEANWHILE.format(call=call_id))
+
+    async def _land(self, call_id: str, names: Sequence[str], *, force: bool) -> CallResult | None:
+        """Land it as it was shown; None where something else landed after it was compared."""
+        entry = await asyncio.to_thread(self._held, call_id)
+        call, parts = entry["id"], list(entry["parts"] or ())
+        cell, workspaces = await self._keepers.of(entry)
+        tidy = [_tidy(name) for name in names]
+        look, shown = await self._as_it_is(call, cell, workspaces, tidy)
+        whole = not names and not force
+        if others := bound.unlike(shown, entry["changes"] or (), whole=whole):
+            raise BadInput(NOT_SHOWN.format(call=call, paths=named(others)))
+        in_parts = bool(names or parts)
+        name = f"{call}-{len(parts) + 1}" if in_parts else call
+        by = {
+            "landed_by": {"call": call, "person": login(), "grant": None},
+            "asked_by": {"person": login()},
+        }
+        about = {"workspace": workspaces[0], "also": list(workspaces[1:]), **by}
+        if in_parts:
+            about |= {"of": call, "agent": entry["agent"], "tool": "land"}
+        await self._keepers.aftermath.begin("landing", name, **about)
+        request = {
+            "tx": call,
+            "as": name,
+            "names": tidy,
+            "force": force,
+            "digests": [
+                list(dict.fromkeys((*wanted, *touched(changes).written)))
+                for wanted, changes in zip(
+                    shown.per_workspace(len(workspaces)), look["changes"], strict=True
+                )
+            ],
+            "agent": entry["agent"] or "",
+            "expected": look["digests"],
+            "mark": look["mark"],
+        }
+        answer = await self._keepers.carry_out(name, entry, cell, request, op="land_held")
+        if answer.get("turned"):
+            await self._keepers.aftermath.given_up(name, "something else landed meanwhile")
+            return None
+        if conflicts := answer.get("conflicts"):
+            await self._keepers.aftermath.given_up(name, "files changed meanwhile")
+            raise BadInput(
+                f"call `{call}` was not landed; changed meanwhile: {named(conflicts)}; `--force` "
+                "lands over them and keeps what is there for an undo"
+            )
+        digests = answer.get("digests", ())
+        rules = [touched(changes) for changes in answer["changes"]]
+        await note(self._keepers.ledger, rules, digests, workspaces, person=True)
+        shown = await self._keepers.shown(answer, workspaces)
+        shown = shown.with_digests(digests)
+        await self._record.event(
+            {
+                "event": "landed",
+                "call": name,
+                **about,
+                "landed": True,
+                "judgement": "land",
+                "outcome": LANDED,
+                "changes": recorded(shown.views),
+                "changes_total": shown.total,
+            }
+        )
+        self._record.forgotten(answer.get("evicted", ()))
+        lost = f"; no longer undoable: {named(answer['lost'])}" if answer.get("lost") else ""
+        if not in_parts:
+            return _result(entry, LANDED + lost, shown, landed=True)
+        await self._record.keep_diff(name, answer.get("diff", ""))
+        if "rest" in answer:
+            rest = await self._keepers.shown(answer, workspaces, "rest")
+            diff = answer.get("rest_diff", "")
+        else:  # its keeper died over the landing, which another one brought to its end
+            cell, _ = await self._keepers.of(entry)
+            rest, diff = await self._keepers.aftermath.rest(cell, call)
+        await self._keepers.aftermath.parted(call, [*parts, name], rest, diff)
+        several = f"; {rest.total} changes stay held"
+        left = several if rest.total > 1 else "; 1 change stays held" if rest.total else ""
+        return _result(entry, f"{LANDED}, as `{name}`{left}{lost}", shown, landed=True)
+
+    async def look(self, call_id: str) -> HeldLook:
+        """Look at a held transaction as things stand, for a person, who is shown what this gives.
+
+        From then on that is what was shown (P8): the record says so.
+        """
+        entry = await asyncio.to_thread(self._held, call_id)
+        call = entry["id"]
+        cell, workspaces = await self._keepers.of(entry)
+        look, shown = await self._as_it_is(call, cell, workspaces, (), text=True)
+        others = bound.unlike(shown, entry["changes"] or (), whole=True)
+        if others:
+            await self._record.event(
+                {
+                    "event": "looked",
+                    "call": call,
+                    "looked_by": login(),
+                    "changes": recorded(shown.views),
+                    "changes_total": shown.total,
+                    "size": shown.size,
+                }
+            )
+            await self._record.keep_diff(call, look["diff"], rest=True)
+            await self._record.flush()
+        return HeldLook(
+            id=call,
+            changes=shown.views,
+            changes_total=shown.total,
+            diff=await asyncio.to_thread(masked_diff, look["diff"]),
+            differs=tuple(others),
+        )
+
+    async def _as_it_is(
+        self,
+        call: str,
+        cell: Cell,
+        workspaces: tuple[str, ...],
+        names: Sequence[str],
+        *,
+        text: bool = False,
+    ) -> tuple[dict[str, Any], Shown]:
+        """Return what a held transaction would change now, with digests of what counts.
+
+        Raises BadInput where it is gone, or where no landing may change what it changes.
+        """
+        request = {"tx": call, "names": list(names), "shown": False}
+        look = await self._asked_about(cell.ask(request, op="look_held"))
+        if look.get("gone"):
+            raise BadInput(GONE.format(call=call))
+        paths = self._keepers.paths(workspaces)
+        effects = await asyncio.to_thread(
+            bound.weigh_for_person, look["changes"], workspaces, paths, self._keepers.ledger
+        )
+        if protected := bound.refusals(effects):
+            raise BadInput(
+                f"call `{call}` cannot land any more: {named(protected)} is protected; "
+                f"`lockgate discard {call}` throws it away"
+            )
+        wanted = effects.shown.per_workspace(len(workspaces))
+        if text or any(wanted):
+            request |= {"digests": wanted, "shown": text}
+            again = await self._asked_about(cell.ask(request, op="look_held"))
+            if again.get("mark") != look["mark"]:
+                raise BadInput(MEANWHILE.format(call=call))
+            look = again
+        else:
+            look["digests"] = [{} for _ in workspaces]
+        return look, effects.shown.with_digests(look["digests"])
+
+    async def discard(self, call_id: str) -> CallResult:
+        """Throw a held transaction, or what is left of it, away."""
+        try:
+            entry = self._held(call_id)
+        except BadInput:
+            if await self._discard_unrecorded(call_id):
+                return _unknown(call_id)
+            raise
+        cell, workspaces = await self._keepers.of(entry)
+        about = {"workspace": workspaces[0], "also": list(workspaces[1:])}
+        await self._keepers.aftermath.begin("discarding", entry["id"], **about)
+        answer = await cell.ask({"tx": entry["id"]}, op="drop")
+        fate = (await cell.ask({"calls": [entry["id"]]}, op="fate"))["fates"][entry["id"]]
+        # Of several workspaces it may stand in one where it could not be taken back.
+        landed = bool(entry["parts"]) or fate["state"] == "landed"
+        gone = "; its layer was gone already" if answer.get("gone") else ""
+        said = f"discarded by a person{gone}"
+        await self._record.event(
+            {
+                "event": "discarded",
+                "call": entry["id"],
+                "landed": landed,
+                "judgement": "discard",
+                "outcome": said,
+                "discarded_by": login(),
+            }
+        )
+        return _result(entry, said, None, landed=False)
+
+    async def _discard_unrecorded(self, call_id: str) -> bool:
+        """Remove a layer of which the record knows nothing; return whether there was one."""
+        cell = self._keepers.any_living()
+        if cell is None or any(
+            one["id"] == call_id for one in self._record.store.calls(limit=1000)
+        ):
+            return False
+        answer = await cell.ask({}, op="waiting")
+        if call_id not in {row["name"] for row in answer["waiting"]}:
+            return False
+        await cell.ask({"tx": call_id}, op="drop")
+        await self._record.event(
+            {"event": "discarded", "call": call_id, "landed": False, "discarded_by": login()}
+        )
+        return True
+
+    @staticmethod
+    async def _asked_about(work: Any) -> dict[str, Any]:
+        """Return a keeper's answer; what it refuses about names is the person's input."""
+        try:
+            answer: dict[str, Any] = await work
+        except SandboxError as error:
+            prefix = "the keeper could not look_held: "
+            if str(error).startswith(prefix):
+                raise BadInput(str(error).removeprefix(prefix)) from None
+            raise
+        return answer
+
+    def _held(self, call_id: str) -> dict[str, Any]:
+        entry = self._record.store.call(call_id)
+        if not is_held(entry):
+            raise BadInput(f"call `{entry['id']}` is not held")
+        return entry
+
+
+def _tidy(name: str) -> str:
+    """Return a name as the keeper takes it: without `.` and empty parts."""
+    parts = [part for part in name.split("/") if part not in ("", ".")]
+    if ".." in parts:
+        raise BadInput(f"`{name}`: give a path inside of the workspace, without `..`")
+    return ("/" if name.startswith("/") else "") + "/".join(parts)
+
+
+def _held_call(entry: Mapping[str, Any], there: Mapping[str, Any] | None, now: float) -> HeldCall:
+    row = None if there is None else there.get(entry["id"])
+    since = datetime.fromisoformat(entry["ts"]).timestamp() + (entry["ms"] or 0.0) / 1000
+    note = ""
+    if there is not None and row is None:
+        note = "its layer is gone"
+    elif there is None:
+        note = "no engine could be asked"
+    return HeldCall(
+        id=entry["id"],
+        agent=entry["agent"] or "",
+        tool=entry["tool"] or "",
+        workspace=entry["workspace"] or "",
+        because=_because(entry),
+        proposal=entry["landing"] == "proposal",
+        changes=entry["changes_total"] or len(entry["changes"] or ()),
+        bytes=entry["size"] if entry["size"] is not None else row["bytes"] if row else 0,
+        age=max(0.0, now - since),  # the layer's own time is that of the last part that landed
+        there=None if there is None else row is not None,
+        note=note,
+    )
+
+
+def _because(entry: Mapping[str, Any]) -> str:
+    """Say why a call is held; of one of which parts have landed, why the rest is."""
+    reasons: dict[str, list[str]] = {}
+    for change in entry["changes"] or ():
+        if change.get("reason"):
+            reasons.setdefault(change["reason"], []).append(change["path"])
+    if entry["parts"] and reasons:
+        return "; ".join(f"{named(paths)}: {why}" for why, paths in reasons.items())
+    if entry["parts"]:
+        return "the rest of what was held"
+    said = str(entry["outcome"] or "").removesuffix(f"; see `lockgate show {entry['id']}`")
+    return said.removeprefix(HELD).removesuffix(HELD_END)
+
+
+def _unrecorded(name: str, row: Mapping[str, Any], now: float) -> HeldCall:
+    return HeldCall(
+        id=name,
+        bytes=row["bytes"],
+        age=max(0.0, now - row["time"]),
+        there=True,
+        note=f"no record of it; `lockgate discard {name}` removes it",
+    )
+
+
+def _result(
+    entry: Mapping[str, Any], message: str, shown: Shown | None, *, landed: bool
+) -> CallResult:
+    return CallResult(
+        id=entry["id"],
+        tool=entry["tool"],
+        verdict=Verdict(entry["verdict"]),
+        tier=Tier(entry["tier"]),
+        rules=tuple(entry["rules"]),
+        message=message,
+        ending=Ending(entry["ending"]),
+        judgement="land" if landed else "discard",
+        landed=landed,
+        changes=shown.views if shown else (),
+        changes_total=shown.total if shown else 0,
+        changes_size=shown.size if shown else 0,
+        exit_status=entry["exit_status"],
+        ms=entry["ms"] or 0.0,
+    )
+
+
+def _unknown(call: str) -> CallResult:
+    """Return the result for a layer of which the record knows nothing."""
+    return CallResult(
+        id=call,
+        tool="unknown",
+        verdict=Verdict.ASK,
+        tier=Tier.DANGER,
+        rules=(),
+        message="discarded by a person; nothing was recorded of it",
+        ending=Ending.CANCELLED,
+        judgement="discard",
+    )

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reach the keeper that can act on a recorded call: that of the agent's own cell.
+
+Shared by what a person does afterwards (`held`, `undoing`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from policy.model import ActionPlan
+from policy.protected.paths import PathPolicy
+from sandbox.calls.recorder import Recorder
+from sandbox.calls.recovery import Aftermath
+from sandbox.cells.cell import Cell, CellLost
+from sandbox.cells.pool import CellPool
+from sandbox.errors import SandboxError
+from sandbox.gates.gate2 import Shown, shown_of
+from sandbox.workspaces.ignore_ledger import Ledger
+
+NAMED = 10
+"""Paths that one message names."""
+
+
+class Keepers:
+    """The keepers of one supervisor, its record, and what it knows of workspaces."""
+
+    def __init__(
+        self,
+        record: Recorder,
+        pool: CellPool,
+        workspaces: Callable[[ActionPlan], tuple[str, ...]],
+        paths: Callable[[tuple[str, ...]], PathPolicy],
+        aftermath: Aftermath,
+        ledger: Ledger,
+    ) -> None:
+        self.record = record
+        self.pool = pool
+        self.aftermath = aftermath
+        self.ledger = ledger
+        self._workspaces = workspaces
+        self._paths = paths
+
+    async def of(self, entry: Mapping[str, Any]) -> tuple[Cell, tuple[str, ...]]:
+        """Return a cell whose keeper has the workspaces of a call, and these workspaces."""
+        plan = ActionPlan(
+            tool="undo",
+            agent=entry["agent"] or "main",
+            workspace=entry["workspace"],
+            also=tuple(entry["also"] or ()),
+        )
+        workspaces = self._workspaces(plan)
+        return await self.pool.get(plan.agent, workspaces), workspaces
+
+    def any_living(self) -> Cell | None:
+        """Return some living cell, whose keeper sees all that is held; None for none."""
+        return next(iter(self.pool.living()), None)
+
+    def paths(self, workspaces: tuple[str, ...]) -> PathPolicy:
+        """Return what counts in these workspaces."""
+        return self._paths(workspaces)
+
+    async def shown(
+        self, answer: Mapping[str, Any], workspaces: tuple[str, ...], key: str = "changes"
+    ) -> Shown:
+        """Return the raw changes in a keeper's answer for people."""
+        paths = self._paths(workspaces)
+        shown = await asyncio.to_thread(shown_of, answer[key], workspaces, paths)
+        return replace(shown, total=max(shown.total, answer.get("total", {}).get(key, 0)))
+
+    async def carry_out(
+        self, name: str, entry: Mapping[str, Any], cell: Cell, request: dict[str, Any], *, op: str
+    ) -> dict[str, Any]:
+        """Have a keeper land or undo as `name`; where it dies over that, find out what became."""
+        try:
+            return await cell.ask(request, op=op)
+        except CellLost as lost:
+
+            async def again() -> Cell:
+                return (await self.of(entry))[0]
+
+            state, changes = await self.aftermath.after_loss(name, lost, again)
+            if state != "landed":
+                await self.aftermath.given_up(name, str(lost))
+                raise
+            return {"changes": changes}
+        except SandboxError as error:
+            await self.aftermath.given_up(name, str(error))
+            raise
+
+
+def named(paths: Sequence[str]) -> str:
+    """Return paths for a message."""
+    more = f" and {len(paths) - NAMED} more" if len(paths) > NAMED else ""
+    return ", ".join(f"`{path}`" for path in paths[:NAMED]) + more

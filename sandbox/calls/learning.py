@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent has earned, as gate 1 is told, and what the outcome of a call makes of it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from policy.autonomy.reputation import Domain
+from policy.autonomy.trust import TrustFile
+from policy.model import ActionPlan, Context
+from policy.people.approval import domain
+from policy.values.strict_yaml import PolicyError
+from sandbox.agents.reputation import Event, Reputations, Source, observed
+from sandbox.calls.call import Call
+from sandbox.calls.recorder import Recorder
+from sandbox.gates.gate1 import PolicySource
+from sandbox.results import CallResult
+
+
+class Learning:
+    """The reputations of one supervisor's agents."""
+
+    def __init__(self, reputations: Reputations, policies: PolicySource, record: Recorder) -> None:
+        self.reputations = reputations
+        self._policies = policies
+        self._record = record
+
+    def earned(self, agent: str, workspaces: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
+        """Return domain and level where an agent has earned or lost something."""
+        trust = self._trust(workspaces)
+        return self.reputations.earned(agent, trust) if trust is not None else ()
+
+    async def from_call(
+        self, call: Call, result: CallResult, context: Context, *, vouched: bool
+    ) -> None:
+        """Learn from how a call ended, if that says anything; `vouched`: its program is known."""
+        if call.answer.effective is None:
+            return
+        policy = call.answer.effective.policy
+        if event := observed(result, lambda: domain(call.plan, context, policy), vouched=vouched):
+            await self._note(call.plan.agent, event, policy.standing.trust)
+
+    async def from_undo(self, agent: str, workspaces: tuple[str, ...]) -> None:
+        """Learn that a person took a call back."""
+        trust = self._trust(workspaces)
+        if trust is not None:
+            event = Event(
+                Domain.CODE_CHANGES,
+                success=False,
+                reverted=True,
+                source=Source.PERSON,
+                what="a person took a change back",
+            )
+            await self._note(agent, event, trust)
+
+    async def claimed(
+        self, plan: ActionPlan, *, success: bool, confidence: float, workspaces: tuple[str, ...]
+    ) -> None:
+        """Note what an agent says of its own action (orchestration.md, `record_outcome`)."""
+        trust = self._trust(workspaces)
+        if trust is None:
+            return
+        event = Event(
+            trust.domain(plan.tool),
+            success=success,
+            confidence=confidence,
+            source=Source.AGENT,
+            what=f"it says that `{plan.tool}` {'went well' if success else 'failed'}",
+        )
+        await self._note(plan.agent, event, trust)
+
+    def _trust(self, workspaces: tuple[str, ...]) -> TrustFile | None:
+        try:
+            return self._policies.of(workspaces).policy.standing.trust
+        except PolicyError:  # said by the gate, which denies every call
+            return None
+
+    async def _note(self, agent: str, event: Event, trust: TrustFile) -> None:
+        """Note an outcome; a change of level, and a violation, stand in the record."""
+        before = self.reputations.states(agent, trust)[event.domain].current
+        after = await asyncio.to_thread(self.reputations.record, agent, event, trust)
+        if after.current is before and not event.violation:
+            return
+        await self._record.event(
+            {
+                "event": "reputation",
+                "agent": agent,
+                "domain": event.domain.value,
+                "because": event.what,
+                "score": after.score,
+                "level_before": before.value,
+                "level_after": after.current.value,
+            }
+        )

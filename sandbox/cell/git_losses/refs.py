@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a repository's references and reflogs say, before and after changes. Reads only.
+
+Format: git's Documentation/gitrepository-layout.txt and git-pack-refs; names: git-check-ref-format.
+Whatever is odd is told (`Odd`), never guessed.
+
+Runs in the keeper: standard library only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..git.files import Files, content
+from ..git.packs import Odd
+
+MOST_LIST = 64 << 20
+"""Bytes of a list of packed references, or of a reflog; a longer one is odd."""
+MOST_FOLDERS = 20_000
+"""Folders that are listed below `refs` or `logs`."""
+_SMALL = 4096
+_HEX = re.compile(rb"[0-9a-f]+")
+_LINE = re.compile(rb"([0-9a-f]+) ([0-9a-f]+) ([^\n]*?)(?: (\d+) [+-]\d{4})?(?:\t[^\n]*)?")
+_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)|\.$|/$|^/|^\.")
+HEADS = ("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD",
+         "AUTO_MERGE", "BISECT_HEAD")  # fmt: skip
+"""Files beside `refs` that name objects."""
+
+
+class Ref(NamedTuple):
+    """What a reference says: an object, or another reference."""
+
+    oid: bytes = b""
+    target: str = ""
+
+
+class Line(NamedTuple):
+    """A line of a reflog."""
+
+    old: bytes
+    new: bytes
+    text: bytes
+    """The whole of it."""
+    said: bytes
+    """What it says beside `old`, which git writes anew when the line before it goes."""
+    time: int
+    """Seconds since the epoch, as git wrote them; 0 where there are none."""
+
+
+class Refs:
+    """The references of one repository; each file is read when it is asked for."""
+
+    def __init__(self, files: Files, width: int) -> None:
+        self._files = files
+        self._width = width
+        self._packed: dict[str, tuple[bytes, bytes]] | None = None
+
+    def get(self, name: str) -> Ref | None:
+        """Return what a reference says; None where there is none. Raises Odd."""
+        status = self._files.status(name)
+        if status is not None and not stat.S_ISDIR(status.st_mode):
+            return self._loose(name)
+        found = self.packed().get(_shared(name))
+        return None if found is None else Ref(found[0])
+
+    def packed(self) -> dict[str, tuple[bytes, bytes]]:
+        """Return the packed references: name -> object, and what its tag means (or nothing)."""
+        if self._packed is None:
+            self._packed = {}
+            if self._files.status("packed-refs") is not None:
+                text = content(self._files, "packed-refs", MOST_LIST)
+                if text is None:
+                    raise Odd("`packed-refs` cannot be read")
+                self._packed = _read_packed(text, self._width)
+        return self._packed
+
+    def names(self) -> Iterator[str]:
+        """Give the names of all references, of linked work trees too. Raises Odd."""
+        yield from self.packed()
+        for folder in ("", *self.trees()):
+            yield from (folder + one for one in HEADS if self._files.status(folder + one))
+            for path in self._below(folder + "refs"):
+                if not path.endswith(".lock"):
+                    yield path
+
+    def logs(self) -> Iterator[str]:
+        """Give the paths of all reflogs."""
+        for folder in ("", *self.trees()):
+            yield from self._below(folder + "logs")
+
+    def trees(self) -> Iterator[str]:
+        """Give the folders of linked work trees, as prefixes."""
+        for name in self._files.names("worktrees"):
+            yield f"worktrees/{name}/"
+
+    def log(self, path: str) -> list[Line]:
+        """Return the lines of a reflog; none where there is none. Raises Odd."""
+        if self._files.status(path) is None:
+            return []
+        text = content(self._files, path, MOST_LIST)
+        if text is None:
+            raise Odd(f"`{path}` cannot be read")
+        return [_read_line(one, path, self._width) for one in text.split(b"\n") if one]
+
+    def resolve(self, name: str, depth: int = 5) -> bytes:
+        """Return the object that a reference leads to; nothing where it leads nowhere."""
+        found = self.get(name)
+        if found is None or (found.target and not depth):
+            return b""
+        return self.resolve(found.target, depth - 1) if found.target else found.oid
+
+    def _loose(self, name: str) -> Ref:
+        text = content(self._files, name, _SMALL)
+        if text is None:
+            raise Odd(f"`{name}` cannot be read")
+        if text.startswith(b"ref: "):
+            return Ref(target=text[5:].rstrip(b"\n").decode("utf-8", "surrogateescape"))
+        word = text[:-1] if text.endswith(b"\n") else text
+        if name.rpartition("/")[2] in ("MERGE_HEAD", "FETCH_HEAD"):
+            word = word.split(b"\n")[0].split(b"\t")[0]
+        return Ref(_oid(word, self._width, name))
+
+    def _below(self, folder: str) -> Iterator[str]:
+        waiting, count = [folder], 0
+        while waiting:
+            count += 1
+            if count > MOST_FOLDERS:
+                raise Odd(f"more than {MOST_FOLDERS} folders of references")
+            here = waiting.pop()
+            for name in self._files.names(here):
+                path = f"{here}/{name}"
+                status = self._files.status(path)
+                if status is not None and stat.S_ISDIR(status.st_mode):
+                    waiting.append(path)
+                elif status is not None:
+                    yield path
+
+
+def is_name(name: str) -> bool:
+    """Whether git would take a name for a reference's."""
+    parts = name.split("/")
+    return not _FORBIDDEN.search(name) and all(not one.endswith(".lock") for one in parts)
+
+
+def _shared(name: str) -> str:
+    """Return a name as a list of packed references has it; none for those of work trees."""
+    return "" if name.startswith("worktrees/") else name
+
+
+def _read_packed(text: bytes, width: int) -> dict[str, tuple[bytes, bytes]]:
+    found: dict[str, tuple[bytes, bytes]] = {}
+    if text and not text.endswith(b"\n"):
+        raise Odd("`packed-refs` is cut")
+    lines = text.split(b"\n")[:-1]
+    sorted_, last, raw = False, "", b""
+    for number, line in enumerate(lines):
+        if line.startswith(b"#"):
+            if number:
+                raise Odd("`packed-refs` cannot be read")
+            sorted_ = b" sorted " in line + b" "
+        elif line.startswith(b"^"):
+            if not last or found[last][1]:
+                raise Odd("`packed-refs` cannot be read")
+            found[last] = (found[last][0], _oid(line[1:], width, "packed-refs"))
+        else:
+            word, _, name = line.partition(b" ")
+            if sorted_ and name <= raw:
+                raise Odd("`packed-refs` is not in order")
+            last, raw = name.decode("utf-8", "surrogateescape"), name
+            if last in found or not name.startswith(b"refs/"):
+                raise Odd("`packed-refs` cannot be read")
+            found[last] = (_oid(word, width, "packed-refs"), b"")
+    return found
+
+
+def _read_line(text: bytes, path: str, width: int) -> Line:
+    found = _LINE.fullmatch(text)
+    if found is None:
+        raise Odd(f"`{path}` cannot be read")
+    old, new = (_oid(found[n], width, path) for n in (1, 2))
+    return Line(old, new, text, text[len(found[1]) :], int(found[4] or 0))
+
+
+def _oid(word: bytes, width: int, path: str) -> bytes:
+    if len(word) != 2 * width or not _HEX.fullmatch(word):
+        raise Odd(f"`{path}` names no object")
+    return bytes.fromhex(word.decode("ascii"))

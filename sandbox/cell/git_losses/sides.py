@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One repository before and after changes: its references, reflogs and objects. Reads only.
+
+Runs in the keeper: standard library only, Python 3.9.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+from ..git.files import Files, content, width_of, within
+from ..git.index_format import Entry, parse
+from ..git.objects import Store
+from ..git.packs import Budget, Odd
+from ..git.places import MOST_BYTES
+from .refs import Line, Refs
+
+EXPIRES_SECONDS = 30 * 86_400
+"""After that git itself forgets a line of a reflog (gc.reflogExpireUnreachable)."""
+STASH = "refs/stash"
+_LOOSE = re.compile(r"objects/([0-9a-f]{2})/([0-9a-f]{38,62})")
+_PACK = re.compile(r"objects/pack/([^/]*)\.(?:pack|idx)")
+_WORK_TREE = re.compile(r"worktrees/[^/]+/")
+
+
+class Side:
+    """A repository at one time."""
+
+    def __init__(self, files: Files, width: int, budget: Budget) -> None:
+        self.files = files
+        self.refs = Refs(files, width)
+        self.objects = Store(within(files, "objects"), width, budget)
+
+
+class Sides:
+    """A repository before and after, and the paths in it that changed. Close it after use."""
+
+    def __init__(self, old: Files, new: Files, now: float) -> None:
+        self.width = width_of((old, new), "")
+        budget = Budget()
+        self.old = Side(old, self.width, budget)
+        self.new = Side(new, self.width, budget)
+        settings = content(old, "config", 1 << 20) or b""
+        self._forgets = 0.0 if b"reflogexpire" in settings.lower() else now - EXPIRES_SECONDS
+
+    def close(self) -> None:
+        """Close what was opened."""
+        self.old.objects.close()
+        self.new.objects.close()
+
+    def lasts(self, path: str, line: Line) -> bool:
+        """Whether git itself would not forget a line of a reflog yet."""
+        return not line.time or line.time > self._forgets or path.endswith(f"logs/{STASH}")
+
+    def named(self, side: Side) -> set[bytes]:
+        """Return the objects that references of one side name. Raises Odd."""
+        found: set[bytes] = set()
+        for name in side.refs.names():
+            with contextlib.suppress(Odd):  # what cannot be read leads nowhere
+                ref = side.refs.get(name)
+                if ref is not None and ref.oid:
+                    found.add(ref.oid)
+        return found
+
+    def logged(self, side: Side) -> set[bytes]:
+        """Return the objects that lines of reflogs name which last. Raises Odd."""
+        found: set[bytes] = set()
+        for path in side.refs.logs():
+            with contextlib.suppress(Odd):
+                found |= ids(one for one in side.refs.log(path) if self.lasts(path, one))
+        return found
+
+    def lost_lines(self, path: str) -> list[Line]:
+        """Return the lines of a reflog that go and would have lasted. Raises Odd."""
+        old, new = self.old.refs.log(path), self.new.refs.log(path)
+        left = Counter(line.said for line in new)
+        lost = []
+        for line in old:
+            if left[line.said]:
+                left[line.said] -= 1
+            elif self.lasts(path, line):
+                lost.append(line)
+        return lost
+
+
+def ids(lines: Iterable[Line]) -> set[bytes]:
+    """Return the objects that lines of a reflog name."""
+    found = {oid for line in lines for oid in (line.old, line.new)}
+    return {oid for oid in found if any(oid)}
+
+
+def loose_id(path: str) -> bytes:
+    """Return the object whose place a path in a repository is; nothing for others."""
+    found = _LOOSE.fullmatch(path)
+    return bytes.fromhex(found[1] + found[2]) if found and len(found[2]) % 2 == 0 else b""
+
+
+def pack_of(path: str) -> str:
+    """Return the place of the pack that a path in a repository belongs to, among its objects."""
+    found = _PACK.fullmatch(path)
+    return f"pack/{found[1]}" if found else ""
+
+
+def tree_of(path: str) -> tuple[str, str]:
+    """Return the folder of a linked work tree that a path lies in, as a prefix, and the rest."""
+    found = _WORK_TREE.match(path)
+    return (found[0], path[found.end() :]) if found else ("", path)
+
+
+def staged(files: Files, path: str) -> list[Entry] | None:
+    """Return the entries of an index; none where there is no file, None where it is odd."""
+    if files.status(path) is None:
+        return []
+    found = parse(content(files, path, MOST_BYTES) or b"")
+    return None if found is None else found.entries
+
+
+def indexes(side: Side) -> Iterator[str]:
+    """Give the paths of the indexes of a repository and its linked work trees."""
+    yield from (folder + "index" for folder in ("", *side.refs.trees()))

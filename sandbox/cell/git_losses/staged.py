@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an index held ready for a commit, and is nowhere else once it leaves the index.
+
+An entry that is replaced by another one of its path is everyday work (`git add`); one that leaves
+must be in the work tree, in the index under another name, or in a commit.
+
+Runs in the keeper: standard library only, Python 3.9. Reads only.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterable, Iterator
+
+from ..git.files import Coming, within
+from ..git.index_format import Entry
+from ..git.packs import Odd
+from .sides import STASH, Side, loose_id, staged, tree_of
+from .trees import Trees, blob_at
+
+_GITLINK = 0o160000
+
+
+class Staged:
+    """Compares an index before and after."""
+
+    def __init__(
+        self, old: Side, new: Side, path: str, coming: Coming, work_tree: str | None
+    ) -> None:
+        self._old, self._new, self._path = old, new, path
+        self._folder = tree_of(path)[0]
+        # where the files of linked work trees lie is told outside of what can be read
+        known = None if self._folder or work_tree is None else work_tree.rstrip("/")
+        self._files = None if known is None else within(coming, known)
+
+    def losses(self, came: Iterable[str]) -> Iterator[str]:
+        """Give why the index must be looked at; `came` are changed paths. Raises Odd."""
+        before = staged(self._old.files, self._path)
+        if not before:
+            return  # there was none, or one that only git understands: a split index
+        after = staged(self._new.files, self._path)
+        if after is None:
+            yield "git could no longer read it"
+            return
+        there = self._new.files.status(self._path) is not None
+        if not there and self._new.files.status(self._folder + "HEAD") is not None:
+            yield "the index goes away"
+            return
+        if there and not after and any(self._stands(one) for one in before):
+            yield "the index is emptied"
+            return
+        lost = sorted(os.fsdecode(one.path) for one in self._lost(before, after, came))
+        if lost:
+            more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
+            yield f"what was staged of `{lost[0]}`{more} is nowhere else"
+
+    def _lost(
+        self, before: Iterable[Entry], after: Iterable[Entry], came: Iterable[str]
+    ) -> list[Entry]:
+        paths, oids = set(), set()
+        for entry in after:
+            paths.add(entry.path)
+            oids.add(entry.oid)
+        gone = [
+            one
+            for one in before
+            if one.path not in paths
+            and one.oid not in oids
+            and not one.stage
+            and one.mode not in (_GITLINK, 0o040000)
+            and not (one.more & 0x2000)  # only meant to be added
+        ]
+        gone = [one for one in gone if not self._stands(one)] if gone else []
+        for side in (self._old, self._new):
+            gone = list(self._uncommitted(side, gone)) if gone else []
+        if gone:
+            made = self._made(came)
+            gone = [one for one in gone if one.oid not in made]
+        return gone
+
+    def _stands(self, entry: Entry) -> bool:
+        """Whether the file has the content that was staged."""
+        if self._files is None:
+            return False
+        return blob_at(self._files, entry.path, len(entry.oid))[0] == entry.oid
+
+    def _uncommitted(self, side: Side, entries: Iterable[Entry]) -> Iterator[Entry]:
+        """Give what neither the commit that is checked out has, nor a stash."""
+        trees = Trees(side.objects)
+        tops: list[bytes] = []
+        for name in (self._folder + "HEAD", STASH):
+            with contextlib.suppress(Odd):
+                oid = side.refs.resolve(name)
+                if oid:
+                    top, parents = trees.of_commit(oid)
+                    others = parents[1:] if name == STASH else []
+                    tops += [top, *(trees.of_commit(one)[0] for one in others)]
+        for entry in entries:
+            found = (trees.at(top, entry.path) for top in tops)
+            if all(one is None or one.oid != entry.oid for one in found):
+                yield entry
+
+    def _made(self, came: Iterable[str]) -> set[bytes]:
+        """Return what new folders of commits hold."""
+        found: set[bytes] = set()
+        for path in came:
+            oid = loose_id(path)
+            if oid and self._new.objects.kind(oid) == b"tree":
+                found |= {entry.oid for entry in Trees(self._new.objects).read(oid).values()}
+        return found

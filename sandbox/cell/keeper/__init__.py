@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The keeper's program: mounts, views, what earlier keepers left."""

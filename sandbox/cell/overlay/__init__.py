@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reads overlay layers: lower, upper, redirects, masks, what changed."""
+
+__all__ = [
+    "diffs",
+    "layer",
+    "lower",
+    "marks",
+    "masks",
+    "newcomers",
+    "replaced",
+    "selection",
+    "sides",
+    "steps",
+    "walk",
+]

@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the cells of one supervisor are made of: their plans, their keepers' set-up, their homes."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from policy.protected.paths import PathPolicy
+from sandbox.cells.cell import CellSpec
+from sandbox.config.settings import Settings
+from sandbox.containers.engine import Engine
+from sandbox.containers.images import Images
+from sandbox.containers.plan import (
+    AGENT_ID,
+    LABEL_AGENT,
+    LABEL_CELL,
+    LABEL_OWNER,
+    LABEL_STATE,
+    READING_HOME,
+    ContainerPlan,
+    Resources,
+    cell_plan,
+    keeper_plan,
+)
+from sandbox.errors import BadInput
+from sandbox.host.process_owner import owner_label
+
+PathsOf = Callable[[tuple[str, ...]], PathPolicy]
+"""Gate 2's rules for workspaces, as they are now."""
+Patterns = dict[str, list[str]]
+MIB = 1024 * 1024
+_OWNERS_DIFFER = "[core]\n\tcheckStat = minimal\n"
+"""Git settings where a cell sees other owners than the host: else each call would hash all files
+anew and change the index, which keeps the owner of every file."""
+
+
+class Specs:
+    """Makes the specs of cells. Every container of theirs carries this supervisor's labels."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        images: Images,
+        settings: Settings,
+        paths: PathsOf,
+        labels: Mapping[str, str],
+        doors: Path,
+    ) -> None:
+        self._engine = engine
+        self._images = images
+        self._settings = settings
+        self._paths = paths
+        self._labels = dict(labels)
+        self._doors = doors
+        self._home = _home_files()
+        self._masked: dict[tuple[str, ...], tuple[PathPolicy, Patterns]] = {}
+        self.volume = f"lockgate-layers-{engine.state}"
+        """Where the keepers of this state folder keep layers."""
+
+    def make(
+        self, agent: str, workspaces: tuple[str, ...], *, network: str = "none", place: str = "cell"
+    ) -> CellSpec:
+        """Return the spec of a new cell. Blocking.
+
+        `place` says where its keeper puts the workspaces: into the running `cell`, in `views` that
+        the cell is then created over, or `nowhere` (a keeper alone). Raises SandboxError.
+        """
+        name = f"lockgate-{secrets.token_hex(5)}"
+        uid, gid, owners = _owner(workspaces)
+        labels = {
+            **self._labels,
+            LABEL_STATE: self._engine.state,
+            LABEL_OWNER: owner_label(),
+            LABEL_CELL: name,
+            LABEL_AGENT: agent,
+        }
+        local = self._engine.local(os.uname().release)
+        door = self._doors / name if local and place == "cell" else None
+        images = [self._engine.image_id(tag) for tag in (self._images.cell, self._images.keeper)]
+
+        def cell(views: Sequence[str] = (), *, writes: bool = False) -> ContainerPlan:
+            return cell_plan(
+                name=name,
+                image=images[0],
+                workspaces=workspaces,
+                uid=uid,
+                gid=gid,
+                labels=labels,
+                resources=self._resources(),
+                network=network,
+                runtime=self._settings.runtime,
+                views=views,
+                writes=writes,
+            )
+
+        def keeper(identity: str | None, views: tuple[str, str] | None = None) -> ContainerPlan:
+            return keeper_plan(
+                name=f"{name}-keeper",
+                image=images[1],
+                workspaces=workspaces,
+                cell=identity,
+                volume=self.volume,
+                labels=labels,
+                maps_owners=bool(owners),
+                door=str(door) if door else None,
+                views=views,
+            )
+
+        setup: dict[str, Any] = {
+            "cell": name,
+            "agent": agent,
+            "workspaces": list(workspaces),
+            "uid": uid,
+            "gid": gid,
+            "owners": owners,
+            "patterns": self.patterns(workspaces),
+            "place": place,
+            "local": local,
+            "undo_bytes": self._settings.undo_mib * MIB,
+        }
+        home = dict(self._home)
+        if owners:
+            home[".gitconfig"] = home.get(".gitconfig", "") + _OWNERS_DIFFER
+        setup["home"] = {"reading": READING_HOME, "files": home}
+        return CellSpec(name, agent, workspaces, cell, keeper, setup, door, home, labels, network)
+
+    def patterns(self, workspaces: tuple[str, ...]) -> Patterns:
+        """Return what is to be hidden and pinned in these workspaces, as expressions."""
+        paths = self._paths(workspaces)
+        known = self._masked.get(workspaces)
+        if known is None or known[0] is not paths:
+            hide, show = paths.mask_expressions()
+            pin = paths.pin_expressions()
+            above = list(paths.pin_folder_expressions())
+            patterns = {"hide": list(hide), "show": list(show), "pin": list(pin), "above": above}
+            patterns["obey"] = list(paths.obey_expressions())
+            patterns.update((f"read_{key}", one) for key, one in paths.read_patterns().items())
+            known = paths, patterns
+            self._masked[workspaces] = known
+        return known[1]
+
+    def fits(self, spec: CellSpec) -> bool:
+        """Whether a cell hides and pins what the policy says now."""
+        return bool(spec.setup["patterns"] == self.patterns(spec.workspaces))
+
+    def _resources(self) -> Resources:
+        wanted = self._settings.cell
+        return Resources(
+            memory=wanted.memory_mib * MIB,
+            cpus=min(wanted.cpus, float(os.cpu_count() or 1)),
+            pids=wanted.pids,
+            files=wanted.open_files,
+            tmp=wanted.tmp_mib * MIB,
+            home=2 * wanted.tmp_mib * MIB,
+        )
+
+
+def _owner(workspaces: Sequence[str]) -> tuple[int, int, dict[int, int]]:
+    """Return uid and gid of the cell's processes, and the owner map (real owner -> in the cell).
+
+    A cell never runs as root: what root owns is shown to it as owned by an ordinary user, through
+    an idmapped mount.
+    """
+    owners = set()
+    for path in workspaces:
+        try:
+            info = Path(path).lstat()
+        except OSError as error:
+            raise BadInput(f"workspace `{path}`: {error.strerror}") from None
+        owners.add((info.st_uid, info.st_gid))
+    if len({uid for uid, _ in owners}) > 1:
+        raise BadInput(
+            f"workspaces {', '.join(f'`{w}`' for w in workspaces)} belong to different users; "
+            "use one cell for each"
+        )
+    uid, gid = sorted(owners)[0]
+    if uid == 0:
+        return AGENT_ID, AGENT_ID, {0: AGENT_ID}
+    return uid, gid or uid, {}
+
+
+def _home_files() -> dict[str, str]:
+    """Return files of the cell's home: the person's name and address for commits, nothing else."""
+    lines = ["[user]"]
+    for key in ("name", "email"):
+        try:
+            done = subprocess.run(
+                ["git", "config", "--global", f"user.{key}"],
+                capture_output=True,
+                text=True,
+                timeout=5,
+                check=False,
+                cwd=Path("/"),
+            )
+        except (OSError, subprocess.SubprocessError):
+            return {}
+        value = done.stdout.strip()
+        if value and value.isprintable() and '"' not in value and "\\" not in value:
+            lines.append(f'\t{key} = "{value}"')
+    return {".gitconfig": "\n".join(lines) + "\n"} if len(lines) > 1 else {}

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lockgate init` and `lockgate workspace`: which folders a call may work in."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from policy.model import Workspace
+from sandbox.cli import terminal
+from sandbox.text.terminal import safe_line
+from sandbox.workspaces.registry import NeedsApproval, Registry, State
+
+MOST_NAMES = 10
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+YES = click.option("--yes", is_flag=True, help="Say yes to a folder outside your home.")
+
+
+@click.command(short_help="Register a folder as a workspace and say what comes next.")
+@click.argument("path", required=False, default=".", metavar="[PATH]")
+@YES
+def init(path: str, **flags: bool) -> int:
+    """Register PATH (default: this folder) as a workspace, and say what its cells will not see
+    (secrets) and cannot write (protected files).
+
+    \b
+    Examples:
+      lockgate init
+      lockgate init ~/project
+    """
+    found = _add(path, approved=flags["yes"])
+    if found is None:
+        return terminal.REFUSED
+    terminal.show(f"workspace {safe_line(found.path)}")
+    for line in _unseen(found.path):
+        terminal.show(safe_line(line))
+    terminal.show("next: `lockgate doctor` checks this host, `lockgate run -- COMMAND` runs one")
+    return 0
+
+
+@click.group(short_help="Add, remove, list and check workspaces.")
+def workspace() -> None:
+    """Say which folders a call may work in.
+
+    \b
+    Examples:
+      lockgate workspace add ~/project
+      lockgate workspace validate /etc/passwd
+    """
+
+
+@workspace.command(short_help="Register a folder.")
+@click.argument("path")
+@YES
+def add(path: str, **flags: bool) -> int:
+    """Register the folder PATH. One outside your home needs your yes.
+
+    \b
+    Examples:
+      lockgate workspace add ~/project
+      lockgate workspace add /srv/app --yes
+    """
+    found = _add(path, approved=flags["yes"])
+    if found is None:
+        return terminal.REFUSED
+    terminal.show(safe_line(found.path))
+    return 0
+
+
+@workspace.command(short_help="Take a folder off the list.")
+@click.argument("path")
+def remove(path: str) -> int:
+    """Take PATH off the list; its files stay as they are.
+
+    \b
+    Example:
+      lockgate workspace remove ~/project
+    """
+    terminal.show(safe_line(Registry(terminal.dirs()).remove(path).path))
+    return 0
+
+
+@workspace.command("list", short_help="List the registered folders.")
+@JSON
+def list_(**flags: bool) -> int:
+    """List the registered workspaces, one a line.
+
+    \b
+    Examples:
+      lockgate workspace list
+      lockgate workspace list --json
+    """
+    found = Registry(terminal.dirs()).list()
+    if flags["as_json"]:
+        terminal.show_json([asdict(item) for item in found])
+    else:
+        for item in found:
+            terminal.show(safe_line(item.path))
+    return 0
+
+
+@workspace.command(short_help="Say how each registered folder stands.")
+@JSON
+def status(**flags: bool) -> int:
+    """Say how each workspace stands; the status is 1 when one is not ready.
+
+    \b
+    Examples:
+      lockgate workspace status
+      lockgate workspace status --json
+    """
+    from sandbox.present.render import table
+
+    found = Registry(terminal.dirs()).status()
+    if flags["as_json"]:
+        terminal.show_json([asdict(item) for item in found])
+    elif found:
+        rows = [(item.path, item.state.value, item.reason) for item in found]
+        styles = {"ready": "green", "gone": "red", "changed": "red"}
+        terminal.show(table(("workspace", "state", "reason"), rows, styles=styles))
+    else:
+        terminal.show("no workspace is registered; `lockgate init` registers this folder")
+    return 0 if all(item.state is State.READY for item in found) else terminal.REFUSED
+
+
+@workspace.command(short_help="Say whether a path may be used.")
+@click.argument("path")
+@JSON
+def validate(path: str, **flags: bool) -> int:
+    """Say whether a call may use PATH, and why; the status is 1 when it may not.
+
+    \b
+    Examples:
+      lockgate workspace validate src/app.py
+      lockgate workspace validate /etc/passwd
+    """
+    found = Registry(terminal.dirs()).validate(path)
+    if flags["as_json"]:
+        terminal.show_json(asdict(found))
+    else:
+        terminal.show(f"{'valid' if found.valid else 'not valid'}: {found.reason}")
+    return 0 if found.valid else terminal.REFUSED
+
+
+def _unseen(path: str) -> list[str]:
+    """Return lines about what a cell of this workspace will not see, and what it cannot write."""
+    from sandbox.cell.overlay.masks import Patterns, TooLarge, find
+    from sandbox.gates.policy_files import Policies
+
+    paths = Policies(terminal.dirs()).paths((path,))
+    hide, show = paths.mask_expressions()
+    try:
+        found = find(path, Patterns([*hide], [*show], [*paths.pin_expressions()]))
+    except TooLarge:
+        return ["too many files to look for secrets: no cell can be made of this folder"]
+    lines = []
+    for what, names in zip(("cells will not see", "cells cannot write"), found, strict=True):
+        named = [name for name in names if name != ".lockgate"]
+        if named:
+            more = f" and {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
+            lines.append(f"{what}: {', '.join(named[:MOST_NAMES])}{more}")
+    return lines
+
+
+def _add(path: str, *, approved: bool) -> Workspace | None:
+    """Register a folder, asking a person where that is needed; None is their no."""
+    registry = Registry(terminal.dirs())
+    if approved:
+        terminal.only_a_person("saying yes to a workspace")
+    try:
+        return registry.add(path, approved=approved)
+    except NeedsApproval as error:
+        if not terminal.can_ask():
+            terminal.say(f"{error}; give it at a terminal or with `--yes`")
+            return None
+        if not terminal.ask(f"{error}. Add it?"):
+            terminal.say("not added")
+            return None
+        return registry.add(path, approved=True)

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that read the record of calls: what was decided, run and landed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from sandbox.audit.history import is_held
+from sandbox.cli import terminal
+from sandbox.text.terminal import safe, safe_block, safe_line
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+MOST_NAMED = 10
+"""Paths that one line names."""
+CALL = click.argument("call", metavar="CALL")
+
+
+@click.command(short_help="List what was decided, run and landed.")
+@click.option("-n", "--limit", default=20, type=click.IntRange(min=1), help="How many calls.")
+@click.option("--agent", metavar="ID", help="Only calls of this agent.")
+@click.option("--tool", metavar="NAME", help="Only calls of this tool.")
+@click.option(
+    "--verdict", type=click.Choice(["allow", "report", "ask", "deny"]), help="Only this verdict."
+)
+@click.option("--held", is_flag=True, help="Only what waits for a person to land or discard it.")
+@JSON
+def log(limit: int, agent: str | None, tool: str | None, verdict: str | None, **flags: bool) -> int:
+    """List the calls and undos of the record, newest first.
+
+    \b
+    Examples:
+      lockgate log
+      lockgate log --held
+      lockgate log --verdict deny --limit 5
+      lockgate log --agent coder --json
+    """
+    from sandbox.audit.query import Query
+    from sandbox.present.render import VERDICT_STYLE, brief, ended, subject, table
+
+    some = agent is not None or tool is not None or verdict is not None or flags["held"]
+    wanted = Query(frozenset((verdict,)) if verdict else None, tool, agent, limit=limit)
+    store = _store()
+    found = store.search(wanted, held=flags["held"]) if some else store.calls(limit=limit)
+    if flags["as_json"]:
+        terminal.show_json(found)
+        return 0
+    if not found:
+        terminal.show("no call is recorded" + (" that matches" if some else ""))
+        return 0
+    rows = [
+        (
+            one["id"],
+            str(one.get("ts") or "")[:19],
+            one.get("agent") or "",
+            subject(one),
+            one.get("verdict") or "",
+            ", ".join(one.get("rules") or ())[:30],
+            ended(one),
+            brief(one.get("changes") or (), total=one.get("changes_total")),
+        )
+        for one in found
+    ]
+    columns = ("id", "when", "agent", "call", "verdict", "rules", "outcome", "changes")
+    terminal.show(table(columns, rows, styles=VERDICT_STYLE))
+    return 0
+
+
+@click.command(short_help="Show one call: decision, output, diff.")
+@CALL
+@click.option("--output", "part", flag_value="output", help="Only what it wrote.")
+@click.option("--diff", "part", flag_value="diff", help="Only the diff.")
+@click.option("--raw", is_flag=True, help="With --output: byte for byte.")
+@JSON
+def show(call: str, part: str | None, **flags: bool) -> int:
+    """Show what was decided about CALL and why, what it wrote, and what it changed.
+
+    CALL is an id of `lockgate log`, a beginning of one, or `last`. Of a held call a person at a
+    terminal is shown what it would change now; that is what `lockgate land` lands.
+
+    \b
+    Examples:
+      lockgate show last
+      lockgate show last --diff
+      lockgate show 4f1c --output --raw > log.txt
+    """
+    from sandbox.audit.query import seconds_of
+
+    store = _store()
+    found = store.call(call)
+    if is_held(found) and part != "output" and terminal.person_present():
+        _look_anew(found["id"])
+        found = store.call(found["id"])
+    stdout, stderr = store.output(found["id"])
+    diff = store.diff(found["id"])
+    gone = store.dropped(found["id"], seconds_of(found.get("ts") or ""))
+    if gone:
+        terminal.say("what calls of that time wrote is no longer kept (`outputs_mib`)")
+    if flags["as_json"]:
+        texts = {"stdout": safe(stdout), "stderr": safe(stderr), "diff": diff, "dropped": gone}
+        terminal.show_json({**found, **texts})
+        return 0
+    if part == "output":
+        terminal.show_bytes(stdout if flags["raw"] else safe(stdout).encode())
+        terminal.show_bytes(stderr if flags["raw"] else safe(stderr).encode(), to_stderr=True)
+        return 0
+    if part == "diff":
+        terminal.show(safe_block(diff).rstrip("\n"))
+        return 0
+    from sandbox.present.render import record
+
+    terminal.show(record(found, safe(stdout), safe(stderr), diff))
+    return 0
+
+
+def _look_anew(call: str) -> None:
+    """Have a held call looked at as things stand: what is shown from then on may land (P8)."""
+    from sandbox.client.blocking import BlockingClient
+    from sandbox.errors import SandboxError
+
+    try:
+        with BlockingClient(terminal.dirs()) as client:
+            look = client.exchange("look-held", {"call": call})
+    except SandboxError as error:
+        terminal.say(f"shown as it was when it was held; it could not be looked at now: {error}")
+        return
+    if look["differs"]:
+        names = ", ".join(f"`{safe_line(one)}`" for one in look["differs"][:MOST_NAMED])
+        terminal.say(f"not what was shown before: {names}")
+
+
+def _store() -> Any:
+    from sandbox.audit.store import Store
+
+    return Store(terminal.dirs())

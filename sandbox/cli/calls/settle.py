@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands about what becomes of a call: held, land, discard, object, undo, end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import click
+
+from sandbox.cli import terminal
+from sandbox.client.blocking import BlockingClient
+from sandbox.errors import BadInput
+from sandbox.text.terminal import safe_block, safe_line
+
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+CALL = click.argument("call", metavar="CALL")
+CONFIRM = click.option("--yes", is_flag=True, help="Do not ask; needs a terminal all the same.")
+ALL = 1_000_000
+"""More calls than a record holds, for a search through all of it."""
+_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+
+
+@click.command(short_help="Take back what calls landed.")
+@click.argument("call", metavar="[CALL]", required=False)
+@click.option(
+    "--last",
+    "count",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="The last N landed calls, of all agents.",
+)
+@click.option("--dry-run", is_flag=True, help="Show what it would change; change nothing.")
+@JSON
+def undo(call: str | None, count: int | None, **flags: bool) -> int:
+    """Put back what CALL changed, exactly; refused where a later change would be lost.
+
+    CALL is an id of `lockgate log`, a beginning of one, or `last`: the last call whose changes
+    stand. An undo is in the log as well; to undo it does the call again. With --last, calls are
+    undone newest first, until one cannot be; the status is 1 then. `last` and --last count the
+    calls of all agents in all workspaces: see first with --dry-run.
+
+    \b
+    Examples:
+      lockgate undo last
+      lockgate undo 4f1c --dry-run
+      lockgate undo --last 3
+    """
+    if (call is None) == (count is None):
+        raise BadInput("give CALL or `--last N`")
+    with BlockingClient(terminal.dirs()) as client:
+        if call is not None:
+            result = client.exchange("undo", {"call": call, "dry_run": flags["dry_run"]})
+            if flags["as_json"]:
+                terminal.show_json(result)
+            else:
+                _show_undone(result)
+            return 0
+        report = client.exchange("undo-last", {"count": count, "dry_run": flags["dry_run"]})
+    if flags["as_json"]:
+        terminal.show_json(report)
+    else:
+        for result in report["done"]:
+            _show_undone(result, _recorded(result["undone"]))
+        if report["stopped"]:
+            terminal.say(report["stopped"])
+            terminal.say(f"not undone: {', '.join(report['left'])}")
+    return terminal.REFUSED if report["stopped"] else 0
+
+
+def _recorded(call: str) -> dict[str, Any] | None:
+    try:
+        found: dict[str, Any] = _store().call(call)
+    except BadInput:  # its records went away with an old file of the log
+        return None
+    return found
+
+
+def _show_undone(result: Mapping[str, Any], call: Mapping[str, Any] | None = None) -> None:
+    from sandbox.present.render import changes
+
+    whose = safe_line(f" of {call['agent']} in {call['workspace']}") if call else ""
+    if result["id"]:
+        terminal.show(
+            f"undone {result['undone']}{whose}; `lockgate undo {result['id']}` does it again"
+        )
+    else:
+        note = f" ({safe_line(result['message'])})" if result.get("message") else ""
+        terminal.show(f"an undo of {result['undone']}{whose} would change{note}:")
+    if result["changes"]:
+        terminal.show(changes(result["changes"]))
+    if result.get("diff"):
+        terminal.show(safe_block(result["diff"]).rstrip("\n"))
+
+
+@click.command(short_help="List what waits for a person to land or discard it.")
+@JSON
+def held(**flags: bool) -> int:
+    """List what waits for a person: calls that gate 2 held, and proposals.
+
+    `lockgate show CALL` shows one, `lockgate land CALL [PATH...]` lands it or a part of it,
+    `lockgate discard CALL` throws it away.
+
+    \b
+    Examples:
+      lockgate held
+      lockgate held --json
+    """
+    from sandbox.present.render import subject, table
+
+    with BlockingClient(terminal.dirs()) as client:
+        found = client.exchange("held", {})
+    if flags["as_json"]:
+        terminal.show_json(found)
+        return 0
+    if not found:
+        terminal.show("nothing waits")
+        return 0
+    known = {one["id"]: one for one in _store().held()}
+    places = {one["workspace"] for one in found}
+    rows = [
+        (
+            one["id"],
+            _age(one["age"]),
+            one["agent"],
+            subject(known[one["id"]]) if one["id"] in known else "",
+            one["changes"],
+            _size(one["bytes"]),
+            *((one["workspace"],) if len(places) > 1 else ()),
+            _why(one),
+        )
+        for one in found
+    ]
+    where = ("workspace",) if len(places) > 1 else ()
+    columns = ("id", "age", "agent", "call", "changes", "size", *where, "why")
+    terminal.show(table(columns, rows))
+    return 0
+
+
+def _why(one: Mapping[str, Any]) -> str:
+    why = "proposal" if one["proposal"] else str(one["because"])[:120]
+    if one["there"] and one["note"]:
+        return "; ".join(filter(None, (why, str(one["note"])))).strip()
+    return str(one["note"] or why)
+
+
+def _age(seconds: float) -> str:
+    for size, unit in _UNITS:
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return "now"
+
+
+def _size(count: float) -> str:
+    for unit in ("B", "KiB", "MiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}"
+        count /= 1024
+    return f"{count:.1f} GiB"
+
+
+@click.command(short_help="Land a held call's changes, or some of them.")
+@CALL
+@click.argument("paths", metavar="[PATH]...", nargs=-1)
+@click.option(
+    "--force",
+    is_flag=True,
+    help="Also over files that changed meanwhile; what is there is kept for an undo.",
+)
+@CONFIRM
+@JSON
+def land(call: str, paths: tuple[str, ...], **flags: bool) -> int:
+    """Land what is held of CALL (`last`: the last held one), or only the PATHs in it.
+
+    A PATH is relative to the workspace, as `lockgate show CALL` lists it: a file, a folder with all
+    it holds, or a glob (`*` within one name, `**` through folders). A move lands with both of its
+    ends. The rest stays held. That is a person's decision: it needs a terminal.
+
+    \b
+    Examples:
+      lockgate show last --diff
+      lockgate land last
+      lockgate land 4f1c src/ 'docs/**/*.md'
+    """
+    found = _store().call(_identity(call, is_held))
+    if not terminal.person_present():
+        terminal.say("landing what was held is a person's decision and needs a terminal")
+        return terminal.NOT_PERMITTED
+    if not flags["yes"]:
+        from sandbox.present.render import changes
+
+        total = found.get("changes_total")
+        terminal.show(changes(found.get("changes") or (), total=total))
+        what = f" {len(paths)} of its paths" if paths else ""
+        if not terminal.ask(f"Land{what and what + ' of'} {found['id']}?"):
+            terminal.say("not landed")
+            return terminal.REFUSED
+    fields = {"paths": list(paths), "force": flags["force"]}
+    return _settle("land", found["id"], fields, as_json=flags["as_json"])
+
+
+@click.command(short_help="Throw a held call's changes away.")
+@CALL
+@JSON
+def discard(call: str, **flags: bool) -> int:
+    """Throw away what is held of CALL (`last`: the last held one), or what waits to land.
+
+    \b
+    Example:
+      lockgate discard last
+    """
+    name = _identity(call, is_held) if call == "last" else call
+    return _settle("discard", name, {}, as_json=flags["as_json"])
+
+
+@click.command("object", short_help="Object to changes that wait to land.")
+@CALL
+@click.option("--because", default="", metavar="TEXT", help="What the agent is told.")
+@JSON
+def object_(call: str, because: str, **flags: bool) -> int:
+    """Object to CALL (`last`: the newest) while its changes wait to land: they are thrown away.
+
+    Changes of `semi-auto` agents wait for some seconds; `lockgate ps` shows which do.
+
+    \b
+    Examples:
+      lockgate object last
+      lockgate object 4f1c --because 'keep the old name'
+    """
+    return _settle("object", call, {"reason": because}, as_json=flags["as_json"])
+
+
+@click.command(short_help="End a background call and land its changes.")
+@CALL
+@JSON
+def end(call: str, **flags: bool) -> int:
+    """End the background call CALL; its changes are judged and land.
+
+    \b
+    Examples:
+      lockgate run --background -- npm run dev
+      lockgate end last
+    """
+    return _settle("end", _identity(call, unfinished), {}, as_json=flags["as_json"])
+
+
+_DONE = {"land": "landed", "discard": "discarded", "object": "discarded", "end": "ended"}
+
+
+def _settle(what: str, call: str, fields: Mapping[str, Any], *, as_json: bool) -> int:
+    from sandbox.present.render import changes
+
+    with BlockingClient(terminal.dirs()) as client:
+        result = client.exchange(what, {"call": call, **fields})
+    if as_json:
+        terminal.show_json(result)
+        return 0
+    note = f": {safe_line(result['message'])}" if result.get("message") else ""
+    terminal.show(f"{_DONE[what]} {result['id']}{note}")
+    if result["changes"]:
+        terminal.show(changes(result["changes"], total=result.get("changes_total")))
+    return 0
+
+
+def is_held(call: Mapping[str, Any]) -> bool:
+    """Whether a call waits for a person to land or discard it."""
+    from sandbox.audit import history
+
+    return history.is_held(call)
+
+
+def unfinished(call: Mapping[str, Any]) -> bool:
+    """Whether a call has no outcome yet."""
+    return call.get("ending") is None
+
+
+def _identity(call: str, fits: Callable[[Mapping[str, Any]], bool]) -> str:
+    """Return the whole id that a person means; `last` is the last call that fits."""
+    if call != "last":
+        return str(_store().call(call)["id"])
+    for one in _store().calls(limit=ALL):
+        if fits(one):
+            return str(one["id"])
+    raise BadInput(f"no call is {'held' if fits is is_held else 'unfinished'}")
+
+
+def _store() -> Any:
+    from sandbox.audit.store import Store
+
+    return Store(terminal.dirs())

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`connect`: write an agent's configuration so that its tools go through Lockgate."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from sandbox.cli import terminal
+from sandbox.connect.agents import AGENTS, MODES, Mode, Places, Scope
+from sandbox.errors import BadInput
+from sandbox.text.terminal import safe_line
+
+if TYPE_CHECKING:
+    from sandbox.connect.changes import Change
+    from sandbox.connect.records import Connection
+
+
+@click.command(short_help="Put a coding agent behind the gates.")
+@click.argument("agent", type=click.Choice(AGENTS), metavar="AGENT")
+@click.option("--project", "scope", flag_value=Scope.PROJECT.value, help="This project (default).")
+@click.option("--user", "scope", flag_value=Scope.USER.value, help="All projects of yours.")
+@click.option(
+    "--mode",
+    type=click.Choice([one.value for one in Mode]),
+    help="How its tools get here; default: mcp for codex and vscode, else hooks.",
+)
+@click.option("--remove", is_flag=True, help="Take it back: the files become what they were.")
+@click.option("--yes", is_flag=True, help="Do it without asking.")
+def connect(agent: str, scope: str | None, mode: str | None, **flags: bool) -> int:
+    """Connect AGENT: claude-code, codex, gemini, cursor or vscode.
+
+    Shows what it will change, asks, keeps a backup, and tries the connection: a canary that must
+    be denied, and one that must run. The status is 1 when the connection does not work.
+
+    \b
+    Examples:
+      lockgate connect claude-code
+      lockgate connect codex --user
+      lockgate connect gemini --mode mcp
+      lockgate connect claude-code --remove
+    """
+    if terminal.is_an_agents():
+        raise BadInput("an agent does not change how agents are connected; a person does")
+    project = _project(user=scope == Scope.USER.value, **flags)
+    if isinstance(project, bool):
+        return terminal.REFUSED
+    places = here(project)
+    if flags["remove"]:
+        return _remove(agent, places, yes=flags["yes"])
+    return _connect(agent, places, Mode(mode) if mode else MODES[agent][0], yes=flags["yes"])
+
+
+def here(project: Path | None) -> Places:
+    """Return the places of this user's agents, for a project or for all."""
+    from sandbox.host.relaunch import program
+
+    return Places(Path("~").expanduser(), project, program(), dict(os.environ))
+
+
+def _connect(agent: str, places: Places, mode: Mode, *, yes: bool) -> int:
+    from sandbox.connect import changes as changing
+    from sandbox.connect.agents import wanted
+    from sandbox.connect.records import Connections
+
+    known = Connections(terminal.dirs().create())
+    old = known.find(agent, places.project)
+    want = wanted(agent, mode, places)
+    others = [wanted(agent, one, places) for one in MODES[agent] if one is not mode]
+    changes = changing.connecting(agent, want, old, others)
+    if not _carry_out(changes, places, agent, mode, old, yes=yes):
+        return terminal.REFUSED
+    for note in want.notes:
+        terminal.say(note)
+    return _try(agent, mode, places)
+
+
+def _remove(agent: str, places: Places, *, yes: bool) -> int:
+    from sandbox.connect import changes as changing
+    from sandbox.connect.agents import wanted
+    from sandbox.connect.records import Connections
+
+    known = Connections(terminal.dirs().create())
+    old = known.find(agent, places.project)
+    modes = (old.mode,) if old else MODES[agent]
+    written = [wanted(agent, one, places) for one in modes]
+    changes = changing.ending(agent, old, written)
+    if not changes:
+        terminal.say(f"{agent} is not connected here; nothing is changed")
+        if old:
+            known.forget(old)
+        return 0
+    if not _agreed(changes, yes=yes):
+        return terminal.REFUSED
+    _note(changes, places, agent, "disconnected")
+    for change in changes:
+        changing.carry_out(change, within=places.project)
+    for kept in old.files if old else ():
+        changing.drop_folders(kept.folders)
+    if old:
+        known.forget(old)
+    terminal.say(f"{agent} is not connected any more")
+    return 0
+
+
+def _carry_out(
+    changes: list[Change],
+    places: Places,
+    agent: str,
+    mode: Mode,
+    old: Connection | None,
+    *,
+    yes: bool,
+) -> bool:
+    """Show, ask, write and remember; False where the person said no."""
+    import time
+
+    from sandbox.connect import changes as changing
+    from sandbox.connect.agents import wanted
+    from sandbox.connect.records import Connection, Connections, Kept
+
+    todo = [one for one in changes if one.changes]
+    if not todo and old is not None and old.mode is mode:
+        terminal.say(f"{agent} is connected already ({mode.value}); nothing is changed")
+        return True
+    if todo and not _agreed(todo, yes=yes):
+        return False
+    before: dict[Path, Kept] = {one.path: one for one in old.files} if old else {}
+    mine = {file.path for file in wanted(agent, mode, places).files}
+    scope = Scope.USER if places.project is None else Scope.PROJECT
+    files = [changing.kept(one, (), before.get(one.path)) for one in changes if one.path in mine]
+    known = Connections(terminal.dirs())
+
+    def remember(kept: list[Kept]) -> Path:
+        now = Connection(agent, scope, mode, places.project, time.time(), tuple(kept))
+        return known.save(now)
+
+    remember(files)  # before anything is written, so that it can always be taken back
+    _note(todo, places, agent, "connected")
+    made = {one.path: changing.carry_out(one, within=places.project) for one in todo}
+    kept = [changing.kept(one, made.get(one.path, ()), before.get(one.path)) for one in changes
+            if one.path in mine]  # fmt: skip
+    folder = remember(kept)
+    terminal.say(f"{agent} is connected ({mode.value}); what was there is kept in {folder}")
+    return True
+
+
+def _agreed(changes: list[Change], *, yes: bool) -> bool:
+    from sandbox.connect.changes import diff
+
+    for change in changes:
+        terminal.show(diff(change))
+    if yes:
+        return True
+    if not terminal.can_ask():
+        terminal.say("nothing is changed; give your word at a terminal or with `--yes`")
+        return False
+    if terminal.ask("Change this?"):
+        return True
+    terminal.say("nothing is changed")
+    return False
+
+
+def _note(changes: list[Change], places: Places, agent: str, event: str) -> None:
+    """Record a person's change of protected files, so that the guard knows whose it is."""
+    from sandbox.audit.store import Store
+    from sandbox.connect.records import sha256
+
+    root = places.project
+    said = [
+        {
+            "path": str(one.path.relative_to(root)) if root else str(one.path),
+            "kind": "deleted" if one.new is None else "created" if one.now is None else "modified",
+            "type": "file",
+            **({} if one.new is None else {"sha256": sha256(one.new)}),
+        }
+        for one in changes
+        if root is None or one.path.is_relative_to(root)
+    ]
+    record = {
+        "event": event,
+        "agent": agent,
+        "workspace": str(root) if root else None,
+        "changes": said,
+        "by": terminal.user(),
+    }
+    Store(terminal.dirs()).append(record, durable=True)
+
+
+def _try(agent: str, mode: Mode, places: Places) -> int:
+    """Try the connection and say how it went."""
+    from sandbox.connect.health import tried
+
+    folder = places.project or _any_workspace()
+    if folder is None:
+        terminal.say("not tried: no workspace is registered; `lockgate init`, then connect again")
+        return terminal.REFUSED
+    found = tried(agent, mode, places, folder)
+    for one in found:
+        terminal.say(f"{'works' if one.ok else 'does NOT work'}: {one.what}")
+    return 0 if all(one.ok for one in found) else terminal.REFUSED
+
+
+def _any_workspace() -> Path | None:
+    from sandbox.workspaces.registry import Registry
+
+    registry = Registry(terminal.dirs())
+    around = registry.holding(Path.cwd())
+    first = around or next(iter(registry.list()), None)
+    return Path(first.path) if first else None
+
+
+def _project(*, user: bool, remove: bool, yes: bool) -> Path | bool | None:
+    """Return the workspace here, which is registered if the person agrees; None for the user's
+    configuration, False for a no."""
+    from sandbox.workspaces.registry import NeedsApproval, Registry
+
+    if user:
+        return None
+    registry = Registry(terminal.dirs())
+    folder = Path.cwd()
+    around = registry.holding(folder)
+    if around is not None:
+        return Path(around.path)
+    root = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
+    if remove:
+        return root
+    path = registry.check(root).path
+    said = f"{safe_line(path)} is no workspace yet"
+    if not yes:
+        if not terminal.can_ask():
+            terminal.say(f"{said}; `lockgate init`, or `--yes`")
+            return False
+        if not terminal.ask(f"{said}. Register it?"):
+            terminal.say("nothing is changed")
+            return False
+    try:
+        return Path(registry.add(path).path)
+    except NeedsApproval:
+        return Path(registry.add(path, approved=True).path)

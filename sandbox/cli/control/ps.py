@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lockgate ps`: agents, their children, cells and calls that go on, as a tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from sandbox.cli import terminal
+from sandbox.client.blocking import BlockingClient
+from sandbox.client.connect import connect
+from sandbox.host.dirs import Dirs
+from sandbox.text.terminal import safe_line
+
+MOST_NAMED = 5
+"""Stopped agents that run no more of which the names are said."""
+JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.command(short_help="Show agents, cells and calls that go on, as a tree.")
+@JSON
+def ps(**flags: bool) -> int:
+    """Show the agents under watch, their children, the cells and the calls that go on.
+
+    \b
+    Examples:
+      lockgate ps
+      lockgate ps --json
+    """
+    from sandbox.agents.view import ended, lines, tree
+    from sandbox.host.latch import Latch
+    from sandbox.present.render import table
+
+    dirs = terminal.dirs()
+    now = found(dirs)
+    roots = tree(dirs, now["running"], now["cells"])
+    latch = Latch(dirs)
+    stopped = [info for info in (latch.read(), *latch.agents()) if info is not None]
+    gone = ended(dirs, stopped, now["running"], now["cells"])
+    here = [info for info in stopped if info not in gone]
+    if flags["as_json"]:
+        terminal.show_json(
+            {
+                **now,
+                "agents": roots,
+                "stopped": [info.message() for info in here],
+                "stopped_ended": [info.message() for info in gone],
+            }
+        )
+        return 0
+    for info in here:
+        terminal.say(info.message())
+    if gone:
+        names = ", ".join(safe_line(str(info.agent)) for info in gone[:MOST_NAMED])
+        more = f" and {len(gone) - MOST_NAMED} more" if len(gone) > MOST_NAMED else ""
+        terminal.say(
+            f"stopped, and nothing of them runs: {names}{more}; "
+            "`lockgate resume --ended` lets their names be used again"
+        )
+    if roots:
+        heads = ("what", "pid", "state", "cpu", "memory", "age", "command")
+        rows = [tuple(safe_line(cell) for cell in row) for row in lines(roots)]
+        terminal.show(table(heads, rows))
+    if "guard" in now:
+        terminal.show(f"guard: {guard_line(now['guard'])}")
+    if not now["running"]:
+        terminal.show("no call goes on")
+    if not now["cells"]:
+        terminal.show("no cell stands ready")
+    return 0
+
+
+def found(dirs: Dirs) -> Mapping[str, Any]:
+    """Return what the supervisor says of cells and calls; nothing where none runs."""
+    line = connect(dirs)
+    if line is None:
+        return {"running": [], "cells": []}
+    line.close()
+    with BlockingClient(dirs) as client:
+        answer: Mapping[str, Any] = client.exchange("ps", {})
+        return answer
+
+
+def guard_line(state: Mapping[str, Any]) -> str:
+    """Say in one line how the supervisor's guard is."""
+    match state["state"]:
+        case "off":
+            return "off (`guard: {enabled: false}` in the settings)"
+        case "starting":
+            return "it starts"
+        case "away":
+            return "a guard that a person started has its place"
+        case "failed":
+            return safe_line(f"failed: {state['problem']}; it is started again")
+    count = state["guarded"]
+    said = f"watches {count} protected path{'' if count == 1 else 's'}"
+    if state["told"]:
+        said += f"; {state['told']} changed around Lockgate since it started"
+    return safe_line("; ".join([said, *state["failed"]]))

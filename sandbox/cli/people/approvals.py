@@ -1,0 +1,352 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`approvals`, `approve`, `deny`, `grant`, `grants`, `revoke`: what a person says to calls.
+
+They work on the file of questions itself, so they need no running supervisor; a call that waits in
+one notices the answer. Every answer needs a terminal and is refused to a process of an agent.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from typing import Any
+
+import click
+
+from sandbox.cli import terminal
+from sandbox.cli.options import JSON, Duration
+from sandbox.errors import BadInput
+from sandbox.text.terminal import safe_line
+
+_MOST_SHOWN = 400
+"""Characters of what a grant covers that a table shows; `--json` shows all."""
+
+
+def _terms(command: Any) -> Any:
+    """Add the options that say how far a yes goes."""
+    for option in reversed(
+        (
+            click.option(
+                "--uses",
+                type=click.IntRange(1, 10_000),
+                default=1,
+                metavar="N",
+                help="How often it can be used; default: once.",
+            ),
+            click.option(
+                "--for",
+                "seconds",
+                type=Duration(),
+                default="300",
+                metavar="TIME",
+                help="How long it counts (90s, 10m, 2h); default: 5 minutes.",
+            ),
+            click.option(
+                "--task", metavar="ID", help="Only calls that are derived from this task."
+            ),
+            click.option(
+                "--scope",
+                type=click.Choice(["exact", "program", "category"]),
+                default="exact",
+                help="Exactly this call; the same commands (verb, targets, options) on the same "
+                "paths; or this kind of question with the same programs and options.",
+            ),
+            click.option("--reason", default="", metavar="TEXT", help="Why, for the record."),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.command(short_help="List the calls that wait for a person.")
+@JSON
+def approvals(**flags: bool) -> int:
+    """List the questions that wait for a person's answer, the oldest first.
+
+    What was asked several times stands there once: one answer settles it.
+
+    \b
+    Examples:
+      lockgate approvals
+      lockgate approvals --json
+    """
+    from sandbox.approvals.desk import said_of
+    from sandbox.present.render import table
+
+    now = time.time()
+    questions = _grants().open_questions(now)
+    times = Counter(one.request.wanted.digest for one in questions)
+    newest = {one.request.wanted.digest: one for one in questions}
+    found = sorted(newest.values(), key=lambda one: one.request.asked)
+    if flags["as_json"]:
+        terminal.show_json(
+            [
+                {
+                    **said_of(one.request),
+                    "action_id": one.request.wanted.action_id,
+                    "times": times[one.request.wanted.digest],
+                    "asked": one.request.asked,
+                    "until": one.request.until,
+                }
+                for one in found
+            ]
+        )
+        return 0
+    rows = [
+        (
+            one.request.call,
+            one.request.plan.agent,
+            one.request.decision.tier.value,
+            safe_line(str(said_of(one.request)["action"]) or one.request.plan.tool)[:60],
+            f"{(one.request.until - now) / 60:.0f} min left",
+        )
+        for one in found
+    ]
+    if rows:
+        terminal.show(table(("call", "agent", "risk", "wants", "waits"), rows))
+        terminal.say(
+            "`lockgate approve CALL` shows the whole card and asks you; `deny CALL` says no"
+        )
+    else:
+        terminal.show("no call waits for a person")
+    return 0
+
+
+@click.command(short_help="Approve a call that waits.")
+@click.argument("call")
+@_terms
+@click.option(
+    "--yes", is_flag=True, help="Do not show the card and ask; needs a terminal all the same."
+)
+def approve(call: str, scope: str, uses: int, seconds: float, task: str | None, **rest: Any) -> int:
+    """Show what CALL wants to do and approve it: once and for five minutes, unless you say more.
+
+    A call that waits goes on at once. One whose agent did not wait uses the grant when it makes the
+    same call again.
+
+    \b
+    Examples:
+      lockgate approve c1a2b3c4d5
+      lockgate approve c1a2b3c4d5 --uses 5 --for 30m --scope program
+    """
+    from policy.people.approval import Scope
+    from sandbox.approvals.store import Terms
+    from sandbox.present.card import card
+
+    _person("approving")
+    asked = _grants().asked(call)
+    if asked.state != "open":
+        raise BadInput(f"the question about call `{safe_line(call)}` is {asked.state}")
+    request = asked.request
+    if not rest["yes"]:
+        plan = request.plan.model_dump(mode="json", by_alias=True)
+        click.echo(
+            card(
+                plan,
+                request.decision.model_dump(mode="json"),
+                paths=request.wanted.paths,
+                preview=request.preview,
+                env=request.env,
+                stdin=request.stdin,
+            ),
+            err=True,
+        )
+        if not terminal.ask("Approve it?"):
+            terminal.say("not approved; the question stays open (`lockgate deny` closes it)")
+            return terminal.REFUSED
+    terms = Terms(Scope(scope), uses, seconds, task)
+    _granted(request, terms, str(rest["reason"]))
+    return 0
+
+
+@click.command(short_help="Refuse a call that waits.")
+@click.argument("call")
+@click.option("--reason", default="", metavar="TEXT", help="Why; the agent reads it.")
+def deny(call: str, reason: str) -> int:
+    """Say no to CALL. Its agent is told, with the reason.
+
+    \b
+    Example:
+      lockgate deny c1a2b3c4d5 --reason 'use the staging database'
+    """
+    _person("refusing")
+    grants = _grants()
+    asked = grants.asked(call)
+    if not grants.close(call, "denied", by=terminal.user(), reason=reason):
+        raise BadInput(f"the question about call `{safe_line(call)}` is {asked.state}")
+    _record({"event": "refused", "call": call, "by": terminal.user(), "answer_reason": reason})
+    terminal.show(f"refused {safe_line(call)}")
+    return 0
+
+
+@click.command(
+    context_settings={"allow_interspersed_args": False},
+    short_help="Approve a call before it is made.",
+)
+@click.option("-w", "--workspace", metavar="PATH", help="Workspace; default: the one you are in.")
+@click.option("--agent", default="main", metavar="ID", help="Agent that may make the call.")
+@click.option("--role", metavar="ROLE", help="Role of that agent.")
+@click.option(
+    "--cwd", metavar="PATH", help="Folder that the call starts in; default: where you are."
+)
+@_terms
+@click.argument("action", nargs=-1, required=True, type=click.UNPROCESSED)
+def grant(
+    action: tuple[str, ...],
+    workspace: str | None,
+    agent: str,
+    role: str | None,
+    cwd: str | None,
+    scope: str,
+    uses: int,
+    seconds: float,
+    task: str | None,
+    reason: str,
+) -> int:
+    """Approve ACTION in advance: a command, or the short id of one that was asked about.
+
+    \b
+    Examples:
+      lockgate grant --for 10m -- git push origin main
+      lockgate grant --reason 'cleaning up' Bash:1a2b3c4d
+    """
+    from policy.people.approval import Scope
+    from sandbox.approvals.pregrant import by_id, of_command
+    from sandbox.approvals.store import Terms
+
+    _person("granting")
+    here = os.path.abspath(cwd) if cwd else _here()  # noqa: PTH100
+    request = by_id(terminal.dirs(), action[0])
+    if request is not None and len(action) > 1:
+        raise BadInput(f"options come before the id: `{safe_line(action[1])}` is not understood")
+    if request is None:
+        request = of_command(
+            terminal.dirs(),
+            action,
+            workspace=workspace,
+            agent=agent,
+            role=role,
+            cwd=here,
+            task=task,
+        )
+    _granted(request, Terms(Scope(scope), uses, seconds, task), reason)
+    return 0
+
+
+@click.command(short_help="List what was granted.")
+@click.option("--all", "everything", is_flag=True, help="Also those that are used up or over.")
+@JSON
+def grants(everything: bool, **flags: bool) -> int:
+    """List the grants that can still be used, with how often and how long.
+
+    \b
+    Examples:
+      lockgate grants
+      lockgate grants --all --json
+    """
+    from sandbox.present.render import table
+
+    now = time.time()
+    found = [one for one in _grants().all() if everything or one.open(now)]
+    if flags["as_json"]:
+        terminal.show_json(
+            [
+                {**one.model_dump(mode="json"), "open": one.open(now), "covers": one.words()}
+                for one in found
+            ]
+        )
+        return 0
+    rows = [
+        (
+            one.id,
+            one.wanted.agent,
+            one.scope.value,
+            one.wanted.action_id,
+            f"{one.used} of {one.uses}",
+            f"{(one.until - now) / 60:.0f} min left" if one.open(now) else "over",
+            one.by,
+            safe_line(one.words())[:_MOST_SHOWN],
+        )
+        for one in found
+    ]
+    heads = ("grant", "agent", "scope", "action", "used", "time", "by", "covers")
+    terminal.show(table(heads, rows) if rows else "no grant can be used")
+    return 0
+
+
+@click.command(short_help="Take a grant back.")
+@click.argument("grant_id", metavar="GRANT")
+def revoke(grant_id: str) -> int:
+    """Take GRANT back; no call can use it any more.
+
+    \b
+    Example:
+      lockgate revoke g1a2b3c4d5
+    """
+    _person("revoking")
+    found = _grants().revoke(grant_id, time.time())
+    _record({"event": "revoked", "grant": found.id, "by": terminal.user()})
+    terminal.show(f"revoked {found.id}")
+    return 0
+
+
+def _granted(request: Any, terms: Any, reason: str) -> None:
+    from policy.people.approval import Scope
+
+    if terms.scope is Scope.EXACT and terms.task not in (None, request.plan.derived_from):
+        raise BadInput(
+            f"the call is not derived from task `{safe_line(terms.task)}`, so exactly this call "
+            "never is; leave `--task` out, or name another `--scope`"
+        )
+    by = terminal.user()
+    made = _grants().approve(request, terms, by=by, reason=reason, now=time.time())
+    _record(
+        {
+            "event": "granted",
+            "grant": made.id,
+            "call": request.call,
+            "digest": made.wanted.digest,
+            "action_id": made.wanted.action_id,
+            "agent": made.wanted.agent,
+            "scope": made.scope.value,
+            "uses": made.uses,
+            "until": made.until,
+            "task": made.task,
+            "by": by,
+            "answer_reason": reason,
+        }
+    )
+    often = "once" if made.uses == 1 else f"{made.uses} times"
+    minutes = terms.seconds / 60
+    terminal.show(
+        f"granted {made.id}: {made.wanted.action_id} for `{safe_line(made.wanted.agent)}`, "
+        f"{often} within {minutes:.0f} min; `lockgate revoke {made.id}` takes it back"
+    )
+    terminal.say(f"it covers {safe_line(made.words())[:_MOST_SHOWN]}")
+
+
+def _grants() -> Any:
+    from sandbox.approvals.store import Grants
+
+    return Grants(terminal.dirs().create())
+
+
+def _record(event: dict[str, Any]) -> None:
+    from sandbox.audit.store import Store
+
+    Store(terminal.dirs()).append(event, durable=True)
+
+
+def _person(what: str) -> None:
+    """Refuse whoever is not a person at a terminal."""
+    if not terminal.person_present():
+        terminal.say(f"{what} is a person's decision and needs a terminal")
+        terminal.leave(terminal.NOT_PERMITTED)
+
+
+def _here() -> str | None:
+    try:
+        return os.getcwd()  # noqa: PTH109
+    except OSError:
+        return None

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`reports`: what agents did that their user is told afterwards."""
+
+from __future__ import annotations
+
+import click
+
+from sandbox.cli import terminal
+from sandbox.cli.options import JSON
+from sandbox.text.terminal import safe_line
+
+
+@click.command(short_help="Tell what was done and is to be reported.")
+@click.option("--all", "everything", is_flag=True, help="Also what you were told already.")
+@click.option("--keep", is_flag=True, help="Do not count them as told.")
+@click.option("--counts", is_flag=True, help="Count per day (UTC) what was decided, GREEN as well.")
+@JSON
+def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int:
+    """List the reports that wait for you, the oldest first, and count them as told.
+
+    What an agent lists still waits for you.
+
+    \b
+    Examples:
+      lockgate reports
+      lockgate reports --all --json
+      lockgate reports --counts
+    """
+    if counts:
+        return _counts(as_json=flags["as_json"])
+    from sandbox.present.render import table
+    from sandbox.reporting.yellow_reports import Reports
+
+    store = Reports(terminal.dirs().create())
+    found = store.all() if everything else store.waiting()
+    if flags["as_json"]:
+        terminal.show_json(
+            [
+                {"call": one.call, **one.report.model_dump(mode="json"), "told": one.delivered}
+                for one in found
+            ]
+        )
+    elif found:
+        rows = [
+            (
+                one.report.timestamp,
+                one.report.category,
+                safe_line(one.report.details),
+                one.report.undo_command or ("" if one.report.reversible else "cannot be undone"),
+            )
+            for one in found
+        ]
+        terminal.show(table(("time", "category", "what", "undo"), rows))
+    else:
+        terminal.show("nothing to report")
+    if not (keep or terminal.is_an_agents()):  # an agent that read them has told nobody
+        store.delivered([one.call for one in found], "batch")
+    return 0
+
+
+def _counts(*, as_json: bool) -> int:
+    """Print how many calls were GREEN, YELLOW, RED and denied, per day (autonomy-levels.md)."""
+    from sandbox.audit.query import Query
+    from sandbox.audit.reader import Audit
+    from sandbox.present.render import table
+
+    words = {"green": "allow", "yellow": "report", "red": "ask", "denied": "deny"}
+    days = [
+        {"day": day, **{name: found.get(verdict, 0) for name, verdict in words.items()}}
+        for day, found in Audit(terminal.dirs()).stats(Query()).days.items()
+    ]
+    if as_json:
+        terminal.show_json(days)
+    elif days:
+        rows = [tuple(str(value) for value in one.values()) for one in days]
+        terminal.show(table(("day (UTC)", *words), rows))
+    else:
+        terminal.show("nothing was decided yet")
+    return 0

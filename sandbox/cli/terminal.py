@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands print, and how they ask a person. Standard library and click only."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from sandbox.errors import SandboxError
+from sandbox.host.dirs import Dirs
+from sandbox.text.terminal import safe_line
+
+if TYPE_CHECKING:
+    from sandbox.host.poll import Readable
+
+FAILED = 125
+"""Lockgate itself failed."""
+NOT_PERMITTED = 126
+TIMED_OUT = 124
+INTERRUPTED = 130
+USAGE = 2
+REFUSED = 1
+PIPE_CLOSED = 141
+
+YES = ("yes", "proceed")
+"""What counts as a yes (safety-guardrails.md, Approval Checkpoints)."""
+NO = ("no", "n", "")
+TRIES = 3
+
+
+def dirs() -> Dirs:
+    """Return the folders of this user's Lockgate."""
+    return Dirs.default()
+
+
+def say(text: str) -> None:
+    """Print one line about the call to stderr, where it does not mix with output."""
+    sys.stdout.flush()
+    click.echo(f"lockgate: {safe_line(text)}", err=True)
+
+
+def show(text: str) -> None:
+    """Print an answer to stdout."""
+    click.echo(text)
+
+
+def show_bytes(data: bytes, *, to_stderr: bool = False) -> None:
+    """Write bytes to stdout or stderr as they are."""
+    target = (sys.stderr if to_stderr else sys.stdout).buffer
+    target.write(data)
+    target.flush()
+
+
+def show_json(value: Any) -> None:
+    """Print an answer as JSON to stdout."""
+    click.echo(json.dumps(value, indent=2))
+
+
+def leave(status: int) -> NoReturn:
+    """End the command with a status."""
+    click.get_current_context().exit(status)
+
+
+def refuse(error: SandboxError, status: int) -> NoReturn:
+    """Say why it failed, and end with the status."""
+    say(str(error))
+    leave(status)
+
+
+def broken_pipe() -> int:
+    """Keep quiet about a reader that has left, and return the status of that."""
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    return PIPE_CLOSED
+
+
+def person_present() -> bool:
+    """Whether this process has a terminal of its own, at which a person may sit.
+
+    An agent under watch may have one too, and is no person.
+    """
+    if is_an_agents():
+        return False
+    try:
+        os.close(os.open("/dev/tty", os.O_RDWR | os.O_CLOEXEC | os.O_NOCTTY))
+    except OSError:
+        return sys.stdin is not None and sys.stdin.isatty()
+    return True
+
+
+def is_an_agents() -> bool:
+    """Whether this process belongs to an agent under watch.
+
+    The mark of an agent of another state folder counts too: an agent can name the folder.
+    """
+    from sandbox.processes.table import Host
+
+    host, pid = Host(), os.getpid()
+    if any(host.marker(one.pid) for one in host.line(pid) if one.pid > 1):
+        return True
+    if not (dirs().state / "agents").is_dir():
+        return False
+    from sandbox.agents.registry import Registry
+
+    return Registry(dirs()).of_process(pid) is not None
+
+
+def can_ask() -> bool:
+    """Whether a question can be answered: stdin is a terminal, and this is no agent's process."""
+    return sys.stdin is not None and sys.stdin.isatty() and not is_an_agents()
+
+
+def only_a_person(what: str) -> None:
+    """End the command with NOT_PERMITTED where an agent's process wants what a person decides.
+
+    For what needs no terminal, since a person's own scripts do it too.
+    """
+    if is_an_agents():
+        say(f"{what} is a person's decision, and this process is an agent's")
+        leave(NOT_PERMITTED)
+
+
+def ask(question: str) -> bool:
+    """Ask a person; only `yes` and `proceed` are a yes, and only what is typed after the question.
+
+    The question must be safe for a terminal already.
+    """
+    return ask_until(question, None) is True
+
+
+def ask_until(question: str, elsewhere: Readable | None) -> bool | None:
+    """Ask a person; return None once `elsewhere` has something to say: nobody is asked any more."""
+    import termios
+
+    from sandbox.host.poll import readable
+
+    for _ in range(TRIES):
+        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+        click.echo(f"{question} [yes/no] ", nl=False, err=True)
+        if elsewhere is not None and sys.stdin not in readable([sys.stdin, elsewhere]):
+            click.echo(err=True)
+            return None
+        line = sys.stdin.readline()
+        said = line.strip().lower()
+        if said in YES:
+            return True
+        if said in NO or not line:
+            return False
+        click.echo("please type yes or no", err=True)
+    return False
+
+
+def user() -> str:
+    """Return the name of the person at the terminal."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
+        return str(os.getuid())

@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Thin clients of the supervisor, and the wire between them."""
+
+__all__ = ["async_client", "blocking", "connect", "hook_program", "wire"]

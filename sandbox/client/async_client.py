@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The asyncio client of the supervisor process: many calls at once over one connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from policy.model import ActionPlan, Decision
+from sandbox.client import wire
+from sandbox.client.connect import Line, reach
+from sandbox.errors import SandboxError, Unavailable
+from sandbox.host.dirs import Dirs
+from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
+
+READ_BYTES = 1024 * 1024
+
+AsyncApprover = Callable[[str, ActionPlan, Decision], Awaitable[bool]]
+Input = AsyncIterator[bytes] | bytes
+
+
+class Client:
+    """Talks to the supervisor process; an async context manager, which connects."""
+
+    def __init__(self, dirs: Dirs | None = None) -> None:
+        self._dirs = dirs or Dirs.default()
+        self._number = 0
+        self._line: Line | None = None
+        self._queues: dict[int, asyncio.Queue[wire.Message | SandboxError]] = {}
+        self._reading: asyncio.Task[None] | None = None
+        self._sending = asyncio.Lock()
+
+    async def __aenter__(self) -> Client:
+        self._line = await asyncio.to_thread(reach, self._dirs)
+        self._line.set_blocking(blocking=False)
+        self._reading = asyncio.create_task(self._read(self._line))
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.gather(self._reading, return_exceptions=True)
+        if self._line is not None:
+            self._line.close()
+            self._line = None
+
+    async def call(
+        self,
+        plan: ActionPlan,
+        *,
+        approver: AsyncApprover | None = None,
+        stdin: Input | None = None,
+        env: Mapping[str, str] | None = None,
+        on_output: Callable[[str, bytes], None] | None = None,
+        call_id: str | None = None,
+        wait: float = 0,
+        tied: bool = False,
+    ) -> CallResult:
+        """Make a tool call and return its result. Cancelling the task cancels the call.
+
+        A background call that is `tied` ends when this client goes away.
+
+        `approver` answers gate 1's question here; without one, `wait` is for how many seconds an
+        answer from elsewhere (`lockgate approve`) is waited for. The question stays open then.
+        """
+        fields: dict[str, Any] = {
+            "plan": plan.model_dump(mode="json", by_alias=True),
+            "call": call_id,
+            "ask": approver is not None or wait,
+            "output": on_output is not None,
+            "stdin": stdin is not None,
+            "tied": tied,
+        }
+        if env is not None:
+            fields["env"] = dict(env)
+        value = await self._exchange("call", fields, approver, _pieces(stdin), on_output)
+        return CallResult.model_validate(value)
+
+    @property
+    def alive(self) -> bool:
+        """Whether it is connected, as far as is known."""
+        return self._reading is not None and not self._reading.done()
+
+    async def peek(self, call_id: str) -> dict[str, Any]:
+        """Return what a background call has written so far: running, stdout, stderr."""
+        return dict(await self._exchange("peek", {"call": call_id}))
+
+    async def warm(self, workspace: str) -> None:
+        """Start the workspace's cell ahead of the first call."""
+        await self._exchange("warm", {"workspace": workspace})
+
+    async def end(self, call_id: str) -> CallResult:
+        """End a background call; its changes are judged and land."""
+        return CallResult.model_validate(await self._exchange("end", {"call": call_id}))
+
+    async def held(self) -> list[HeldCall]:
+        """Return what waits for a person to land or discard it, newest first."""
+        return [HeldCall.model_validate(one) for one in await self._exchange("held", {})]
+
+    async def look_held(self, call_id: str) -> HeldLook:
+        """Look at a held call as things stand now; from then on that is what was shown."""
+        return HeldLook.model_validate(await self._exchange("look-held", {"call": call_id}))
+
+    async def land(
+        self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
+    ) -> CallResult:
+        """Land a held transaction, or some of its paths (files, folders, globs)."""
+        fields = {"call": call_id, "paths": list(paths), "force": force}
+        return CallResult.model_validate(await self._exchange("land", fields))
+
+    async def object(self, call_id: str, reason: str = "") -> CallResult:
+        """Object to a call whose changes wait to land."""
+        fields = {"call": call_id, "reason": reason}
+        return CallResult.model_validate(await self._exchange("object", fields))
+
+    async def discard(self, call_id: str) -> CallResult:
+        """Throw a held transaction away."""
+        return CallResult.model_validate(await self._exchange("discard", {"call": call_id}))
+
+    async def undo(self, call_id: str, *, dry_run: bool = False) -> UndoResult:
+        """Undo what a call landed, or with `dry_run` say what that would do."""
+        fields = {"call": call_id, "dry_run": dry_run}
+        return UndoResult.model_validate(await self._exchange("undo", fields))
+
+    async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
+        """Undo the newest landed calls, newest first, until one cannot be undone."""
+        fields = {"count": count, "dry_run": dry_run}
+        return UndoReport.model_validate(await self._exchange("undo-last", fields))
+
+    async def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
+        """Stop everything, or one agent and all below it. `own`: that agent asks."""
+        fields = {"reason": reason, "agent": agent, "own": own}
+        return StopReport.model_validate(await self._exchange("stop", fields))
+
+    async def running(self) -> list[dict[str, Any]]:
+        """Return the calls that go on."""
+        return list((await self._exchange("ps", {}))["running"])
+
+    async def cells(self) -> list[dict[str, Any]]:
+        """Return the cells."""
+        return list((await self._exchange("ps", {}))["cells"])
+
+    async def ping(self) -> dict[str, Any]:
+        """Return the supervisor's version, code digest, pid and how busy it is."""
+        return dict(await self._exchange("ping", {}))
+
+    async def shutdown(self, *, force: bool = False) -> bool:
+        """End the supervisor process if it is idle, or in any case with `force`."""
+        return bool((await self._exchange("shutdown", {"force": force}))["ending"])
+
+    async def _exchange(
+        self,
+        op: str,
+        fields: Mapping[str, Any],
+        approver: AsyncApprover | None = None,
+        pieces: AsyncIterator[bytes] | None = None,
+        on_output: Callable[[str, bytes], None] | None = None,
+    ) -> Any:
+        if self._line is None or self._reading is None or self._reading.done():
+            raise Unavailable("the client is not connected; use it as `async with Client()`")
+        self._number += 1
+        number = self._number
+        queue = self._queues[number] = asyncio.Queue()
+        feeding: set[asyncio.Task[None]] = set()
+        try:
+            await self._send({"id": number, "op": op, **fields})
+            while True:
+                message = await queue.get()
+                if isinstance(message, SandboxError):
+                    raise message
+                match message.get("event"):
+                    case "output" if on_output is not None:
+                        on_output(str(message["stream"]), wire.unpack(message["data"]))
+                    case "stdin":
+                        feeding.add(asyncio.create_task(self._feed(number, pieces)))
+                    case "ask":
+                        await self._answer(number, message, approver)
+                    case "result":
+                        return message.get("value")
+                    case "error":
+                        raise wire.failure(message)
+                    case "cancelled":
+                        raise Unavailable("the call was cancelled; nothing of it landed")
+        except asyncio.CancelledError:
+            await self._cancel(number, queue)
+            raise
+        finally:
+            for task in feeding:
+                task.cancel()
+            del self._queues[number]
+
+    async def _cancel(self, number: int, queue: asyncio.Queue[wire.Message | SandboxError]) -> None:
+        """Cancel a request and wait until the supervisor has ended it."""
+        await self._send({"id": number, "op": "cancel"})
+        while True:
+            message = await queue.get()
+            if isinstance(message, SandboxError):
+                return
+            if message.get("event") in ("result", "error", "cancelled"):
+                return
+
+    async def _answer(
+        self, number: int, message: wire.Message, approver: AsyncApprover | None
+    ) -> None:
+        approved = False
+        if approver is not None:
+            plan = ActionPlan.model_validate(message["plan"])
+            decision = Decision.model_validate(message["decision"])
+            approved = await approver(str(message["call"]), plan, decision)
+        answer = {"id": number, "op": "answer", "approved": approved, "by": "client"}
+        await self._send(answer)
+
+    async def _feed(self, number: int, pieces: AsyncIterator[bytes] | None) -> None:
+        piece = await anext(pieces, b"") if pieces is not None else b""
+        await self._send({"id": number, "op": "stdin", "data": wire.pack(piece)})
+
+    async def _send(self, message: wire.Message) -> None:
+        assert self._line is not None
+        async with self._sending:
+            try:
+                await asyncio.get_running_loop().sock_sendall(
+                    self._line.socket, wire.encode(message, wire.REQUEST_CHARS)
+                )
+            except OSError:
+                raise Unavailable("the supervisor went away in the middle") from None
+
+    async def _read(self, line: Line) -> None:
+        """Give each message to the request that waits for it, until the supervisor is gone."""
+        loop = asyncio.get_running_loop()
+        gone = Unavailable("the supervisor went away in the middle")
+        try:
+            while data := await loop.sock_recv(line.socket, READ_BYTES):
+                for message in line.decoder.feed(data):
+                    number = message.get("id")
+                    if isinstance(number, int) and number in self._queues:
+                        self._queues[number].put_nowait(message)
+        except (OSError, SandboxError):
+            pass
+        finally:
+            for queue in self._queues.values():
+                queue.put_nowait(gone)
+
+
+async def _pieces(source: Input | None) -> AsyncIterator[bytes]:
+    """Yield a call's input in pieces that fit a message; never an empty one before the end."""
+    if source is None:
+        return
+    if isinstance(source, bytes):
+        for at in range(0, len(source), wire.CHUNK_BYTES):
+            yield source[at : at + wire.CHUNK_BYTES]
+        return
+    async for piece in source:
+        for at in range(0, len(piece), wire.CHUNK_BYTES):
+            yield piece[at : at + wire.CHUNK_BYTES]

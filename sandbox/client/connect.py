@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Reach the supervisor process of this user, starting it when it does not run.
+
+Standard library only, and nothing heavy before it is known that a process must be started.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import socket
+import sys
+import time
+
+from sandbox.client import wire
+from sandbox.errors import SandboxError, Unavailable
+from sandbox.host import relaunch as interpreter
+from sandbox.host.dirs import Dirs
+from sandbox.host.poll import readable
+from sandbox.host.version import VERSION, digest
+
+START_SECONDS = 30.0
+HELLO_SECONDS = 15.0
+"""How long a supervisor may take to greet whoever connects."""
+RETRY_SECONDS = 0.02
+LOG_BYTES = 5_000_000
+"""A log longer than this is begun anew."""
+
+
+class Silent(Unavailable):
+    """The supervisor runs and does not answer."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            f"the supervisor did not answer within {HELLO_SECONDS:.0f} s; `lockgate stop` ends it, "
+            "and the first call after `lockgate resume` starts another"
+        )
+
+
+class Line:
+    """A blocking connection to the supervisor that has said hello."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.socket = connection
+        self.decoder = wire.Decoder()
+        self._waiting: list[wire.Message] = []
+        connection.settimeout(HELLO_SECONDS)
+        self.hello = self.receive()
+        connection.settimeout(None)
+
+    def fileno(self) -> int:
+        """Return the socket's descriptor, for `select`."""
+        return self.socket.fileno()
+
+    def set_blocking(self, *, blocking: bool) -> None:
+        """Set whether the socket waits; an event loop needs one that does not."""
+        self.socket.setblocking(blocking)
+
+    @property
+    def waiting(self) -> bool:
+        """Whether a message is here already."""
+        return bool(self._waiting)
+
+    def send(self, message: wire.Message) -> None:
+        """Send a message. Raises Unavailable when the supervisor is gone."""
+        try:
+            self.socket.sendall(wire.encode(message, wire.REQUEST_CHARS))
+        except OSError:
+            raise _gone() from None
+
+    def receive(self) -> wire.Message:
+        """Return the next message. Raises Unavailable when the supervisor is gone."""
+        while not self._waiting:
+            try:
+                data = self.socket.recv(1 << 20)
+            except TimeoutError:
+                raise Silent from None
+            except OSError:
+                raise _gone() from None
+            if not data:
+                raise _gone()
+            self._waiting = self.decoder.feed(data)
+        return self._waiting.pop(0)
+
+    def close(self) -> None:
+        """Close the connection; calls that it still waits for are cancelled."""
+        self.socket.close()
+
+
+def connect(dirs: Dirs) -> Line | None:
+    """Return a connection to the supervisor that runs, or None when none does.
+
+    Raises Unavailable when the socket belongs to somebody else; Silent when nobody answers.
+    """
+    for path in dict.fromkeys((str(dirs.socket), _noted_socket(dirs))):
+        if not path:
+            continue
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(path)
+        except OSError:
+            connection.close()
+            continue
+        if wire.peer_uid(connection) != os.geteuid():
+            connection.close()
+            raise Unavailable(f"`{path}` is served by another user; remove it")
+        try:
+            return Line(connection)
+        except Silent:
+            connection.close()
+            raise
+        except SandboxError:  # it was just ending, and has not said hello
+            connection.close()
+    return None
+
+
+def reach(dirs: Dirs) -> Line:
+    """Return a connection to a supervisor of this very version, started if need be.
+
+    Raises Unavailable: it does not start, or one of another version is busy.
+    """
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline:
+        line = connect(dirs)
+        if line is not None:
+            if line.hello.get("digest") == digest(dirs):
+                return line
+            _replace(line)
+        elif not _start(dirs):
+            time.sleep(RETRY_SECONDS)
+    raise Unavailable(f"the supervisor does not answer; see `{dirs.log}`")
+
+
+def _replace(line: Line) -> None:
+    """Ask a supervisor of another version to end. Raises Unavailable when it is busy."""
+    try:
+        line.send({"id": 0, "op": "shutdown"})
+        said = line.receive()
+    except Unavailable:  # it has ended by itself
+        return
+    finally:
+        line.close()
+    if said.get("event") == "cancelled":  # it was ending already
+        time.sleep(RETRY_SECONDS)
+        return
+    value = said.get("value") or {}
+    if not value.get("ending"):
+        raise Unavailable(
+            f"the supervisor (version {line.hello.get('version')}, pid {line.hello.get('pid')}) "
+            f"runs other code or settings than this program (version {VERSION}) and is busy with "
+            f"{value.get('busy')} calls; try again when they have ended, or `lockgate stop`"
+        )
+
+
+def _start(dirs: Dirs) -> bool:
+    """Start a supervisor. False if another one holds the lock; raises what the new one says."""
+    dirs.create()
+    if not _lock_is_free(dirs):
+        return False
+    import subprocess
+
+    reading, writing = os.pipe()
+    where = [str(dirs.state), str(dirs.config), str(dirs.runtime), str(writing)]
+    if dirs.log.exists() and dirs.log.stat().st_size > LOG_BYTES:
+        dirs.log.unlink()
+    log = os.open(dirs.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
+        # The folder of the caller may be a workspace, whose files are an agent's: never import
+        # from there (-P, and `/` as the working directory).
+        starter = subprocess.Popen(
+            [sys.executable, "-P", "-m", "sandbox.server.server", *where],
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            cwd="/",
+            env=interpreter.environment(_unmarked(dirs)),
+            pass_fds=(writing,),
+            start_new_session=True,
+        )
+    except OSError as error:
+        os.close(reading)
+        raise Unavailable(f"the supervisor cannot be started: {error}") from None
+    finally:
+        os.close(log)
+        os.close(writing)
+    with os.fdopen(reading) as answers:
+        ready = readable([answers], START_SECONDS)
+        said = answers.readline().strip() if ready else ""
+    if not ready:
+        starter.kill()
+    starter.wait()
+    if said.startswith("error "):
+        _, kind, message = said.split(" ", 2)
+        raise wire.failure({"kind": kind, "message": message})
+    if said not in ("ready", "held"):
+        raise Unavailable(f"the supervisor does not start; see `{dirs.log}`")
+    return said == "ready"
+
+
+def _unmarked(dirs: Dirs) -> dict[str, str]:
+    """Return the environment without the mark of an agent of this state folder.
+
+    The supervisor is no part of its agents. A mark of another folder's agent stays: such a
+    supervisor is a program that the agent started, and a stop there must reach it.
+    """
+    env = dict(os.environ)
+    if mark := env.get("LOCKGATE_AGENT"):
+        from sandbox.agents.registry import Registry
+
+        if any(one.mark == mark for one in Registry(dirs).all()):
+            del env["LOCKGATE_AGENT"]
+    return env
+
+
+def _lock_is_free(dirs: Dirs) -> bool:
+    try:
+        descriptor = os.open(dirs.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        return True
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+
+
+def _noted_socket(dirs: Dirs) -> str:
+    """Return the socket that the running supervisor noted; its runtime folder may be another."""
+    try:
+        return str(json.loads(dirs.lock.read_text("utf-8"))["socket"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+def _gone() -> SandboxError:
+    return Unavailable("the supervisor went away in the middle; `lockgate log` says what landed")

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The hook program: hands what the agent said to the supervisor, and prints its answer.
+
+It runs before every tool call, so it imports next to nothing, and decides nothing. INVARIANT
+(closed): whatever goes wrong here ends with status 2 and a line on standard error, which every
+agent takes for a block.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+
+DEADLINE_SECONDS = 1750.0
+"""Below the time after which agents give a hook up (connect sets 1800 s), since two of three then
+let the call run."""
+_CONNECT_SECONDS = 5.0
+_LOOK_SECONDS = 0.5
+_MOST_BYTES = 64 * 1024 * 1024
+_KEPT = ("CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_PID")
+
+
+def main(arguments: list[str]) -> int:
+    """Run `lockgate hook AGENT`; return the exit status."""
+    try:
+        if len(arguments) != 1 or arguments[0].startswith("-"):
+            return _help(arguments)
+        _end_after(DEADLINE_SECONDS)
+        said = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        answer = _asked(arguments[0], said)
+        out, err, status = str(answer["stdout"]), str(answer["stderr"]), int(answer["status"])
+        if out and _is_null(1):  # also where it was closed: `sandbox.cli.entry` opened this instead
+            raise ValueError("nobody reads the answer: standard output is closed")
+        sys.stdout.write(out)
+        sys.stdout.flush()
+        sys.stderr.write(err)
+        sys.stderr.flush()
+        return status
+    except BaseException as error:
+        return _block(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+
+
+class Deadline(BaseException):
+    """The hook's own deadline; nothing on the way takes it for a failure to go on after."""
+
+
+def _end_after(seconds: float) -> None:
+    """Raise Deadline after so many seconds, whatever is waited for then: input that does not end,
+    a supervisor that takes no connection, or one that goes on answering something else.
+
+    Likewise when the process that started this one is gone, which may be all of the hook that the
+    agent knows of and ends.
+    """
+    parent, until = os.getppid(), time.monotonic() + seconds
+
+    def look(*_: object) -> None:
+        if os.getppid() != parent:
+            raise Deadline("who asked is gone")
+        if time.monotonic() >= until:
+            raise Deadline(f"no decision within {seconds:g} s")
+
+    signal.signal(signal.SIGALRM, look)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
+    signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
+
+
+def _is_null(fd: int) -> bool:
+    """Whether what is written there goes nowhere."""
+    return os.fstat(fd).st_rdev == os.stat(os.devnull).st_rdev  # noqa: PTH116
+
+
+def _asked(agent: str, said: bytes) -> dict[str, str]:
+    """Return what the supervisor answers. Raises whatever goes wrong."""
+    if len(said) > _MOST_BYTES:
+        raise ValueError("what the agent sent is too long to be judged")
+    kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+    request = {
+        "id": 1,
+        "op": "hook",
+        "agent": agent,
+        "said": said.decode("utf-8", "surrogateescape"),
+        "environment": kept,
+        "seconds": DEADLINE_SECONDS - 10,
+    }
+    for fresh in (False, True):
+        with _connected(fresh=fresh) as line:
+            line.settimeout(DEADLINE_SECONDS)
+            line.sendall(_encoded(request))
+            answer = _answer(line)
+        if answer is not None:
+            return answer
+    raise ConnectionError("the supervisor is of another version")
+
+
+def _answer(line: socket.socket) -> dict[str, str] | None:
+    """Return the answer; None from a supervisor that knows no hooks, since it is an older one."""
+    rest = b""
+    pieces: list[str] = []
+    while True:
+        data = line.recv(1 << 20)
+        if not data:
+            raise ConnectionError("the supervisor went away before it answered")
+        rest += data
+        *lines, rest = rest.split(b"\n")
+        for one in lines:
+            message = json.loads(one)
+            if "piece" in message:
+                pieces.append(message["piece"])
+                if message["more"]:
+                    continue
+                message = json.loads("".join(pieces))
+                pieces.clear()
+            if message.get("id") != 1:
+                continue
+            if message.get("event") == "result":
+                return dict(message["value"])
+            if "is no request of this supervisor" in str(message.get("message")):
+                return None
+            raise ConnectionError(message.get("message") or "the supervisor gave no answer")
+
+
+def _encoded(request: dict[str, object]) -> bytes:
+    text = json.dumps(request, separators=(",", ":"))
+    size = 1 << 20
+    if len(text) < size:
+        return text.encode() + b"\n"
+    starts = range(0, len(text), size)
+    pieces = [{"piece": text[at : at + size], "more": at + size < len(text)} for at in starts]
+    return b"".join(json.dumps(piece).encode() + b"\n" for piece in pieces)
+
+
+def _connected(*, fresh: bool) -> socket.socket:
+    """Return a connection to the supervisor, which is started where there is none, or where a
+    `fresh` one is wanted in an older one's place. Raises ConnectionError, SandboxError."""
+    from sandbox.host import xdg
+
+    if not fresh:
+        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            line.settimeout(_CONNECT_SECONDS)
+            line.connect(f"{xdg.runtime()}/{xdg.SOCKET}")
+        except OSError:
+            line.close()
+        else:
+            return _checked(line)
+    from sandbox.client.connect import reach
+    from sandbox.host.dirs import Dirs
+
+    return reach(Dirs.default()).socket  # it checks whose it is
+
+
+def _checked(line: socket.socket) -> socket.socket:
+    """Return a connection whose other end is this user's."""
+    peer = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)  # pid, uid, gid
+    if int.from_bytes(peer[4:8], sys.byteorder) != os.geteuid():
+        line.close()
+        raise ConnectionError("the supervisor's socket is served by another user")
+    return line
+
+
+def _block(reason: str) -> int:
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    line = " ".join(reason.split())[:500] or "the call could not be judged"
+    try:
+        sys.stderr.write(f"lockgate: the call was not let through: {line}\n")
+        sys.stderr.flush()
+    except (OSError, ValueError):
+        pass
+    return 2
+
+
+def _help(arguments: list[str]) -> int:
+    if arguments and arguments[0] in ("-h", "--help"):
+        sys.stdout.write(
+            "Usage: lockgate hook AGENT\n\n"
+            "  Judge one event of a coding agent: JSON on standard input, the agent's own answer\n"
+            "  on standard output. Agents call it; `lockgate connect AGENT` sets it up.\n\n"
+            "  AGENT is claude-code, codex, gemini, cursor or generic.\n\n"
+            "  Example:\n"
+            '    echo \'{"event":"before","tool":"Bash","params":{"command":"ls"}}\''
+            " | lockgate hook generic\n"
+        )
+        sys.stdout.flush()
+        return 0
+    return _block("use it as `lockgate hook AGENT`")

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work out what a connection, or its end, changes in which files, and carry it out.
+
+Working it out writes nothing. Each file is exchanged in one step, and only if it is still what it
+was when the change was worked out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import os
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from sandbox.connect.agents import File, JsonFile, Wanted
+from sandbox.connect.records import Connection, Kept, sha256
+from sandbox.connect.texts import Added, BadFile, with_ours, without_ours
+from sandbox.errors import BadInput
+from sandbox.host import files as own_files
+from sandbox.text.terminal import safe_line
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What becomes of one file."""
+
+    path: Path
+    now: bytes | None
+    """What stands there; None: nothing."""
+    new: bytes | None
+    without: bytes | None
+    """What stands there without Lockgate."""
+    added: Added
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is to be written."""
+        return self.now != self.new
+
+
+def connecting(
+    agent: str, wanted: Wanted, old: Connection | None, others: Sequence[Wanted]
+) -> list[Change]:
+    """Return what connecting an agent changes; `others` are what its other modes would have
+    written. Raises BadInput for a file that cannot be edited."""
+    known = {kept.path: kept for kept in old.files} if old else {}
+    files = _by_path((*others, wanted))
+    mine = {file.path: file for file in wanted.files}
+    found = []
+    for path in dict.fromkeys((*files, *known)):
+        kept, now = known.get(path), _read(path)
+        file = files[path]
+        if path in mine and kept is not None and _stands(agent, mine[path], now):
+            found.append(Change(path, now, now, kept.before, kept.added))
+            continue
+        without = _without(agent, file, now, kept)
+        if path not in mine:
+            if without != now:
+                found.append(Change(path, now, without, without, Added()))
+            continue
+        new, added = _with(agent, mine[path], without)
+        found.append(Change(path, now, new, without, added))
+    return found
+
+
+def ending(agent: str, old: Connection | None, written: Sequence[Wanted]) -> list[Change]:
+    """Return what taking an agent's connection back changes. Raises BadInput."""
+    known = {kept.path: kept for kept in old.files} if old else {}
+    files = _by_path(written)
+    found = []
+    for path, file in files.items():
+        if old is not None and path not in known:
+            continue
+        now = _read(path)
+        without = _without(agent, file, now, known.get(path))
+        if without != now:
+            found.append(Change(path, now, without, without, Added()))
+    return found
+
+
+def stands(agent: str, wanted: Wanted) -> list[Path]:
+    """Return the files in which something of what is wanted is missing. Raises BadInput."""
+    return [file.path for file in wanted.files if not _stands(agent, file, _read(file.path))]
+
+
+def kept(change: Change, folders: Sequence[str], old: Kept | None) -> Kept:
+    """Return what is to be remembered of a change that was carried out."""
+    made = tuple(dict.fromkeys((*folders, *(old.folders if old else ()))))
+    return Kept(change.path, change.without, sha256(change.new), change.added, made)
+
+
+def diff(change: Change) -> str:
+    """Return a unified diff, safe for a terminal."""
+    old = (change.now or b"").decode("utf-8", "replace").splitlines()
+    new = (change.new or b"").decode("utf-8", "replace").splitlines()
+    name = str(change.path)
+    lines = difflib.unified_diff(
+        old,
+        new,
+        name if change.now is not None else "/dev/null",
+        name if change.new is not None else "/dev/null",
+        lineterm="",
+    )
+    return "\n".join(safe_line(line) for line in lines)
+
+
+def carry_out(change: Change, *, within: Path | None) -> tuple[str, ...]:
+    """Exchange a file; return the folders that were made, the innermost first.
+
+    A link is followed, but not out of `within`. Raises BadInput.
+    """
+    real = Path(os.path.realpath(change.path))
+    if within is not None and not real.is_relative_to(os.path.realpath(within)):
+        raise BadInput(f"`{safe_line(str(change.path))}` is a link out of the project; remove it")
+    if _read(change.path) != change.now:
+        raise BadInput(f"`{safe_line(str(change.path))}` was changed meanwhile; run it again")
+    if change.new is None:
+        real.unlink(missing_ok=True)
+        return ()
+    made = _folders(real.parent)
+    fd, draft = tempfile.mkstemp(dir=real.parent, prefix=f".{real.name}.")
+    try:
+        with os.fdopen(fd, "wb") as file:
+            file.write(change.new)
+            file.flush()
+            with contextlib.suppress(FileNotFoundError):
+                old = real.stat()
+                os.fchmod(file.fileno(), old.st_mode & 0o7777)
+                if (old.st_uid, old.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(file.fileno(), old.st_uid, old.st_gid)
+            if change.now is None:
+                os.fchmod(file.fileno(), 0o666 & ~_umask())
+            os.fsync(file.fileno())
+        Path(draft).replace(real)
+    except BaseException:
+        Path(draft).unlink(missing_ok=True)
+        raise
+    return made
+
+
+def drop_folders(folders: Sequence[str]) -> None:
+    """Remove the folders that were made, as far as they are empty."""
+    for folder in folders:
+        try:
+            Path(folder).rmdir()
+        except OSError:
+            return
+
+
+def _by_path(written: Sequence[Wanted]) -> dict[Path, File]:
+    """Return each file once, with what any mode writes into it."""
+    found: dict[Path, File] = {}
+    for file in (file for one in written for file in one.files):
+        there = found.get(file.path)
+        if isinstance(there, JsonFile) and isinstance(file, JsonFile):
+            file = JsonFile(file.path, (*there.edits, *file.edits))
+        found[file.path] = file
+    return found
+
+
+def _without(agent: str, file: File, now: bytes | None, kept: Kept | None) -> bytes | None:
+    if now is None:
+        return None
+    if kept is not None and sha256(now) == kept.after:
+        return kept.before
+    try:
+        text = without_ours(agent, file, _text(file, now), kept.added if kept else None)
+    except BadFile as error:
+        raise _bad(file, error) from None
+    return None if text is None else text.encode()
+
+
+def _with(agent: str, file: File, now: bytes | None) -> tuple[bytes, Added]:
+    try:
+        text, added = with_ours(agent, file, _text(file, now or b""))
+    except BadFile as error:
+        raise _bad(file, error) from None
+    return text.encode(), added
+
+
+def _stands(agent: str, file: File, now: bytes | None) -> bool:
+    return now is not None and _with(agent, file, now)[0] == now
+
+
+def _text(file: File, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise BadInput(f"`{safe_line(str(file.path))}` is no UTF-8 text; mend it first") from None
+
+
+def _bad(file: File, error: BadFile) -> BadInput:
+    return BadInput(f"`{safe_line(str(file.path))}`: {error}; mend it first")
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        with own_files.opened(path) as file:
+            return file.read()
+    except FileNotFoundError:
+        return None
+    except own_files.NoFile:
+        raise BadInput(f"`{safe_line(str(path))}` is no regular file; remove it") from None
+    except OSError as error:
+        raise BadInput(f"`{safe_line(str(path))}` cannot be read: {error.strerror}") from None
+
+
+def _folders(folder: Path) -> tuple[str, ...]:
+    missing = []
+    at = folder
+    while not at.exists():
+        missing.append(str(at))
+        at = at.parent
+    folder.mkdir(parents=True, exist_ok=True)
+    return tuple(missing)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

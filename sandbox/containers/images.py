@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Build, name and check the images of cells and keepers.
+
+An image's tag ends in a digest of its recipe and of the code inside, so that two versions of
+Lockgate on one host never share one, and a check is a look at labels. Which base is used and how
+it is had is `sandbox.containers.base_image`; nothing here starts a cell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import fcntl
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import docker
+import docker.errors
+from docker.models.images import Image
+
+from sandbox.containers.base_image import ensure_base, pull, split_tag
+from sandbox.containers.probe import CellImage, probe
+from sandbox.containers.progress import Progress
+from sandbox.containers.recipe import Files, code, code_digest, context, digest, recipe_files
+from sandbox.errors import BadInput, ImageProblem
+from sandbox.host.dirs import Dirs
+from sandbox.host.version import VERSION
+
+CELL = "lockgate/cell"
+KEEPER = "lockgate/keeper"
+
+LABEL_IMAGE = "org.lockgate.image"
+"""`cell` or `keeper`."""
+LABEL_CODE = "org.lockgate.code"
+"""Digest of the code under /cell."""
+LABEL_FROM = "org.lockgate.from"
+"""The image that it was made from, as the user named it."""
+LABEL_VERSION = "org.lockgate.version"
+"""The version of Lockgate that built it, for people."""
+_DIGITS = 12
+_RECIPE_ERROR = "lockgate: error: "
+
+
+@dataclass(frozen=True, slots=True)
+class Images:
+    """The names of the images that this version of Lockgate uses."""
+
+    cell: str
+    keeper: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImageInfo:
+    """One image of Lockgate's on the engine."""
+
+    tag: str
+    role: str
+    version: str
+    made_from: str
+    size: int
+    """In bytes, with the layers that it shares."""
+    current: bool
+    """Whether it holds this version's code."""
+
+
+def names() -> Images:
+    """Return the tags that this version's images have, whether they exist or not."""
+    return _names(code())
+
+
+def _names(inside: Files) -> Images:
+    parts = recipe_files("cell") | recipe_files("keeper")
+    parts |= {f"cell/{name}": data for name, data in inside.items()}
+    tag = digest(parts)[:_DIGITS]
+    return Images(f"{CELL}:{tag}", f"{KEEPER}:{tag}")
+
+
+def ensure_images(client: docker.DockerClient, progress: Progress) -> Images:
+    """Return this version's images, built first where they are missing.
+
+    Takes milliseconds when they exist. Only one process of a user builds at a time; the others
+    wait for it. Raises ImageProblem, or Unavailable when no base image can be had.
+    """
+    inside = code()  # read once: files may change while an image is built
+    wanted = _names(inside)
+    if _both_there(client, wanted):
+        return wanted
+    with _build_lock(progress):
+        if _both_there(client, wanted):  # somebody else built them while we waited
+            return wanted
+        base = ensure_base(client, progress)
+        progress.step("building the keeper image")
+        _build(client, "keeper", base, wanted.keeper, inside, progress, tools="all")
+        progress.step("building the cell image")
+        _build(client, "cell", base, wanted.cell, inside, progress, tools="all")
+        probe(client, wanted.cell)
+    return wanted
+
+
+def build_cell_image(
+    client: docker.DockerClient, from_image: str, tag: str, progress: Progress
+) -> CellImage:
+    """Make a cell image of any Debian- or Alpine-like image with python3 and bash.
+
+    What can be installed is; what is missing in the end is told, not an error. The image of that
+    name is replaced only by one that was looked into. Raises BadInput or ImageProblem.
+    """
+    source = _source(client, from_image, progress)
+    if tag in (*_tags(source), from_image):
+        raise BadInput(f"`{tag}` names the image to start from: choose another `--tag`")
+    if volumes := source.attrs.get("Config", {}).get("Volumes"):
+        raise ImageProblem(
+            f"image `{from_image}` declares volumes ({', '.join(sorted(volumes))}), places that "
+            "could be written outside a transaction: use one that declares none"
+        )
+    candidate = f"{CELL}:candidate-{os.getpid()}"
+    with _build_lock(progress):
+        progress.step(f"building a cell image from {from_image}")
+        try:
+            _build(client, "cell", from_image, candidate, code(), progress, tools="available")
+            found = probe(client, candidate)
+            repository, name = split_tag(tag)
+            client.images.get(candidate).tag(repository, name)
+        finally:
+            _untag(client, candidate)
+    return dataclasses.replace(found, tag=tag)
+
+
+def check_image(client: docker.DockerClient, tag: str) -> str | None:
+    """Return what is wrong with an image of ours, in one line with its remedy, or None."""
+    try:
+        labels = client.images.get(tag).labels
+    except docker.errors.ImageNotFound:
+        return f"image `{tag}` is missing: run `lockgate image build`"
+    except docker.errors.APIError as error:
+        return f"image `{tag}` cannot be looked at: {error.explanation or error}"
+    if LABEL_IMAGE not in labels:
+        return (
+            f"image `{tag}` was not made by Lockgate: "
+            f"run `lockgate image build --from {tag} --tag NEW`"
+        )
+    if labels.get(LABEL_CODE) != code_digest():
+        made_from = labels.get(LABEL_FROM, "IMAGE")
+        return (
+            f"image `{tag}` holds the code of another version ({labels.get(LABEL_VERSION, '?')}): "
+            f"run `lockgate image build --from {made_from} --tag {tag}`"
+        )
+    return None
+
+
+def list_images(client: docker.DockerClient) -> tuple[ImageInfo, ...]:
+    """Return every tagged image of Lockgate's, those of this version first."""
+    found = [
+        ImageInfo(
+            tag=tag,
+            role=image.labels.get(LABEL_IMAGE, ""),
+            version=image.labels.get(LABEL_VERSION, ""),
+            made_from=image.labels.get(LABEL_FROM, ""),
+            size=int(image.attrs.get("Size", 0)),
+            current=image.labels.get(LABEL_CODE) == code_digest(),
+        )
+        for image in client.images.list(filters={"label": LABEL_IMAGE})
+        for tag in _tags(image)
+    ]
+    return tuple(sorted(found, key=lambda info: (not info.current, info.role, info.tag)))
+
+
+def remove_images(client: docker.DockerClient, *, old_only: bool) -> tuple[str, ...]:
+    """Remove Lockgate's own images that no container uses and return their tags.
+
+    `old_only` keeps those of this version. Images under names that a user chose stay.
+    """
+    removed = []
+    for info in list_images(client):
+        ours = split_tag(info.tag)[0] in (CELL, KEEPER)
+        if ours and not (old_only and info.current) and _untag(client, info.tag):
+            removed.append(info.tag)
+    return tuple(removed)
+
+
+# How an image is put together
+
+
+def _build(
+    client: docker.DockerClient,
+    role: str,
+    base: str,
+    tag: str,
+    inside: Files,
+    progress: Progress,
+    *,
+    tools: str,
+) -> None:
+    labels = {
+        LABEL_IMAGE: role,
+        LABEL_CODE: digest(inside),
+        LABEL_FROM: base,
+        LABEL_VERSION: VERSION,
+    }
+    arguments = {"BASE": base, **_proxies()}
+    if role == "cell":
+        arguments["TOOLS"] = tools
+    # The engine's bridge may be missing or lead nowhere. A recipe over a base of ours may use the
+    # host's network instead; what comes with somebody else's image may not, and goes without.
+    bridge = (None,) if client.networks.list(names=["bridge"]) else ()
+    networks = (*bridge, "host" if tools == "all" else "none")
+    for network in networks:
+        messages = client.api.build(
+            fileobj=context(role, inside),
+            custom_context=True,
+            dockerfile=f"{role}.Dockerfile",
+            tag=tag,
+            rm=True,
+            forcerm=True,
+            decode=True,
+            labels=labels,
+            buildargs=arguments,
+            use_config_proxy=True,
+            network_mode=network,
+        )
+        problem = _follow(messages, progress)
+        if problem is None or not re.search("on network bridge|not be installed", problem):
+            break
+        progress.note(f"on the {network or 'bridge'} network: {problem}")
+    if problem:
+        raise ImageProblem(f"image `{tag}` cannot be built: {problem}")
+    if client.images.get(tag).labels.get(LABEL_CODE) != labels[LABEL_CODE]:
+        raise ImageProblem(f"image `{tag}` was built without its labels: the engine ignores them")
+
+
+def _follow(messages: Iterator[dict[str, object]], progress: Progress) -> str | None:
+    """Show what a build prints and return why it failed, in the recipe's own words if it spoke."""
+    ours: str | None = None
+    try:
+        for message in messages:
+            for line in str(message.get("stream", "")).splitlines():
+                progress.detail(line)
+                if _RECIPE_ERROR in line:
+                    ours = line.split(_RECIPE_ERROR, 1)[1].removesuffix("\x1b[0m")
+            if failure := message.get("error") or message.get("message"):
+                return ours or " ".join(str(failure).split())
+    except (docker.errors.APIError, OSError) as error:
+        return _reason(error)
+    return None
+
+
+# How the engine is asked
+
+
+def _both_there(client: docker.DockerClient, wanted: Images) -> bool:
+    """Whether both exist. Their names hold the digest of what they are made of."""
+    try:
+        found = [client.images.get(tag).labels for tag in (wanted.cell, wanted.keeper)]
+    except docker.errors.ImageNotFound:
+        return False
+    return all(LABEL_IMAGE in labels and LABEL_CODE in labels for labels in found)
+
+
+def _source(client: docker.DockerClient, image: str, progress: Progress) -> Image:
+    try:
+        return client.images.get(image)
+    except docker.errors.ImageNotFound:
+        pass
+    except docker.errors.APIError as error:
+        raise BadInput(f"`{image}` is no image's name: {_reason(error)}") from None
+    if problem := pull(client, image, progress):
+        raise ImageProblem(f"image `{image}` is not here and cannot be pulled: {problem}")
+    return client.images.get(image)
+
+
+def _proxies() -> dict[str, str]:
+    found = {}
+    for name in ("http_proxy", "https_proxy", "no_proxy"):
+        if value := os.environ.get(name) or os.environ.get(name.upper()):
+            found[name] = value
+    return found
+
+
+def _untag(client: docker.DockerClient, tag: str) -> bool:
+    try:
+        client.images.remove(tag)
+    except docker.errors.APIError:
+        return False  # not there, or a container uses it
+    return True
+
+
+def _tags(image: Image) -> tuple[str, ...]:
+    return tuple(image.tags)
+
+
+def _reason(error: Exception) -> str:
+    text = getattr(error, "explanation", None) or str(error)
+    return " ".join(str(text).split())
+
+
+@contextmanager
+def _build_lock(progress: Progress) -> Iterator[None]:
+    path = Dirs.default().create().state / "images.lock"
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress.step("waiting for another process that builds images")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

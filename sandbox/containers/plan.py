@@ -1,0 +1,371 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a cell and a keeper container must be: pure plans, and what a real container lacks of them.
+
+Plans are data; `body` gives the engine's create request, `gaps` compares a plan with what the
+engine says that it built. INVARIANT (P5, P6): everything that isolates a cell is said here, and
+every part of it is compared before the container starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+AGENT_ID = 10_000
+"""Owner of a cell's processes where root owns the workspace (seen through an idmapped mount)."""
+HOME = "/home/agent"
+"""The home of commands that may write."""
+READING_HOME = "/home/reading"
+"""The home of commands that only read: as the image and the keeper made it, and nobody's to write.
+What earlier calls left in theirs (settings that programs obey, programs) does not count there."""
+DOOR = "/door"
+"""Where the keeper finds the folder with the supervisor's socket."""
+ANCHOR, VIEWS = "/anchor", "/views"
+"""Where the keeper finds the volume of its views, and that volume's folder, shared with the host:
+what it mounts there, a cell can be created over."""
+VIEWS_OPTIONS = {"type": "tmpfs", "device": "tmpfs", "o": "shared,size=1m,mode=0700"}
+"""A volume of views: a small file system of its own, so that the engine takes every mount in it
+away when its keeper ends, however that happened."""
+START = "import sys; sys.path.insert(0, '/'); from cell.{0} import main; main()"
+KEEPER_CAPS = (
+    "CHOWN",  # new files get the workspace's owner
+    "DAC_OVERRIDE",  # the workspace may belong to anybody
+    "FOWNER",  # modes and times of files of others
+    "MKNOD",  # whiteouts of the mask layer
+    "SYS_ADMIN",  # overlay mounts, the cell's mount namespace, trusted.* attributes
+    "SYS_CHROOT",  # setns into a mount namespace
+    "SYS_PTRACE",  # /proc/1/ns/mnt of the non-dumpable runner
+)
+IN_CELL_CAPS = ("SYS_CHROOT", "SYS_PTRACE")
+"""Those of them that only a keeper needs which enters its cell's mount namespace."""
+IDMAP_CAPS = ("SETGID", "SETUID")  # the owner map of a workspace that belongs to root
+
+LABEL_STATE = "org.lockgate.state"
+LABEL_OWNER = "org.lockgate.owner"
+LABEL_ROLE = "org.lockgate.role"
+LABEL_CELL = "org.lockgate.cell"
+LABEL_AGENT = "org.lockgate.agent"
+LABEL_TEST = "org.lockgate.test"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """Limits of one container."""
+
+    memory: int = 4 * 1024**3
+    """Bytes; swap is not given on top."""
+    cpus: float = 2.0
+    pids: int = 1024
+    files: int = 16_384
+    shm: int = 64 * 1024**2
+    tmp: int = 1024**3
+    home: int = 2 * 1024**3
+
+
+class Bind(NamedTuple):
+    """A folder of the host, or of the engine, in a container."""
+
+    source: str
+    target: str
+    propagation: str = "rprivate"
+    """`rshared`: what the container mounts there appears at the source too; `rslave`: what is
+    mounted and detached at the source follows here."""
+    recursive: bool = False
+    """Whether what is mounted below the source comes along."""
+    read_only: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerPlan:
+    """One container, whole."""
+
+    name: str
+    image: str
+    program: str
+    """`runner` or `keeper`."""
+    user: str
+    labels: tuple[tuple[str, str], ...]
+    env: tuple[str, ...]
+    caps: tuple[str, ...]
+    tmpfs: tuple[tuple[str, str], ...]
+    binds: tuple[Bind, ...]
+    volumes: tuple[tuple[str, str], ...]
+    network: str
+    pid: str
+    security: tuple[str, ...]
+    resources: Resources
+    runtime: str | None = None
+
+
+def cell_plan(
+    *,
+    name: str,
+    image: str,
+    workspaces: tuple[str, ...],
+    uid: int,
+    gid: int,
+    labels: Mapping[str, str],
+    resources: Resources,
+    network: str = "none",
+    runtime: str | None = None,
+    views: Sequence[str] = (),
+    writes: bool = False,
+) -> ContainerPlan:
+    """Return the plan of a cell: no capability, no network, no host mount (design section 3).
+
+    `views` are the engine's paths of the workspaces' views, where they are mounted before the cell
+    starts; without them the cell starts with empty places that its keeper moves mounts onto.
+    """
+    private = "rw,exec,nosuid,nodev"
+    tmpfs = {
+        "/tmp": f"{private},size={resources.tmp},mode=1777",  # noqa: S108 - a mount of the cell
+        HOME: f"{private},size={resources.home},mode=0700,uid={uid},gid={gid}",
+        # Its keeper writes the files of this one; where none enters the cell, nobody was here yet.
+        READING_HOME: "rw,nosuid,nodev,noexec,size=1m,"
+        + (f"mode=0700,uid={uid},gid={gid}" if views else "mode=0555"),
+    }
+    if not views:
+        tmpfs |= dict.fromkeys(workspaces, "ro,nosuid,nodev,noexec,size=4k,mode=0555")
+    shown = zip(views, workspaces, strict=True) if views else ()
+    return ContainerPlan(
+        name=name,
+        image=image,
+        program="run.runner",
+        user=f"{uid}:{gid}",
+        labels=tuple(sorted({**labels, LABEL_ROLE: "cell"}.items())),
+        env=(f"HOME={HOME}", "LANG=C.UTF-8", "LOCKGATE_SANDBOX=1"),
+        caps=(),
+        tmpfs=tuple(sorted(tmpfs.items())),
+        # With the pinned files below it. When its keeper detaches a view, the cell loses it too.
+        binds=tuple(Bind(view, path, "rslave", True, not writes) for view, path in shown),
+        volumes=(),
+        network=network,
+        pid="",
+        security=("no-new-privileges",),
+        resources=resources,
+        runtime=runtime,
+    )
+
+
+def keeper_plan(
+    *,
+    name: str,
+    image: str,
+    workspaces: tuple[str, ...],
+    cell: str | None,
+    volume: str,
+    labels: Mapping[str, str],
+    maps_owners: bool,
+    door: str | None = None,
+    views: tuple[str, str] | None = None,
+) -> ContainerPlan:
+    """Return the plan of a keeper.
+
+    `cell` is the id of the cell that it places workspaces in; None where it enters none. `views` is
+    the name and the engine's path of the volume in which it shows them instead.
+    """
+    caps = {*KEEPER_CAPS, *(IDMAP_CAPS if maps_owners else ())}
+    if cell is None:
+        caps -= set(IN_CELL_CAPS)
+    return ContainerPlan(
+        name=name,
+        image=image,
+        program="keeper.main",
+        user="0:0",
+        labels=tuple(sorted({**labels, LABEL_ROLE: "keeper"}.items())),
+        env=("LANG=C.UTF-8",),
+        caps=tuple(sorted(caps)),
+        tmpfs=(("/mask", "rw,nosuid,noexec,size=64m,mode=0755"),),
+        binds=(
+            *(Bind(path, f"/lower/{index}") for index, path in enumerate(workspaces)),
+            *((Bind(door, DOOR),) if door else ()),
+            *((Bind(views[1], VIEWS, propagation="rshared"),) if views else ()),
+        ),
+        volumes=((volume, "/tx"), *(((views[0], ANCHOR),) if views else ())),
+        network="none",
+        pid=f"container:{cell}" if cell else "",
+        # A stock AppArmor profile forbids mounting, which is what a keeper is for.
+        security=("no-new-privileges", "apparmor=unconfined"),
+        resources=Resources(memory=1024**3, cpus=1.0, pids=64, files=16_384),
+    )
+
+
+def body(plan: ContainerPlan) -> dict[str, Any]:
+    """Return the engine's create request (API 1.41)."""
+    r = plan.resources
+    host: dict[str, Any] = {
+        "AutoRemove": True,
+        "CapAdd": list(plan.caps),
+        "CapDrop": ["ALL"],
+        "CgroupnsMode": "private",
+        "IpcMode": "private",
+        "LogConfig": {"Type": "none", "Config": {}},
+        "Memory": r.memory,
+        "MemorySwap": r.memory,
+        "Mounts": [*_binds(plan), *_volumes(plan)],
+        "NanoCpus": int(r.cpus * 1e9),
+        "NetworkMode": plan.network,
+        "PidMode": plan.pid,
+        "PidsLimit": r.pids,
+        "Privileged": False,
+        "ReadonlyRootfs": True,
+        "SecurityOpt": list(plan.security),
+        "ShmSize": r.shm,
+        "Tmpfs": dict(plan.tmpfs),
+        "Ulimits": [
+            {"Name": "core", "Soft": 0, "Hard": 0},
+            {"Name": "nofile", "Soft": r.files, "Hard": r.files},
+        ],
+    }
+    if plan.runtime:
+        host["Runtime"] = plan.runtime
+    return {
+        "Image": plan.image,
+        "Entrypoint": ["python3", "-I", "-B", "-c", START.format(plan.program)],
+        "Healthcheck": {"Test": ["NONE"]},
+        "Cmd": [],
+        "User": plan.user,
+        "Env": list(plan.env),
+        "Labels": dict(plan.labels),
+        "WorkingDir": "/",
+        "OpenStdin": True,
+        "StdinOnce": True,
+        "AttachStdin": True,
+        "AttachStdout": True,
+        "AttachStderr": True,
+        "Tty": False,
+        "HostConfig": host,
+    }
+
+
+def _binds(plan: ContainerPlan) -> list[dict[str, Any]]:
+    return [
+        {
+            "Type": "bind",
+            "Source": bind.source,
+            "Target": bind.target,
+            "BindOptions": {"Propagation": bind.propagation, "NonRecursive": not bind.recursive},
+            **({"ReadOnly": True} if bind.read_only else {}),
+        }
+        for bind in plan.binds
+    ]
+
+
+def _volumes(plan: ContainerPlan) -> list[dict[str, Any]]:
+    return [
+        {"Type": "volume", "Source": source, "Target": target} for source, target in plan.volumes
+    ]
+
+
+_EMPTY_HOST = (
+    "Binds",
+    "CgroupParent",
+    "Devices",
+    "DeviceCgroupRules",
+    "DeviceRequests",
+    "Dns",
+    "DnsOptions",
+    "DnsSearch",
+    "ExtraHosts",
+    "GroupAdd",
+    "Init",
+    "Links",
+    "OomKillDisable",
+    "OomScoreAdj",
+    "PortBindings",
+    "Sysctls",
+    "VolumesFrom",
+    "UsernsMode",
+    "UTSMode",
+)
+"""Settings of the engine that no plan uses: each must be empty."""
+_CONFIG = ("Entrypoint", "Healthcheck", "User", "WorkingDir", "Tty", "OpenStdin", "StdinOnce")
+_MASKED = ("/proc/kcore", "/proc/keys", "/proc/timer_list")
+_READONLY = ("/proc/sys", "/proc/sysrq-trigger", "/proc/irq", "/proc/bus")
+
+
+def gaps(plan: ContainerPlan, seen: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return what a container (the engine's inspect answer) lacks of its plan; empty is equal."""
+    wanted = body(plan)
+    host, config = seen.get("HostConfig") or {}, seen.get("Config") or {}
+    out = [
+        f"HostConfig.{key}"
+        for key, value in wanted["HostConfig"].items()
+        if not _same(key, value, host.get(key))
+    ]
+    out += [f"HostConfig.{key}" for key in _EMPTY_HOST if host.get(key)]
+    if plan.runtime is None and host.get("Runtime") not in (None, "", "runc", "crun"):
+        out.append("HostConfig.Runtime")
+    if (host.get("RestartPolicy") or {}).get("Name") not in (None, "", "no"):
+        out.append("HostConfig.RestartPolicy")
+    for key in _CONFIG:
+        if config.get(key) != wanted[key]:
+            out.append(f"Config.{key}")
+    if config.get("Cmd"):
+        out.append("Config.Cmd")
+    if config.get("Volumes"):
+        out.append("Config.Volumes")
+    if not _same_variables(wanted["Env"], config.get("Env") or ()):
+        out.append("Config.Env")
+    if not set(plan.labels) <= set((config.get("Labels") or {}).items()):
+        out.append("Config.Labels")
+    if seen.get("Image") != plan.image:
+        out.append("Image")
+    for key, paths in (("MaskedPaths", _MASKED), ("ReadonlyPaths", _READONLY)):
+        if not set(paths) <= set(host.get(key) or ()):
+            out.append(f"HostConfig.{key}")
+    binds = {(bind.source, bind.target, not bind.read_only) for bind in plan.binds}
+    if _mounts(seen) != binds | {(*volume, True) for volume in plan.volumes}:
+        out.append("Mounts")
+    return tuple(dict.fromkeys(out))
+
+
+def _same(key: str, wanted: Any, found: Any) -> bool:
+    """Compare one setting; lists whose order means nothing are compared as sets."""
+    if key in ("CapAdd", "CapDrop"):
+        return {c.removeprefix("CAP_") for c in found or ()} == set(wanted)
+    if key == "SecurityOpt":
+        return sorted(found or ()) == sorted(wanted)
+    if key == "Ulimits":
+        plain = [{k: u.get(k) for k in ("Name", "Soft", "Hard")} for u in found or ()]
+        return bool(sorted(plain, key=lambda u: str(u["Name"])) == wanted)
+    if key == "Mounts":
+        return _by_target(found or ()) == _by_target(wanted)
+    if key == "LogConfig":
+        return bool(found) and found.get("Type") == wanted["Type"]
+    if wanted in ("", [], {}):
+        return not found
+    return bool(found == wanted)
+
+
+def _same_variables(wanted: Sequence[str], found: Sequence[str]) -> bool:
+    """Compare variables. An image may bring its own, but none that loads code into programs."""
+    names = {one.partition("=")[0] for one in wanted}
+    added = [one.partition("=")[0] for one in found if one not in wanted]
+    return set(wanted) <= set(found) and not any(n in names or n[:3] == "LD_" for n in added)
+
+
+def _by_target(mounts: Any) -> list[tuple[Any, ...]]:
+    return sorted(
+        (
+            m.get("Target"),
+            m.get("Type"),
+            m.get("Source"),
+            bool(m.get("ReadOnly")),
+            (m.get("BindOptions") or {}).get("Propagation"),
+            bool((m.get("BindOptions") or {}).get("NonRecursive")),
+        )
+        for m in mounts
+    )
+
+
+def _mounts(seen: Mapping[str, Any]) -> set[tuple[str, str, bool]]:
+    """Return (source, target, whether it can be written) of every mount that is no tmpfs."""
+    out = set()
+    for mount in seen.get("Mounts") or ():
+        if mount.get("Type") == "tmpfs":
+            continue
+        source = mount.get("Name") if mount.get("Type") == "volume" else mount.get("Source")
+        out.add((str(source), str(mount.get("Destination")), bool(mount.get("RW"))))
+    return out

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gate 1 as a call meets it: the policy that counts for its workspaces, both readings, one answer.
+
+Decides nothing itself: `policy.gate1.decide` does. A policy file that is wrong denies every call.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from policy.gate1.decide import (
+    Policy,
+    decide,
+    depends_on_files,
+    heed,
+    unheard,
+    wanted,
+    wants_second_opinion,
+)
+from policy.model import ActionPlan, Context, Decision, Limits
+from policy.protected.paths import PathPolicy
+from policy.shell.held_scripts import Seen
+from policy.sources import precedence as layers
+from policy.sources.precedence import Effective
+from policy.values.strict_yaml import PolicyError
+from sandbox.gates.second_opinion import MOST_TEXT, SecondOpinion
+from sandbox.host.off_loop import OffLoop, Turns, is_quick
+from sandbox.workspaces.project_files import ProjectFiles
+
+MOST_LOOKS = 3
+"""Scripts that run scripts are followed as deep."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Gate 1's answer, and what gate 2 goes by."""
+
+    decision: Decision
+    effective: Effective | None
+    """The policy; None where it cannot be read, which denies every call."""
+    second: tuple[str, ...] | None = None
+    """The programs that the second reading saw; None: it was not asked, or had no opinion."""
+
+    @property
+    def paths(self) -> PathPolicy:
+        """What gate 2 goes by."""
+        return self.effective.paths if self.effective else PathPolicy.default()
+
+
+def within(answer: Answer, limits: Limits) -> Answer:
+    """Return the answer with rights that are within the limits of the settings."""
+    rights = answer.decision.rights
+    rights = rights.model_copy(update={"limits": rights.limits.meet(limits)})
+    return replace(answer, decision=answer.decision.model_copy(update={"rights": rights}))
+
+
+class PolicySource(Protocol):
+    """Knows the policy that counts for workspaces."""
+
+    def of(self, workspaces: tuple[str, ...]) -> Effective:
+        """Return the policy. Raises PolicyError."""
+
+
+class Gate:
+    """Gate 1 of one process."""
+
+    def __init__(
+        self,
+        policies: PolicySource,
+        opinion: SecondOpinion,
+        files: ProjectFiles | None = None,
+        off_loop: OffLoop | None = None,
+    ) -> None:
+        """`files` looks at scripts that a call runs; without it none is known."""
+        self.policies = policies
+        self.opinion = opinion
+        self.files = files
+        self._turns = Turns()
+        self._off_loop = off_loop or OffLoop()
+
+    async def decide(
+        self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]
+    ) -> Answer:
+        """Return the answer to a plan that sees `workspaces`; both readings are heard.
+
+        One text of an agent is read at a time, so that between two of them others have their turn.
+        """
+        try:
+            effective = self.policies.of(workspaces)
+        except PolicyError as problem:
+            return Answer(layers.refused(problem), None)
+        policy = effective.policy
+        question = None
+        if is_quick(plan):
+            async with self._turns.of(plan.agent):
+                text = _wanted(plan, policy)
+                if text is not None:
+                    question = self.opinion.ask(text)  # it reads while we decide
+                decision = decide(plan, context, policy)
+        else:
+            text, decision = await self._off_loop.do(
+                plan.agent, lambda: (_wanted(plan, policy), decide(plan, context, policy))
+            )
+        if self.files is not None and depends_on_files(decision):
+            decision = await self._off_loop.do(
+                plan.agent, lambda: self._followed(plan, context, policy, decision)
+            )
+        if text is None or not decision.allowed:
+            return Answer(decision, effective)
+        if question is None and await self.opinion.until_ready():
+            question = self.opinion.ask(text)
+        if question is None:
+            return Answer(unheard(decision), effective)
+        heard = await self.opinion.answer(question)
+        return Answer(heed(decision, heard or (), policy), effective, heard)
+
+    def decide_now(self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]) -> Answer:
+        """Return the answer without an event loop, for a person who asks about a plan.
+
+        Waits for the second reading's start, where that could matter.
+        """
+        try:
+            effective = self.policies.of(workspaces)
+        except PolicyError as problem:
+            return Answer(layers.refused(problem), None)
+        policy = effective.policy
+        decision = self._followed(plan, context, policy, decide(plan, context, policy))
+        text = _wanted(plan, policy) if decision.allowed else None
+        if text is None:
+            return Answer(decision, effective)
+        question = self.opinion.ask(text) if self.opinion.wait_ready() else None
+        if question is None:
+            return Answer(unheard(decision), effective)
+        seen = self.opinion.wait(question)
+        return Answer(heed(decision, seen or (), policy), effective, seen)
+
+    def _followed(
+        self, plan: ActionPlan, context: Context, policy: Policy, decision: Decision
+    ) -> Decision:
+        """Return the decision with what is known of the scripts that the call runs."""
+        found: dict[str, Seen] = {}
+        for _ in range(MOST_LOOKS if self.files is not None else 0):
+            paths = wanted(plan, decision, context, policy, found)
+            more = self.files.look(plan, paths) if self.files is not None and paths else {}
+            if not more:
+                break
+            found |= more
+            decision = decide(plan, context, policy, found)
+        return decision
+
+
+def _wanted(plan: ActionPlan, policy: Policy) -> str | None:
+    """Return the text that wants a second reading, or None. A longer one than the second reading
+    takes gets none, like one that it cannot read."""
+    text = plan.params.command
+    if text is None or len(text) > MOST_TEXT or not wants_second_opinion(plan, policy):
+        return None
+    return text

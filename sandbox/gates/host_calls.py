@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tools that an agent runs on the host itself (an editor's Write): judged by path and content.
+
+There is no layer and no second look at such a call, so what gate 2 would hold is asked about before
+it runs, and what it would throw away is denied. Links are followed as the agent's own process would
+follow them. The guard watches what happens afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from policy.facts import DELETES, READS, WRITES, Facts, Touch
+from policy.gate1.decide import Policy, decide
+from policy.gate2.judge import judge
+from policy.model import (
+    ActionPlan,
+    Change,
+    Context,
+    Decision,
+    EditStep,
+    FileType,
+    Kind,
+    LayerAnswer,
+    Outcome,
+    Params,
+    Rights,
+    Verdict,
+    strictest,
+)
+from policy.protected.paths import PathPolicy
+from policy.tools import reading as tools
+from policy.values.partial import unknown
+from sandbox.cell.overlay.lower import MAX_TEXT
+from sandbox.gates.gate1 import Answer
+from sandbox.host import files as own_files
+
+_MOST = 2000
+"""Paths of one call that are looked up."""
+_COMMANDS = ("Bash", "PowerShell")
+_VERDICTS = {Outcome.HOLD: Verdict.ASK, Outcome.DISCARD: Verdict.DENY}
+
+
+def tightened(answer: Answer, plan: ActionPlan, context: Context) -> Answer:
+    """Return gate 1's answer to a call that runs on the host; it can only become stricter."""
+    if answer.effective is None or answer.decision.verdict is Verdict.DENY:
+        return answer
+    policy = answer.effective.policy
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    said = [
+        *_outside(plan),
+        *_not_private(facts, context, policy),
+        *_real(plan, facts, context, policy),
+        *_effects(answer, plan, facts, context),
+    ]
+    strict = strictest([answer.decision.verdict, *(one.verdict for one in said)])
+    if strict is answer.decision.verdict:
+        return answer
+    return replace(answer, decision=_with(answer.decision, said, strict))
+
+
+def _outside(plan: ActionPlan) -> Iterable[LayerAnswer]:
+    """Yield that a command would run on the host itself: no cell contains it."""
+    if plan.tool in _COMMANDS:
+        yield LayerAnswer(
+            layer="workspace",
+            verdict=Verdict.ASK,
+            reason="it would run on the host itself and not in a cell",
+            rule="host-command",
+        )
+
+
+def _not_private(facts: Facts, context: Context, policy: Policy) -> Iterable[LayerAnswer]:
+    """Yield that a path lies outside of every workspace. A cell's `/tmp` is its own; the host's is
+    everybody's, and files there belong to other programs. What the agent keeps for itself does not
+    count, where no link leads elsewhere."""
+    for touch in _known(facts):
+        real = os.path.realpath(touch.path)
+        inside = any(real == one.path for one in context.workspaces) or _root(real, context)
+        if all(
+            policy.places.keeps(replace(touch, path=one), context) for one in (touch.path, real)
+        ):
+            continue
+        if touch.how in (*READS, *WRITES) and not inside and real != os.devnull:
+            yield LayerAnswer(
+                layer="workspace",
+                verdict=Verdict.ASK,
+                reason=f"`{touch.path}` lies on the host, outside of every workspace",
+                rule="host-path",
+            )
+
+
+def _with(decision: Decision, said: list[LayerAnswer], verdict: Verdict) -> Decision:
+    first = next(one for one in said if one.verdict is verdict)
+    word = "denied" if verdict is Verdict.DENY else "a person must approve"
+    return decision.model_copy(
+        update={
+            "verdict": verdict,
+            "layers": (first, *(one for one in said if one != first), *decision.layers)[:64],
+            "message": f"{word}: {first.reason} (rule `{first.rule}`)",
+            "rights": Rights() if verdict is Verdict.DENY else decision.rights,
+        }
+    )
+
+
+def _real(
+    plan: ActionPlan, facts: Facts, context: Context, policy: Policy
+) -> Iterable[LayerAnswer]:
+    """Yield what gate 1 says of the places that links lead to."""
+    for touch in _known(facts):
+        real = os.path.realpath(touch.path)
+        if real == touch.path:
+            continue
+        tool = "Read" if touch.how in READS else "Write"
+        there = plan.model_copy(update={"tool": tool, "params": Params(file_path=real)})
+        found = decide(there, context, policy)
+        if found.verdict in (Verdict.ASK, Verdict.DENY):
+            yield LayerAnswer(
+                layer="workspace",
+                verdict=found.verdict,
+                reason=f"`{touch.path}` is really `{real}`: {found.message}",
+                rule=next(iter(found.rules), "link"),
+            )
+
+
+def _effects(
+    answer: Answer, plan: ActionPlan, facts: Facts, context: Context
+) -> Iterable[LayerAnswer]:
+    """Yield what gate 2 would say of the changes that a call names."""
+    roots: dict[str, list[Change]] = {}
+    for touch in _known(facts):
+        if touch.how not in WRITES:
+            continue
+        real = os.path.realpath(touch.path)
+        root = _root(real, context)
+        if root is not None:
+            change = _change(touch, real, root)
+            if answer.paths.reads(change.path):
+                before, after = _texts(plan, real, change.kind)
+                change = replace(change, before_text=before, after_text=after)
+            roots.setdefault(root, []).append(change)
+    for root, changes in roots.items():
+        yield from _judged(answer.decision, changes, answer.paths, root)
+
+
+def _judged(
+    decision: Decision, changes: list[Change], paths: PathPolicy, root: str
+) -> Iterable[LayerAnswer]:
+    named = decision.model_copy(update={"named_deletions": ("**",)})
+    for reason in judge(named, changes, paths, workspace=root).reasons:
+        yield LayerAnswer(
+            layer="rules",
+            verdict=_VERDICTS[reason.outcome],
+            reason=f"`{reason.path}`: {reason.reason}" if reason.path else reason.reason,
+            rule=reason.rule,
+        )
+    for change in changes:
+        if ".git" in PurePosixPath(change.path.lower()).parts:
+            yield LayerAnswer(
+                layer="rules",
+                verdict=Verdict.ASK,
+                reason=f"`{change.path}`: git obeys what stands there",
+                rule="git-files",
+            )
+
+
+def _change(touch: Touch, real: str, root: str) -> Change:
+    there = os.path.lexists(real)
+    kind = Kind.MODIFIED if there else Kind.CREATED
+    if touch.how in DELETES:
+        kind = Kind.DELETED
+    return Change(real[len(root) :].lstrip("/"), kind, FileType.FILE, mode=0o644)
+
+
+def _texts(plan: ActionPlan, real: str, kind: Kind) -> tuple[str | None, str | None]:
+    """Return what a file holds and what a plan would make of it, as far as both can be told."""
+    before: str | None = None
+    if kind is not Kind.CREATED:
+        try:
+            with own_files.opened(Path(real)) as file:
+                content = file.read(MAX_TEXT + 1)
+        except OSError:
+            return None, None
+        if len(content) > MAX_TEXT:
+            return None, None
+        before = content.decode("utf-8", "surrogateescape")
+    after = _after(plan, before)
+    return before, None if after is None or len(after) > MAX_TEXT else after
+
+
+def _after(plan: ActionPlan, before: str | None) -> str | None:
+    """Return what a plan leaves in the one file that it names."""
+    params = plan.params
+    if plan.tool == "Write":
+        return params.content
+    text = before
+    steps = list(params.edits)
+    if params.old_string is not None and params.new_string is not None:
+        one = EditStep(
+            old_string=params.old_string,
+            new_string=params.new_string,
+            replace_all=params.replace_all,
+        )
+        steps.insert(0, one)
+    if plan.tool not in ("Edit", "MultiEdit") or not steps:
+        return None
+    for step in steps:
+        if text is None or not step.old_string or step.old_string not in text:
+            return None
+        text = text.replace(step.old_string, step.new_string, -1 if step.replace_all else 1)
+    return text
+
+
+def _root(path: str, context: Context) -> str | None:
+    """Return the workspace that holds a path."""
+    for one in context.workspaces:
+        if path.startswith(one.path.rstrip("/") + "/"):
+            return one.path
+    return None
+
+
+def _known(facts: Facts) -> list[Touch]:
+    return [one for one in facts.touches if not unknown(one.path)][:_MOST]

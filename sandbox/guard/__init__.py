@@ -1,0 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Notices changes to protected files that no landing made; verify before a merge."""
+
+__all__ = ["child", "guard", "verify"]

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the supervisor answers to hooks of coding agents.
+
+A command is admitted and rewritten, so that it runs in the cell while the text that was judged
+stays here. A tool that the agent runs itself is judged by path and content. INVARIANT (closed):
+whatever cannot be read, decided or recorded is answered with a block.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from policy.model import ActionPlan
+from policy.tools.dialects import BadCall, Use, normalise
+from sandbox.approvals.desk import patient
+from sandbox.calls.tickets import Admission, Tickets
+from sandbox.config.settings import Dirs, HookSettings
+from sandbox.connect.records import Connections
+from sandbox.errors import SandboxError, Stopped
+from sandbox.hooks.dialects import Dialect, named, parse
+from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say, blocked
+from sandbox.hooks.sessions import Sessions
+from sandbox.host.login import login
+from sandbox.host.off_loop import OffLoop
+from sandbox.host.relaunch import program
+from sandbox.host.self_test import SELF_TEST
+from sandbox.results import StopReport
+from sandbox.stopping.stop import is_stop_word
+from sandbox.text.redaction import mask
+from sandbox.workspaces.registry import Registry
+
+_COMMANDS = frozenset(("Bash",))
+"""Tools that run in a cell when the agent takes another command for theirs."""
+_MOST_CALLS = 10_000
+_NOTE_SECONDS = 5.0
+"""How often it is noted at most that an agent's hook was called."""
+
+
+class Host(Protocol):
+    """What hooks need of the supervisor."""
+
+    async def admit(
+        self, plan: ActionPlan, *, approver: Any, on_host: bool = False
+    ) -> Admission: ...
+    async def stop(
+        self, reason: str, agent: str | None = None, *, own: bool = False
+    ) -> StopReport: ...
+    async def note(self, event: Mapping[str, Any]) -> None: ...
+    def check_latch(self, agent: str) -> None: ...
+
+
+class HookDoor:
+    """Answers the hooks of every agent of one supervisor."""
+
+    def __init__(self, dirs: Dirs, host: Host, tickets: Tickets, settings: HookSettings) -> None:
+        self._dirs = dirs
+        self._host = host
+        self._tickets = tickets
+        self._settings = settings
+        self._registry = Registry(dirs)
+        self._sessions = Sessions(dirs)
+        self._connections = Connections(dirs)
+        self._off_loop = OffLoop()
+        self._noted: dict[str, float] = {}
+        self._calls: dict[tuple[str, str], str] = {}
+        """(session, tool use) -> our call, for tools that ran on the host."""
+
+    async def answer(
+        self, name: str, said: str, *, peer: int, environment: Mapping[str, str]
+    ) -> Printed:
+        """Return what the hook program, whose process is `peer`, prints for one event."""
+        try:
+            dialect = named(name)
+            given = parse(said.encode("utf-8", "surrogateescape"))
+            event = dialect.read(given)
+        except BadEvent as error:
+            return blocked(str(error))
+        try:
+            self._note_fired(name, event)
+            say = await self._say(dialect, event, peer, environment)
+        except Stopped as error:
+            say = Say(allowed=False, reason=str(error), stop=True)
+        except (BadEvent, BadCall, SandboxError) as error:
+            say = Say(allowed=False, reason=str(error))
+        return dialect.write(event, say, given)
+
+    async def _say(
+        self, dialect: Dialect, event: Event, peer: int, environment: Mapping[str, str]
+    ) -> Say:
+        claimed = environment.get("CLAUDE_PID", "") if dialect.agent == "claude" else ""
+        agent = await self._sessions.agent(dialect.agent, event, peer, claimed)
+        match event.kind:
+            case Kind.BEFORE:
+                return await self._before(dialect, event, agent, environment)
+            case Kind.AFTER:
+                return await self._after(event, agent)
+            case Kind.PROMPT:
+                return await self._prompt(event, agent)
+            case Kind.BEGINS:
+                self._host.check_latch(agent)
+            case Kind.CHILD_BEGINS | Kind.CHILD_ENDS:
+                await self._host.note(
+                    {
+                        "event": event.kind.value,
+                        "agent": agent,
+                        "type": event.child_type,
+                        "session": event.session,
+                    }
+                )
+            case _:
+                pass
+        return Say()
+
+    # -- before a tool
+
+    async def _before(
+        self, dialect: Dialect, event: Event, agent: str, environment: Mapping[str, str]
+    ) -> Say:
+        self._host.check_latch(agent)
+        use = normalise(dialect.agent, event.tool, event.params, server=event.server)
+        if use.internal:
+            return Say()
+        if (rewritten := self._rewritten(use)) is not None:
+            return rewritten
+        plan = self._plan(use, event, agent)
+        in_cell = use.tool in _COMMANDS and event.name in dialect.rewrites
+        if in_cell and plan.params.command is None:
+            raise BadCall("the call names no command")
+        admission = await self._host.admit(
+            plan, approver=patient(self._patience(environment)), on_host=not in_cell
+        )
+        if admission.refused is not None:
+            return Say(allowed=False, reason=admission.refused.message)
+        if in_cell:
+            ticket = self._tickets.issue(admission)
+            return Say(allowed=True, command=f"{_program()} run --ticket {ticket}")
+        if event.use:
+            self._remember(event, admission.call)
+        return Say(allowed=True)
+
+    def _plan(self, use: Use, event: Event, agent: str) -> ActionPlan:
+        cwd = event.cwd or ""
+        if not Path(cwd).is_absolute():
+            raise BadEvent("the agent does not say in which folder it stands")
+        root = self._registry.around(cwd).path
+        user = login()
+        return use.plan(workspace=root, cwd=cwd, agent=agent, user=user)
+
+    def _rewritten(self, use: Use) -> Say | None:
+        """Return the answer where a command is one of our own tickets: the second of two events
+        that some agents fire for one call. Only a tool that runs it as a command is let through: to
+        any other one a ticket is but text."""
+        if use.tool not in _COMMANDS:
+            return None
+        head = f"{_program()} run --ticket "
+        command = use.params.command or ""
+        if command.startswith(head) and self._tickets.knows(command[len(head) :]):
+            return Say(allowed=True)
+        return None
+
+    def _patience(self, environment: Mapping[str, str]) -> float:
+        attended = environment.get("CLAUDE_CODE_SESSION_ATTENDED") != "0"
+        return self._settings.wait_seconds if attended else self._settings.unattended_seconds
+
+    # -- after a tool, and the rest
+
+    async def _after(self, event: Event, agent: str) -> Say:
+        call = self._calls.pop((event.session, event.use), None)
+        if call is not None:
+            await self._host.note(
+                {"event": "outcome", "call": call, "agent": agent, "failed": event.failed}
+            )
+        if self._settings.redact and event.output:
+            safe = await self._off_loop.do(agent, lambda: mask(event.output))
+            if safe != event.output:
+                return Say(output=safe)
+        return Say()
+
+    async def _prompt(self, event: Event, agent: str) -> Say:
+        if is_stop_word(event.text):
+            report = await self._host.stop("a person said stop", agent, own=True)
+            left = f"; still there: {', '.join(report.left)}" if report.left else ""
+            again = f"`lockgate resume --agent {report.agent or agent}`"
+            raise Stopped(f"agent `{report.agent or agent}` is stopped{left}; {again} lets it call")
+        self._host.check_latch(agent)
+        return Say()
+
+    def _note_fired(self, name: str, event: Event) -> None:
+        now = time.time()
+        if event.session == SELF_TEST or now - self._noted.get(name, 0.0) < _NOTE_SECONDS:
+            return
+        self._noted[name] = now
+        self._connections.note_fired(name, event.name, now)
+
+    def _remember(self, event: Event, call: str) -> None:
+        while len(self._calls) >= _MOST_CALLS:
+            del self._calls[next(iter(self._calls))]
+        self._calls[event.session, event.use] = call
+
+
+def _program() -> str:
+    return shlex.join(program())

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Propose narrow rules from what people approved again and again. Applies nothing.
+
+A proposal needs several approvals of one shape and not one refusal. Each is tried before it is
+shown: the calls that were approved must pass with it, and others that look like them must not.
+Only questions that were asked for a want of knowledge lead to a rule: a tool that nobody knows,
+files that are made anew. What is FORBIDDEN, a governance rule, a secret or a folder outside is
+never proposed. No rule can let a single program pass; for these a grant is shown instead.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from policy.gate1.decide import Policy, decide
+from policy.gate2.judge import judge
+from policy.model import (
+    Access,
+    ActionPlan,
+    Change,
+    Context,
+    Decision,
+    FileType,
+    Kind,
+    Outcome,
+    Rights,
+    Tier,
+    Verdict,
+    Workspace,
+)
+from policy.people.approval import Grant, Scope, Wanted, covers, wanted
+from policy.protected.paths import PathPolicy
+from policy.sources.document import Document, read_document
+from policy.sources.precedence import Effective, Layer, Source, combine
+from policy.values.strict_yaml import PolicyError
+from sandbox.policy_tools.simulate import is_masked, plan_of
+
+NAME = "suggestion"
+LEAST = 3
+"""Approvals that a proposal needs, if nobody says otherwise."""
+_SHOWN = 3
+"""Examples that are shown of each kind."""
+_PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_:.-]{0,150}")
+_UNKNOWN_TOOL = "unknown-tool"
+_DELETED = "it existed before and is deleted"
+_STANDING = frozenset(("level", "mode"))
+_OF_PROGRAMS = _STANDING | {"tier"}
+"""Layers that ask about what a program does; no other layer's question is ever proposed away."""
+Family = tuple[str, Sequence[Mapping[str, Any]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Suggestion:
+    """A proposal, with what speaks for it."""
+
+    kind: str
+    """`tool`, `deletions`, or `grant` (no rule, but a command for a person)."""
+    value: str
+    """The name of the tool, the pattern of paths, or the command to type."""
+    approvals: tuple[str, ...]
+    """The calls that were approved."""
+    match: tuple[str, ...]
+    """What would pass, as tried."""
+    miss: tuple[str, ...]
+    """What would still be asked about, as tried."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it for `--json`."""
+        return asdict(self)
+
+
+@dataclass(frozen=True, slots=True)
+class _Evidence:
+    """One call that a person was asked about, and what they said."""
+
+    call: str
+    plan: ActionPlan
+    record: Mapping[str, Any]
+    approved: bool
+    deleted: tuple[str, ...] = ()
+
+
+def suggest(
+    families: Iterable[Family], policy_of: Callable[[tuple[str, ...]], Effective], *, least: int
+) -> list[Suggestion]:
+    """Return what can be proposed, given each call with its records, the newest first.
+
+    `policy_of` gives the policy that counts today for workspaces. Raises PolicyError.
+    """
+    asked: list[_Evidence] = []
+    held: list[_Evidence] = []
+    for name, records in families:
+        asked += _asked(name, records)
+        held += _held(name, records)
+    return [
+        *_each(asked, _tool_key, lambda name, found: _tool(name, found, policy_of), least),
+        *_deletions(held, policy_of, least),
+        *_each(asked, _program_key, lambda _, found: _grant(found, policy_of), least),
+    ]
+
+
+def text_of(found: Sequence[Suggestion]) -> str:
+    """Return the proposals as a policy file, with what speaks for each in comments."""
+    lines = ["# Proposed from repeated approvals; nothing of it counts until you put it into a"]
+    lines += [
+        "# policy file of yours. Try it first: `lockgate policy simulate FILE`.",
+        "version: 1",
+    ]
+    sections = (("tool", "tools:\n  report:"), ("deletions", "land_freely:\n  deletions:"))
+    for kind, head in sections:
+        some = [one for one in found if one.kind == kind]
+        lines += ["", *head.split("\n")] if some else []
+        for one in some:
+            lines += [f"    {line}" for line in _comments(one)]
+            lines.append(f'    - "{one.value}"')
+    grants = [one for one in found if one.kind == "grant"]
+    if grants:
+        lines += [
+            "",
+            "# No rule lets one program pass. These were approved again and again; a grant",
+        ]
+        lines.append("# lets the same program do the same to the same paths, for a time:")
+    for one in grants:
+        lines += ["#", f"#   {one.value}", *_comments(one)]
+    return "\n".join(lines) + "\n"
+
+
+def _comments(one: Suggestion) -> list[str]:
+    calls = ", ".join(one.approvals[:_SHOWN])
+    more = len(one.approvals) - _SHOWN
+    said = [f"# approved {len(one.approvals)} times, never refused: {calls}"]
+    said[0] += f" and {more} more" if more > 0 else ""
+    said += [f"# passes: {_one_line(text)}" for text in one.match]
+    return said + [f"# is asked about: {_one_line(text)}" for text in one.miss]
+
+
+def _one_line(text: str) -> str:
+    return text.encode("unicode_escape").decode("ascii")
+
+
+# -- evidence
+
+
+def _asked(name: str, records: Sequence[Mapping[str, Any]]) -> Iterator[_Evidence]:
+    """Yield what a person said of a call that gate 1 asked about; nobody's silence counts."""
+    own = [one for one in records if one.get("call") == name]
+    decided = next((one for one in reversed(own) if one.get("event") == "decided"), None)
+    answer = next((one for one in own if one.get("event") == "answered"), None)
+    if decided is None or decided.get("verdict") != "ask":
+        return
+    refused = any(one.get("event") == "refused" for one in own)
+    by_person = answer is not None and bool(answer.get("approved_by"))
+    if not by_person and not refused:
+        return
+    try:
+        plan = plan_of(decided)
+    except ValueError:
+        return
+    undone = any(one.get("event") == "undone" for one in records)
+    approved = bool(answer and answer.get("approved")) and not refused and not undone
+    yield _Evidence(name, plan, decided, approved)
+
+
+def _held(name: str, records: Sequence[Mapping[str, Any]]) -> Iterator[_Evidence]:
+    """Yield what a person did with a call whose changes waited for nothing but its deletions."""
+    own = [one for one in records if one.get("call") == name]
+    decided = next((one for one in own if one.get("event") == "decided"), None)
+    ended = next((one for one in own if one.get("event") == "ended"), None)
+    if decided is None or ended is None or ended.get("judgement") != "hold":
+        return
+    held = [one for one in ended.get("changes") or () if one.get("outcome") == "hold"]
+    only = all(str(one.get("reason", "")).startswith(_DELETED) for one in held)
+    whole = ended.get("changes_total") == len(ended.get("changes") or ())
+    landed = any(one.get("event") == "landed" and "of" not in one for one in own)
+    discarded = any(one.get("event") == "discarded" for one in own)
+    if not held or not (landed or discarded):
+        return
+    try:
+        plan = plan_of(decided)
+    except ValueError:
+        return
+    undone = any(one.get("event") == "undone" for one in records)
+    paths = tuple(str(one["path"]) for one in held)
+    yield _Evidence(name, plan, decided, landed and only and whole and not undone, paths)
+
+
+def _each(
+    evidence: Sequence[_Evidence],
+    key: Callable[[_Evidence], str | None],
+    propose: Callable[[str, list[_Evidence]], Suggestion | None],
+    least: int,
+) -> Iterator[Suggestion]:
+    """Yield the proposals of the groups that were approved often enough and never refused."""
+    groups: dict[str, list[_Evidence]] = {}
+    for one in evidence:
+        name = key(one)
+        if name is not None:
+            groups.setdefault(name, []).append(one)
+    for name in sorted(groups):
+        found = groups[name]
+        if len(found) >= least and all(one.approved for one in found):
+            proposal = propose(name, found)
+            if proposal is not None:
+                yield proposal
+
+
+# -- tools that nobody knows
+
+
+def _rules(one: _Evidence) -> list[tuple[str, str]]:
+    layers = one.record.get("layers") or ()
+    return [(str(x["layer"]), str(x.get("rule") or "")) for x in layers if x["verdict"] == "ask"]
+
+
+def _tool_key(one: _Evidence) -> str | None:
+    """Return the name of a tool that was asked about for want of knowledge alone."""
+    asks = [(layer, rule) for layer, rule in _rules(one) if layer not in _STANDING]
+    known = all(rule == _UNKNOWN_TOOL for _, rule in asks) and bool(asks)
+    return one.plan.tool if known and _TOOL.fullmatch(one.plan.tool) else None
+
+
+def _tool(
+    name: str, found: list[_Evidence], policy_of: Callable[[tuple[str, ...]], Effective]
+) -> Suggestion | None:
+    other = f"{name}_other"
+    document = _document(f'version: 1\ntools:\n  report: ["{name}"]\n')
+    for one in found:
+        effective = policy_of((one.plan.workspace, *one.plan.also))
+        after = combine(effective.policy, effective.paths, [Source(Layer.USER, document)])
+        near = one.plan.model_copy(update={"tool": other})
+        if _verdict(one.plan, effective.policy) is not Verdict.ASK:
+            return None  # it passes already, or is denied by now
+        if _verdict(one.plan, after.policy) is not Verdict.REPORT:
+            return None
+        if _verdict(near, after.policy) is not Verdict.ASK:
+            return None
+    calls = tuple(one.call for one in found)
+    return Suggestion("tool", name, calls, (f"{name}, whatever its parameters",), (other,))
+
+
+def _verdict(plan: ActionPlan, policy: Policy) -> Verdict:
+    return decide(plan, _context(plan), policy).verdict
+
+
+def _context(plan: ActionPlan) -> Context:
+    places = (plan.workspace, *plan.also)
+    return Context(tuple(Workspace(path) for path in places), home="/home/user")
+
+
+# -- files that are made anew
+
+
+def _deletions(
+    held: Sequence[_Evidence], policy_of: Callable[[tuple[str, ...]], Effective], least: int
+) -> Iterator[Suggestion]:
+    """Yield patterns of files that were deleted again and again, and each time landed."""
+    spread = [
+        _Evidence(one.call, one.plan, one.record, one.approved, (path,))
+        for one in held
+        for path in dict.fromkeys(one.deleted)
+    ]
+    groups: dict[str, list[_Evidence]] = {}
+    for one in spread:
+        if (name := _pattern(one.deleted[0])) is not None:
+            groups.setdefault(name, []).append(one)
+    for pattern, found in sorted(groups.items()):
+        calls = tuple(dict.fromkeys(one.call for one in found))
+        if len(calls) < least or not all(one.approved for one in found):
+            continue
+        paths = tuple(dict.fromkeys(one.deleted[0] for one in found))
+        miss = _misses(pattern)
+        if all(_lands(pattern, paths, miss, policy_of((one.plan.workspace,))) for one in found):
+            yield Suggestion("deletions", pattern, calls, paths[:_SHOWN], miss)
+
+
+def _pattern(path: str) -> str | None:
+    """Return the files beside a path that end alike; at the root the file alone."""
+    pure = PurePosixPath(path)
+    if path.startswith("/") or not all(_PLAIN.fullmatch(part) for part in pure.parts):
+        return None
+    if pure.parent == PurePosixPath() or not pure.suffix:
+        return f"/{path}"
+    return f"/{pure.parent}/*{pure.suffix}"
+
+
+def _misses(pattern: str) -> tuple[str, ...]:
+    folder, _, name = pattern.strip("/").rpartition("/")
+    ending = name.lstrip("*")
+    beside = f"{folder}/sub/{ending}" if folder else f"sub/{ending}"
+    return (f"src/{'x' + ending if ending.startswith('.') else ending}", f"{beside}.txt")
+
+
+def _lands(pattern: str, paths: Sequence[str], misses: Sequence[str], effective: Effective) -> bool:
+    document = _document(f'version: 1\nland_freely:\n  deletions: ["{pattern}"]\n')
+    after = combine(effective.policy, effective.paths, [Source(Layer.USER, document)]).paths
+    return (
+        all(_outcome(path, effective.paths) is Outcome.HOLD for path in paths)
+        and all(_outcome(path, after) is Outcome.LAND for path in paths)
+        and all(_outcome(path, after) is Outcome.HOLD for path in misses)
+    )
+
+
+def _outcome(path: str, paths: PathPolicy) -> Outcome:
+    decision = Decision(
+        verdict=Verdict.ALLOW,
+        tier=Tier.CAUTION,
+        rights=Rights(workspace=Access.WRITE),
+        layers=(),
+        message="",
+    )
+    return judge(decision, [Change(path, Kind.DELETED, FileType.FILE)], paths).outcome
+
+
+# -- programs: a grant, not a rule
+
+
+def _program_key(one: _Evidence) -> str | None:
+    """Return the command that was asked about, if a grant for it can be proposed at all."""
+    command = one.plan.params.command
+    layers = {layer for layer, _ in _rules(one)}
+    if command is None or is_masked(one.plan) or one.plan.role:
+        return None
+    if "tier" not in layers or not layers <= _OF_PROGRAMS:
+        return None
+    return f"{one.plan.agent}\0{one.plan.workspace}\0{command}"
+
+
+def _grant(
+    found: list[_Evidence], policy_of: Callable[[tuple[str, ...]], Effective]
+) -> Suggestion | None:
+    plan = found[0].plan
+    effective = policy_of((plan.workspace, *plan.also))
+    what = _wanted(plan, effective.policy)
+    command = plan.params.command or ""
+    if what is None or what.paths is None or "\n" in command:
+        return None
+    grant = Grant(id="g", scope=Scope.PROGRAM, wanted=what, issued=0, until=10, by="a person")
+    misses = []
+    for text in (f"{command} /other", f"{command}; rm -r other", f"sh -c {shlex.quote(command)}"):
+        params = plan.params.model_copy(update={"command": text})
+        near = _wanted(plan.model_copy(update={"params": params}), effective.policy)
+        if near is None or not covers(grant, near, 1):
+            misses.append(text)
+    if not misses or not covers(grant, what, 1):
+        return None
+    agent = "" if plan.agent == "main" else f" --agent {shlex.quote(plan.agent)}"
+    typed = f"lockgate grant --scope program --uses 10 --for 8h{agent} -- {shlex.quote(command)}"
+    calls = tuple(one.call for one in found)
+    return Suggestion("grant", typed, calls, (command,), tuple(misses[:_SHOWN]))
+
+
+def _wanted(plan: ActionPlan, policy: Policy) -> Wanted | None:
+    """Return what a call wants where it is asked about, or None."""
+    context = _context(plan)
+    decision = decide(plan, context, policy)
+    return wanted(plan, decision, context, policy) if decision.verdict is Verdict.ASK else None
+
+
+def _document(text: str) -> Document:
+    try:
+        return read_document(text, NAME)
+    except PolicyError as error:  # a name that no policy file can hold
+        raise AssertionError(str(error)) from None

@@ -1,0 +1,227 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Render decisions, calls and lists for a person. Returns text; prints nothing.
+
+Whatever an agent may have written is made safe here. Tables come from rich on a terminal and are
+plain columns otherwise; rich is imported only then.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sandbox.audit.history import is_held
+from sandbox.cells.observation import lines
+from sandbox.present.card import fields
+from sandbox.text.terminal import safe_block, safe_line
+
+SUBJECT_CHARS = 60
+DIGEST_CHARS = 16
+"""Of the SHA-256 of what counts, in a list."""
+VERDICT_STYLE = {"allow": "green", "report": "yellow", "ask": "magenta", "deny": "red"}
+
+
+def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
+    """Return all that is recorded of one call; the output must be safe already."""
+    params = call.get("params") or {}
+    rows = [
+        ("call", f"{call['id']}  {call.get('ts') or ''}"),
+        ("agent", f"{call.get('agent') or ''} calls {call.get('tool') or ''}"),
+        *((key, str(value)) for key, value in params.items() if value not in (None, False, [], ())),
+        ("workspace", str(call.get("workspace") or "")),
+        *(
+            (
+                ("verdict", f"{call['verdict']} ({call.get('tier') or ''})"),
+                ("rules", ", ".join(call.get("rules") or ()) or "none"),
+            )
+            if call.get("verdict")
+            else (("of", str(call.get("of") or call.get("undone") or "")),)
+        ),
+        *(
+            (f"by {one.get('layer')}", f"{one.get('verdict')}: {one.get('reason')}")
+            for one in call.get("layers") or ()
+        ),
+    ]
+    if call.get("approved_by"):
+        rows.append(("approved by", str(call["approved_by"])))
+    rows.append(("ended", f"{call.get('ending') or 'not finished'}, {call.get('ms') or 0:.0f} ms"))
+    if call.get("exit_status") is not None:
+        rows.append(("status", str(call["exit_status"])))
+    if call.get("judgement"):
+        landed = "landed" if call.get("landed") else "not landed"
+        rows.append(("judgement", f"{call['judgement']}, {landed}"))
+    by = call.get("landed_by") or {}
+    if call.get("landed") and by.get("person"):
+        grant = f", by grant {by['grant']}" if by.get("grant") else ""
+        rows.append(("landed by", f"{by['person']}{grant}"))
+    if call.get("outcome") and call["outcome"] != call.get("message"):
+        rows.append(("outcome", str(call["outcome"])))
+    if call.get("parts"):
+        rows.append(("landed as", ", ".join(map(str, call["parts"]))))
+    if is_held(call):
+        rows.append(("waits", f"`lockgate land {call['id']}` or `lockgate discard {call['id']}`"))
+    if call.get("undone_by"):
+        rows.append(("undone by", str(call["undone_by"])))
+    if call.get("message"):
+        rows.append(("message", str(call["message"])))
+    parts = [fields(rows, fold=sys.stdout.isatty())]
+    if call.get("changes"):
+        total = call.get("changes_total")
+        parts.append("changes:\n" + changes(call["changes"], total=total))
+    if call.get("events"):
+        said = "\n".join(f"  {safe_line(one)}" for one in lines(call["events"]))
+        parts.append("what led to the protected path:\n" + said)
+    for name, text in (("stdout", stdout), ("stderr", stderr), ("diff", safe_block(diff))):
+        if text.strip():
+            parts.append(f"{name}:\n{text.rstrip()}")
+    return "\n".join(parts)
+
+
+REPLAY_COLUMNS = (("call", 46), ("verdict", 7), ("rule", 17), ("outcome", 14), ("changes", 28))
+WHY_CHARS = 140
+
+
+def replay_head() -> str:
+    """Return the head of a replay's table."""
+    names = "  ".join(name.ljust(width) for name, width in REPLAY_COLUMNS)
+    return f"  {names}  {'ms':>7}"
+
+
+def replay_row(outcome: Mapping[str, Any]) -> str:
+    """Return one row of a replay's table, and below it how it differs from what was expected."""
+    cells = (
+        f"{outcome['id']} {subject(outcome)}",
+        str(outcome["verdict"]),
+        (outcome["rules"] or ["-"])[0],
+        ended(outcome) if outcome["ending"] else "failed",
+        brief(outcome["changes"]),
+    )
+    fitted = [
+        _fit(safe_line(cell), width) for cell, (_, width) in zip(cells, REPLAY_COLUMNS, strict=True)
+    ]
+    if sys.stdout.isatty() and not os.environ.get("NO_COLOR"):
+        colour = {"allow": 32, "report": 33, "ask": 35, "deny": 31}.get(cells[1], 0)
+        fitted[1] = f"\x1b[{colour}m{fitted[1]}\x1b[0m"
+    mark = "!" if outcome.get("expected") is False else " "
+    lines = [f"{mark} {'  '.join(fitted)}  {outcome['ms']:>7.1f}"]
+    lines.extend(f"    differs: {safe_line(one)}" for one in outcome.get("differences", ()))
+    if outcome["ending"] != "ran" or outcome["judgement"] in ("hold", "discard"):
+        lines.append(f"    {_fit(safe_line(outcome['message']), WHY_CHARS).rstrip()}")
+    return "\n".join(lines)
+
+
+def replay_sum(outcomes: Sequence[Mapping[str, Any]], *, failed: int) -> str:
+    """Return the last line of a replay."""
+    compared = [one for one in outcomes if "expected" in one]
+    differing = sum(1 for one in compared if not one["expected"])
+    parts = [f"{len(outcomes)} calls"]
+    if compared:
+        parts.append(f"{differing} NOT as expected" if differing else "all as expected")
+    if failed:
+        parts.append(f"{failed} failed")
+    return ", ".join(parts)
+
+
+def _fit(text: str, width: int) -> str:
+    return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
+
+
+def subject(call: Mapping[str, Any]) -> str:
+    """Return in a few words what a call is about."""
+    params = call.get("params") or {}
+    keys = ("command", "file_path", "pattern", "path")
+    what = next((str(params[key]) for key in keys if params.get(key)), "") or call.get("of") or ""
+    text = what if call.get("tool") == "Bash" else f"{call.get('tool')} {what}".strip()
+    return _fit(safe_line(text), SUBJECT_CHARS).rstrip()
+
+
+def ended(call: Mapping[str, Any]) -> str:
+    """Return in a few words how a call ended."""
+    ending = str(call.get("ending") or "unfinished")
+    if call.get("undone_by"):
+        return "undone"
+    if ending != "ran":
+        return ending
+    status = call.get("exit_status")
+    words = [f"exit {status}"] if status else []
+    if call.get("landed"):
+        words.append("landed")
+    elif call.get("judgement") in ("hold", "discard"):
+        words.append({"hold": "held", "discard": "discarded"}[str(call["judgement"])])
+    return ", ".join(words) or "ok"
+
+
+def changes(
+    items: Sequence[Mapping[str, Any]], *, limit: int = 20, total: int | None = None
+) -> str:
+    """Return changed paths, one a line; `total` is how many there are, if not all are given."""
+    lines = []
+    for item in items[:limit]:
+        source = f" from {safe_line(item['source'])}" if item.get("source") else ""
+        objection = ""
+        if item.get("outcome"):
+            objection = f"  ({item['outcome']}: {safe_line(item.get('reason') or '')})"
+        digest = f"  sha256 {item['sha256'][:DIGEST_CHARS]}" if item.get("sha256") else ""
+        lines.append(f"  {item['kind']:<9}{safe_line(item['path'])}{source}{digest}{objection}")
+    count = max(total or 0, len(items))
+    if count > limit:
+        lines.append(f"  ... and {count - min(limit, len(items))} more")
+    return "\n".join(lines)
+
+
+def brief(items: Sequence[Mapping[str, Any]], *, limit: int = 2, total: int | None = None) -> str:
+    """Return changed paths in a few words; `total` is how many there are, if not all are given."""
+    count = max(total or 0, len(items))
+    marks = {"created": "+", "modified": "~", "deleted": "-", "renamed": ">", "meta": "~"}
+    named = [f"{marks.get(i['kind'], '?')}{safe_line(i['path'])}" for i in items[:limit]]
+    more = f" +{count - limit} more" if count > limit else ""
+    return " ".join(named) + more
+
+
+def table(
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, styles: Mapping[str, str] = {}
+) -> str:
+    """Return a table: framed and coloured on a terminal, plain columns otherwise.
+
+    `styles` gives cells with exactly that text a colour. NO_COLOR is heeded.
+    """
+    cells = [[safe_line(str(cell)) for cell in row] for row in rows]
+    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
+        return _framed(columns, cells, styles)
+    widths = [
+        max(len(column), *(len(row[at]) for row in cells)) if cells else len(column)
+        for at, column in enumerate(columns)
+    ]
+    lines = [list(columns), *cells]
+    return "\n".join(
+        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def _framed(
+    columns: Sequence[str], cells: Sequence[Sequence[str]], styles: Mapping[str, str]
+) -> str:
+    import io
+
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    framed = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in cells:
+        framed.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
+    width = os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    console = Console(
+        file=io.StringIO(),
+        force_terminal=True,
+        width=width,
+        no_color=bool(os.environ.get("NO_COLOR")),
+        highlight=False,
+    )
+    with console.capture() as captured:
+        console.print(framed)
+    return captured.get().rstrip("\n")

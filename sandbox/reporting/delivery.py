@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Telling people: reports in the answer, in batches or over a channel; questions over a channel."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
+from typing import Any, Protocol
+
+from policy.autonomy.levels import Levels
+from policy.autonomy.levels_schema import UserLevels
+from policy.model import ActionPlan
+from policy.people.reports import YellowReport
+from sandbox.config.channels import Channel
+from sandbox.config.settings import Settings
+from sandbox.errors import SandboxError
+from sandbox.host.off_loop import OffLoop
+from sandbox.reporting.channels import deliver
+from sandbox.reporting.yellow_reports import Noted, Reports, is_quiet, report_of
+from sandbox.results import CallResult
+from sandbox.text.redaction import mask_all
+
+BATCH_SECONDS = 60.0
+"""How often reports that wait are sent to channels."""
+NOTE_SECONDS = 0.5
+"""How long reports come together before they are noted."""
+Now = Callable[[], datetime]
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
+
+
+class Record(Protocol):
+    """Where it is recorded what could not be delivered."""
+
+    off_loop: OffLoop
+
+    async def event(self, record: dict[str, Any]) -> None:
+        """Record an event."""
+
+
+class People:
+    """Everybody whom one supervisor tells something."""
+
+    def __init__(
+        self, reports: Reports, record: Record, settings: Settings, *, now: Now = _now
+    ) -> None:
+        self._reports = reports
+        self._record = record
+        self._channels = settings.channels
+        self._zone = settings.time_zone
+        self._now = now
+        self._levels: Levels = Levels.default()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._notes: list[tuple[str, str, YellowReport, str | None]] = []
+        self._noting: asyncio.Future[None] | None = None
+
+    async def told(
+        self, plan: ActionPlan, result: CallResult, title: str, levels: Levels
+    ) -> CallResult:
+        """Note a call's report; return the result with it, unless its user is to have quiet."""
+        self._levels = levels
+        now = self._now()
+        report = await self._record.off_loop.read(
+            plan, partial(report_of, plan, result, title, now)
+        )
+        if report is None:
+            return result
+        quiet = is_quiet(levels.user(plan.user).quiet_hours, self._zone, now)
+        how = None if quiet or self._channel(levels.user(plan.user)) else "inline"
+        self._notes.append((result.id, plan.user, report, how))
+        if self._noting is None or self._noting.done():
+            self._noting = asyncio.ensure_future(self._note_soon())
+        return result if quiet else result.model_copy(update={"report": report})
+
+    async def asked(self, kind: str, what: dict[str, Any], user: str, levels: Levels) -> None:
+        """Say that a call waits for a person, on the user's channel; quiet hours do not hold a
+        question back, since a call waits for it."""
+        masked = await asyncio.to_thread(mask_all, what)
+        said = {"event": kind, **masked}  # it may leave this host
+        await self._record.event(said)
+        channel = self._channel(levels.user(user))
+        if channel is not None:
+            self._later(self._send(channel, said))
+
+    async def batch(self) -> None:
+        """Send what waits to the channels of those who have no quiet hours now."""
+        users: dict[str, list[Noted]] = {}
+        for one in await asyncio.to_thread(self._reports.waiting):
+            users.setdefault(one.user, []).append(one)
+        for user, noted in users.items():
+            said = self._levels.user(user)
+            channel = self._channel(said)
+            if channel is None or is_quiet(said.quiet_hours, self._zone, self._now()):
+                continue
+            reports = [one.report.model_dump(mode="json") for one in noted]
+            if await self._send(channel, {"event": "reports", "reports": reports}):
+                calls = [one.call for one in noted]
+                await asyncio.to_thread(self._reports.delivered, calls, "channel")
+
+    async def go_on(self) -> None:
+        """Send batches until cancelled."""
+        while True:
+            await asyncio.sleep(BATCH_SECONDS)
+            with contextlib.suppress(SandboxError):
+                await self.batch()
+
+    async def close(self) -> None:
+        """Wait for what is being noted and sent."""
+        if self._noting is not None:
+            self._noting.cancel()
+        await self._note()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def _channel(self, said: UserLevels) -> Channel | None:
+        return self._channels.get(said.escalation_channel or "")
+
+    async def _note_soon(self) -> None:
+        """Note what has come together: one write for many calls, and none in a call's way."""
+        await asyncio.sleep(NOTE_SECONDS)
+        await self._note()
+
+    async def _note(self) -> None:
+        notes, self._notes = self._notes, []
+        if not notes:
+            return
+        try:
+            await asyncio.to_thread(self._reports.note, notes)
+        except SandboxError as error:
+            await self._record.event({"event": "undelivered", "because": str(error)})
+
+    async def _send(self, channel: Channel, message: dict[str, Any]) -> bool:
+        problem = await deliver(channel, message)
+        if problem is not None:
+            await self._record.event(
+                {"event": "undelivered", "what": message["event"], "because": problem}
+            )
+        return problem is None
+
+    def _later(self, work: Any) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor's process: its socket and connections."""

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The supervisor process of one user: a Supervisor behind a unix socket.
+
+Started on demand, detached from every terminal, exactly one per state folder (a lock file), ends
+by itself when idle. Decides nothing: what a request means for the files is the Supervisor's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from policy.model import ActionPlan
+from sandbox.agents.registry import Registry as Agents
+from sandbox.calls.tickets import Admission, Tickets
+from sandbox.client.wire import peer_uid
+from sandbox.errors import SandboxError, Unavailable
+from sandbox.guard.child import Guardian
+from sandbox.host.dirs import Dirs
+from sandbox.host.version import VERSION, digest
+from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
+from sandbox.server.connection import Connection
+from sandbox.server.loop_watch import LoopWatch, end_on
+
+if TYPE_CHECKING:
+    from sandbox.hooks.service import HookDoor
+
+BACKLOG = 128
+LOG_BYTES = 5_000_000
+"""A log longer than this is begun anew when a supervisor starts."""
+
+
+class Supervising(Protocol):
+    """What the server needs of a Supervisor."""
+
+    async def __aenter__(self) -> Any: ...
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+        /,
+    ) -> Any: ...
+    async def call(
+        self,
+        plan: ActionPlan,
+        *,
+        approver: Any,
+        stdin: Any = None,
+        env: Mapping[str, str] | None = None,
+        on_output: Callable[[str, bytes], None] | None = None,
+        call_id: str | None = None,
+    ) -> CallResult: ...
+    async def admit(
+        self, plan: ActionPlan, *, approver: Any, on_host: bool = False
+    ) -> Admission: ...
+    async def redeem(
+        self,
+        admission: Admission,
+        *,
+        stdin: Any = None,
+        on_output: Callable[[str, bytes], None] | None = None,
+    ) -> CallResult: ...
+    async def attach(self, call_id: str, on_output: Callable[[str, bytes], None]) -> CallResult: ...
+    async def note(self, event: Mapping[str, Any]) -> None: ...
+    def check_latch(self, agent: str) -> None: ...
+    async def warm(self, workspace: str) -> None: ...
+    async def end(self, call_id: str) -> CallResult: ...
+    def peek(self, call_id: str) -> Mapping[str, Any]: ...
+    async def undo(
+        self, call_id: str, *, dry_run: bool = False, by: str | None = None
+    ) -> UndoResult: ...
+    async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport: ...
+    async def held(self) -> Sequence[HeldCall]: ...
+    async def look_held(self, call_id: str) -> HeldLook: ...
+    async def land(
+        self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
+    ) -> CallResult: ...
+    async def discard(self, call_id: str) -> CallResult: ...
+    async def object(self, call_id: str, reason: str = "") -> CallResult: ...
+    async def stop(
+        self, reason: str, agent: str | None = None, *, own: bool = False
+    ) -> StopReport: ...
+    def running(self) -> Sequence[Mapping[str, Any]]: ...
+    def cells(self) -> Sequence[Mapping[str, Any]]: ...
+
+
+class Server:
+    """Accepts connections of its own user and serves each until it is asked to end, or idle."""
+
+    def __init__(
+        self,
+        dirs: Dirs,
+        supervisor: Supervising,
+        *,
+        idle_seconds: float,
+        guardian: Guardian | None = None,
+    ) -> None:
+        self.dirs = dirs
+        self.guardian = guardian
+        self._supervisor = supervisor
+        self._idle_seconds = idle_seconds
+        self._digest = digest(dirs)
+        self.tickets = Tickets()
+        """Calls that a hook admitted and that are made over another connection."""
+        self._hooks: HookDoor | None = None
+        self._connections: set[asyncio.Task[None]] = set()
+        self._stops: set[asyncio.Task[None]] = set()
+        self._active = 0
+        self._done = asyncio.Event()
+
+    @property
+    def busy(self) -> int:
+        """Return how many requests and background calls go on."""
+        return self._active + len(self._supervisor.running())
+
+    @property
+    def hooks(self) -> HookDoor:
+        """What answers the hooks of coding agents."""
+        if self._hooks is None:
+            from sandbox.config.settings import load_settings
+            from sandbox.hooks.service import HookDoor
+
+            settings = load_settings(self.dirs).hooks
+            self._hooks = HookDoor(self.dirs, self._supervisor, self.tickets, settings)
+        return self._hooks
+
+    def shut_down(self) -> None:
+        """End the server as soon as the event loop comes to it."""
+        self._done.set()
+
+    def stop_all(self) -> None:
+        """Begin an emergency stop, as a signal asks for; the latch is set when this returns."""
+        from sandbox.host.latch import Latch
+
+        reason = "the signal USR1 to the supervisor"
+        with contextlib.suppress(SandboxError):  # the stop says so, and goes on
+            Latch(self.dirs).set(reason)
+        task = asyncio.create_task(self._stop(reason))
+        self._stops.add(task)
+        task.add_done_callback(self._stops.discard)
+
+    async def _stop(self, reason: str) -> None:
+        report = await self._supervisor.stop(reason)
+        print(report.model_dump_json(), file=sys.stderr, flush=True)
+
+    def request_begins(self) -> None:
+        """Count a request, so that the server does not end as idle."""
+        self._active += 1
+
+    def request_ends(self) -> None:
+        """Count a request off."""
+        self._active -= 1
+
+    def hello(self) -> dict[str, Any]:
+        """Return what each connection begins with."""
+        return {
+            "event": "hello",
+            "version": VERSION,
+            "digest": self._digest,
+            "pid": os.getpid(),
+            "busy": self.busy,
+        }
+
+    async def serve(self, *, ready: Callable[[], None] = lambda: None) -> None:
+        """Listen until shut down or idle; `ready` is called once clients can connect.
+
+        The caller holds the lock, so a socket that is there already is stale.
+        """
+        path = self.dirs.socket
+        path.unlink(missing_ok=True)
+        mask = os.umask(0o177)
+        try:
+            listener = await asyncio.start_unix_server(self._accept, path, backlog=BACKLOG)
+        finally:
+            os.umask(mask)
+        inode = path.stat().st_ino
+        try:
+            async with self._supervisor:
+                ready()
+                if self.guardian is not None:
+                    self.guardian.start()
+                await self._until_done()
+                listener.close()
+                for task in tuple(self._connections):
+                    task.cancel()
+                await asyncio.gather(*self._connections, return_exceptions=True)
+        finally:
+            listener.close()
+            if self.guardian is not None:
+                await self.guardian.close()
+            if path.exists() and path.stat().st_ino == inode:
+                path.unlink()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        uid = peer_uid(writer.get_extra_info("socket"))
+        if uid != os.geteuid():
+            print(f"refused a client of uid {uid}", file=sys.stderr, flush=True)
+            writer.close()
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._connections.add(task)
+        try:
+            await Connection(self, self._supervisor, reader, writer).serve()
+        except asyncio.CancelledError:
+            pass  # the server ends; asyncio would log it as an error
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    async def _until_done(self) -> None:
+        """Wait for `shut_down`, or until nobody has used the supervisor for the idle time."""
+        clock = asyncio.get_running_loop().time
+        used = clock()
+        while not self._done.is_set():
+            if self._connections or self.busy:
+                used = clock()
+            left = used + self._idle_seconds - clock()
+            if left <= 0:
+                return
+            try:
+                await asyncio.wait_for(self._done.wait(), min(left, self._idle_seconds / 4))
+            except TimeoutError:
+                continue
+
+
+def hold_lock(dirs: Dirs) -> int | None:
+    """Return a descriptor that holds the lock of the one supervisor, or None if it is held."""
+    descriptor = os.open(dirs.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(descriptor)
+        return None
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, json.dumps({"pid": os.getpid(), "socket": str(dirs.socket)}).encode(), 0)
+    return descriptor
+
+
+async def _run(dirs: Dirs, ready: Callable[[], None]) -> None:
+    from sandbox.calls.supervisor import Supervisor
+    from sandbox.config.settings import load_settings
+
+    settings = load_settings(dirs)
+    server = Server(
+        dirs,
+        Supervisor(dirs),
+        idle_seconds=settings.idle.supervisor_seconds,
+        guardian=Guardian(dirs, settings.guard),
+    )
+    end_on((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), server.shut_down)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, server.stop_all)
+    watch = LoopWatch(sys.stderr)
+    watch.start()
+    try:
+        await server.serve(ready=ready)
+    finally:
+        watch.close()
+
+
+def main() -> None:
+    """Run the supervisor: `python -m sandbox.server.server STATE CONFIG RUNTIME READY_FD`.
+
+    The descriptor READY_FD gets one line: `ready`, `held`, or `error KIND MESSAGE`.
+    """
+    if os.fork():  # nobody's child, so that whoever started it need not wait for its end
+        os._exit(0)
+    dirs = Dirs(*(Path(argument) for argument in sys.argv[1:4]))
+    starter = os.fdopen(int(sys.argv[4]), "w")
+
+    def say(text: str) -> None:
+        if not starter.closed:
+            starter.write(text + "\n")
+            starter.close()
+
+    try:
+        dirs.create()
+        lock = hold_lock(dirs)
+        if lock is None:
+            say("held")
+            return
+        for group in filter(None, map(Agents(dirs).group, Agents(dirs).all())):
+            group.leave(os.getpid())  # an agent's call may have started it: no part of that agent
+        asyncio.run(_run(dirs, lambda: say("ready")))
+    except SandboxError as error:
+        say(f"error {type(error).__name__} {error}")
+    except Exception as error:
+        traceback.print_exc()
+        say(f"error {Unavailable.__name__} the supervisor does not start: {error}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,2 +1,0 @@
-# SPDX-License-Identifier: Apache-2.0
-"""The supervisor process: its socket, the wire, its clients, and how it is started."""

@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Registered workspaces, and what is protected and ignored there."""
+
+__all__ = [
+    "cached",
+    "git_obeyed",
+    "gitignore",
+    "ignore_ledger",
+    "ignore_sources",
+    "project_files",
+    "protected_paths",
+    "registry",
+]

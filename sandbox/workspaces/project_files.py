@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Look at files of the project that a call runs or deletes, for gate 1
+(`policy.shell.held_scripts`).
+
+What is handed in says what stood there before the call; the cell and gate 2 hold what it does.
+Reads below the call's workspaces alone, follows no link out of them, and no more than a few files.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from policy.model import ActionPlan
+from policy.shell.held_scripts import MOST_TEXT, Seen
+from sandbox.host import files as own_files
+from sandbox.results import CallResult
+
+MOST_FILES = 32
+"""Of one call."""
+MOST_MADE = 20_000
+"""Files that agents made and that are remembered; the oldest are forgotten first."""
+_MOST_INDEX = 64 << 20
+_TOOLS = "/node_modules/.bin/"
+_MADE = ("created", "modified", "renamed")
+
+Identity = tuple[int, int, int, int]
+"""Device, inode, size and time of the last change: another content has another one."""
+
+
+class ProjectFiles:
+    """What a supervisor knows of files: which are there, and which of them agents made."""
+
+    def __init__(self) -> None:
+        """Know of no landing yet."""
+        self._made: OrderedDict[str, tuple[str, Identity]] = OrderedDict()
+
+    def note(self, plan: ActionPlan, result: CallResult) -> None:
+        """Remember what a landing of an agent made, or changed of what it had made before."""
+        if not result.landed:
+            return
+        for change in result.changes:
+            if change.kind not in _MADE:
+                continue
+            path = f"{plan.workspace}/{change.path}"
+            before = self._made.pop(path, None)
+            fresh = change.kind != "modified"
+            now = _identity(path)
+            if now is not None and (fresh or (before is not None and before[0] == plan.agent)):
+                self._made[path] = (plan.agent, now)
+                while len(self._made) > MOST_MADE:
+                    self._made.popitem(last=False)
+
+    def look(self, plan: ActionPlan, paths: Iterable[str]) -> dict[str, Seen]:
+        """Return what is known of files that are there."""
+        roots = [os.path.realpath(one) for one in (plan.workspace, *plan.also)]
+        found: dict[str, Seen] = {}
+        for path, _ in zip(paths, range(MOST_FILES), strict=False):
+            for real in _candidates(path, roots):
+                seen = self._seen(plan, path, real, roots)
+                if seen is not None:
+                    found[path] = seen
+                    break
+        return found
+
+    def _seen(self, plan: ActionPlan, path: str, real: str, roots: list[str]) -> Seen | None:
+        try:
+            file = own_files.opened(Path(real))
+        except OSError:
+            return None
+        with file:
+            kind = os.fstat(file.fileno())
+            made = self._made.get(path)
+            known = made is not None and made[1] == _of(kind)
+            own = known and made is not None and made[0] == plan.agent
+            data = file.read(MOST_TEXT + 1)
+        text = _text(data) if len(data) <= MOST_TEXT else None
+        root = next(one for one in roots if _below(real, one))
+        return Seen(text, foreign=not known and not _tracked(real, root), own=own)
+
+
+def _candidates(path: str, roots: list[str]) -> Iterator[str]:
+    """Yield where a file may be, inside the workspaces: as it is named, or, of an installed tool,
+    in the folders above."""
+    places = [path]
+    if _TOOLS in path:
+        folder, _, name = path.partition(_TOOLS)
+        places = [f"{one}{_TOOLS}{name}" for one in (folder, *map(str, Path(folder).parents))]
+    for place in places[:16]:
+        real = os.path.realpath(place)
+        if any(_below(real, one) for one in roots):
+            yield real
+
+
+def _below(path: str, root: str) -> bool:
+    return path.startswith(root.rstrip("/") + "/")
+
+
+def _identity(path: str) -> Identity | None:
+    try:
+        return _of(os.lstat(path))
+    except OSError:
+        return None
+
+
+def _of(kind: os.stat_result) -> Identity:
+    return kind.st_dev, kind.st_ino, kind.st_size, kind.st_mtime_ns
+
+
+def _text(data: bytes) -> str | None:
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _tracked(path: str, root: str) -> bool:
+    """Return whether the index of the repository around a file names it.
+
+    The index is only looked through for the name: what it gains is a question less, and cell and
+    gate 2 hold what the file does.
+    """
+    folder = os.path.dirname(path)  # noqa: PTH120
+    while _below(folder + "/", root):
+        index = f"{folder}/.git/index"
+        if os.path.isfile(index):  # noqa: PTH113
+            name = os.fsencode(path[len(folder) + 1 :]) + b"\0"
+            try:
+                with open(index, "rb") as file:  # noqa: PTH123
+                    return name in file.read(_MOST_INDEX)
+            except OSError:
+                return False
+        folder = os.path.dirname(folder)  # noqa: PTH120
+    return False
