@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read on the host what git there is configured to obey in a workspace (see policy.configured).
 
-Looks at the repositories that changed paths lie in, at the workspace's own and its submodules, and
-at the user's and the system's settings. Reads files only: git itself is not run, and a file that
+Looks at the repositories that changed paths lie in, at the workspace's own and its submodules, at
+those of the folders above it, at all work trees of these, and at the user's and the system's
+settings; and at what hooks are links to. Reads files only: git itself is not run, and a file that
 was read is read again when it has changed.
 """
 
@@ -12,26 +13,34 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from policy.gate2.git.config import Setting, settings
 from policy.gate2.git.obeyed import NOTHING, Configured, includes, inside, obeyed
 from policy.gate2.git.signing import wanted_signatures
+from policy.values.filenames import normal
 from sandbox.host import files as own_files
+from sandbox.workspaces.git_places import WorkTree, above, work_trees
 
 MOST_BYTES = 1 << 20
 """Of a configuration file; a longer one is read so far."""
 MOST_INCLUDES = 10
 """Files that include files that include files, as git allows."""
+MOST_HOOKS = 1000
+"""Entries of a folder of hooks that are looked at."""
 _SYSTEM = "/etc/gitconfig"
+_HOOKS, _TOP = "core.hookspath", "core.worktree"
 
 
 def configured(root: str, changed: Iterable[str], commands: tuple[str, ...]) -> Configured:
     """Return what git obeys in the workspace at `root`, whose paths `changed` are to be judged."""
     found = NOTHING
-    for work_tree in _work_trees(root, changed):
-        for file in _files(work_tree):
-            found = found.joined(_of_file(root, work_tree, file, commands, MOST_INCLUDES))
+    for place in work_trees(_folders(root, changed)):
+        found = found.joined(_linked_hooks(root, f"{place[2]}/hooks"))
+        for file in _files(place):
+            for base in _tops(place):
+                found = found.joined(_of_file(root, base, file, commands, MOST_INCLUDES))
     return found
 
 
@@ -41,8 +50,9 @@ def asked_to_sign(root: str, changed: Iterable[str]) -> frozenset[str]:
     `commit` and `tag`, if any of these repositories does.
     """
     found: frozenset[str] = frozenset()
-    for work_tree in {root, *_work_trees(root, changed)}:
-        known = [one for file in _files(work_tree) for one in _with_included(file, MOST_INCLUDES)]
+    own = f"{root}/.git"
+    for place in ((root, own, own), *work_trees(_folders(root, changed))):
+        known = [one for file in _files(place) for one in _with_included(file, MOST_INCLUDES)]
         found |= wanted_signatures(known)
     return found
 
@@ -52,8 +62,7 @@ def _with_included(file: str, depth: int) -> Iterator[Setting]:
     for name, value in _settings(file):
         yield name, value
         for path in includes([(name, value)]) if depth else ():
-            folder = os.path.dirname(file)  # noqa: PTH120
-            full = os.path.normpath(os.path.join(folder, Path(path).expanduser()))  # noqa: PTH118
+            full = _full(os.path.dirname(file), path)  # noqa: PTH120
             yield from _with_included(full, depth - 1)
 
 
@@ -63,17 +72,48 @@ def _of_file(
     here = _settings(file)
     if not here:
         return NOTHING
-    home = str(Path("~").expanduser())
     bases = {"work tree": work_tree, "file": os.path.dirname(file)}  # noqa: PTH120
-    found = obeyed(here, commands, lambda base, path: inside(root, bases[base], path, home))
+    found = obeyed(here, commands, lambda base, path: _places(root, bases[base], path))
+    for name, value in here:
+        if value and name.lower() == _HOOKS:
+            found = found.joined(_linked_hooks(root, _full(work_tree, value)))
     for path in includes(here) if depth else ():
-        full = os.path.normpath(os.path.join(bases["file"], Path(path).expanduser()))  # noqa: PTH118
+        full = _full(bases["file"], path)
         found = found.joined(_of_file(root, work_tree, full, commands, depth - 1))
     return found
 
 
-def _work_trees(root: str, changed: Iterable[str]) -> Iterator[str]:
-    """Give the folders, of those that changed paths lie in, that are work trees."""
+def _places(root: str, base: str, path: str) -> Iterator[str]:
+    """Give the paths of the workspace that one in a setting means: as it reads, and as it leads."""
+    full = _full(base, path)
+    yield from (one for one in (inside(root, full), _led_to(root, full)) if one is not None)
+
+
+def _led_to(root: str, full: str) -> str | None:
+    """Return the path of the workspace that a path leads to by links; None where it leads out."""
+    return inside(os.path.realpath(root), os.path.realpath(full))
+
+
+def _full(base: str, path: str) -> str:
+    """Return the absolute path that one in a setting stands for, seen from `base`."""
+    path = path.partition("\0")[0].removeprefix("%(prefix)/")
+    path = os.path.expanduser(path)  # noqa: PTH111
+    return os.path.normpath(os.path.join(base, path))  # noqa: PTH118
+
+
+def _linked_hooks(root: str, folder: str) -> Configured:
+    """Return the files of the workspace that hooks in a folder, wherever it lies, are links to."""
+    try:
+        with os.scandir(folder) as entries:
+            links = [one.path for one in islice(entries, MOST_HOOKS) if one.is_symlink()]
+    except OSError:
+        return NOTHING
+    found = ((_led_to(root, link), f"hook {os.path.basename(link)}") for link in links)  # noqa: PTH119
+    return Configured({normal(path): hook for path, hook in found if path})
+
+
+def _folders(root: str, changed: Iterable[str]) -> Iterator[str]:
+    """Give the folders that are work trees: of those that changed paths lie in, and above."""
     folders = {""}
     for path in changed:
         parts = path.split("/")[:-1]
@@ -87,21 +127,26 @@ def _work_trees(root: str, changed: Iterable[str]) -> Iterator[str]:
         full = f"{root}/{folder}" if folder else root
         if os.path.lexists(f"{full}/.git"):
             yield full
+    yield from above(root)
 
 
-def _files(work_tree: str) -> Iterator[str]:
+def _files(place: WorkTree) -> Iterator[str]:
     """Give the configuration files that git reads in a work tree."""
+    _, own, common = place
     yield _SYSTEM
     home = Path("~").expanduser()
     yield str(home / ".gitconfig")
     yield str(Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / "git" / "config")
-    own = f"{work_tree}/.git"
-    told = _text(own)
-    if told.startswith("gitdir:"):
-        own = os.path.join(work_tree, told.removeprefix("gitdir:").strip())  # noqa: PTH118
-    common = os.path.join(own, _text(f"{own}/commondir").strip())  # noqa: PTH118
     yield f"{common}/config"
     yield f"{own}/config.worktree"
+
+
+def _tops(place: WorkTree) -> list[str]:
+    """Return the folders from which git reads a work tree's paths: its own, or one that is set."""
+    work_tree, own, common = place
+    files = (f"{common}/config", f"{own}/config.worktree")
+    told = [value for file in files for name, value in _settings(file) if name.lower() == _TOP]
+    return list(dict.fromkeys((work_tree, *(_full(own, value) for value in told if value))))
 
 
 def _settings(file: str) -> list[Setting]:

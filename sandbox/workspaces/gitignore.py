@@ -3,8 +3,8 @@
 
 INVARIANT (P2, "nobody excuses themselves"): a path is ignored only where the rules as they stand
 now and the rules without those that agents' calls left both say so, and where no repository that
-it lies in tracks it. Rules that cannot be read ignore nothing, and so does all that takes more
-steps than `MOST_STEPS`.
+it lies in tracks it, be it one above the workspace. Rules that cannot be read ignore nothing, and
+so does all that takes more steps than `MOST_STEPS`.
 
 A nested repository has rules of its own alone, as git has it. The user's own settings
 (`core.excludesFile`) are not asked.
@@ -21,6 +21,7 @@ from policy.gate2.ignore_rules import Rules
 from policy.gate2.wildmatch import Budget, TooMuchWork
 from sandbox.cell import fs
 from sandbox.workspaces import ignore_sources as sources
+from sandbox.workspaces.git_places import above, is_repository
 from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.tracked import Repository
 
@@ -46,6 +47,8 @@ class Ignored:
         self._budget = Budget(MOST_STEPS)
         self._bytes = 0
         self._repositories: dict[str, Repository | None] = {}
+        self._above: list[tuple[bytes, Repository]] | None = None
+        """Repositories of folders above, with the path of the workspace in each; once asked for."""
         self._readings: dict[str, tuple[_Reading, ...]] = {}
         self._known = ledger.known(self._workspace)
 
@@ -65,6 +68,8 @@ class Ignored:
         for one in self._repositories.values():
             if one is not None:
                 one.close()
+        for _, one in self._above or ():
+            one.close()
         os.close(self._root)
 
     def __contains__(self, path: str) -> bool:
@@ -76,11 +81,23 @@ class Ignored:
                 return False
         except TooMuchWork:
             return False
+        name = os.fsencode(path)
         return not any(
-            repository.tracks(os.fsencode(path[len(folder) + 1 if folder else 0 :]))
+            repository.tracks(name[len(os.fsencode(folder)) + 1 if folder else 0 :])
             for folder in around
             if (repository := self._repositories[folder]) is not None
-        )
+        ) and not any(outer.tracks(prefix + name) for prefix, outer in self._outer())
+
+    def _outer(self) -> list[tuple[bytes, Repository]]:
+        if self._above is None:
+            self._above = []
+            for folder in filter(is_repository, above(self._workspace)):
+                for root in dict.fromkeys((self._workspace, os.path.realpath(self._workspace))):
+                    if Path(root).is_relative_to(folder):
+                        prefix = os.fsencode(os.path.relpath(root, folder)) + b"/"
+                        outer = Repository(Path(folder), self._ledger)
+                        self._above.append((prefix, outer))
+        return self._above
 
     def _around(self, path: str) -> list[str]:
         """Return the folders with a repository that a path lies in, outermost first."""
@@ -98,7 +115,7 @@ class Ignored:
     def _repository(self, folder: str) -> Repository | None:
         if fs.lstat(self._root, f"{folder}/.git" if folder else ".git") is None:
             return None
-        return Repository(Path(self._workspace, folder), self._workspace, self._ledger)
+        return Repository(Path(self._workspace, folder), self._ledger)
 
     def _read_by(self, folder: str) -> tuple[_Reading, ...]:
         """Return the readings of the rules of the repository in a folder."""

@@ -135,14 +135,18 @@ class Ledger:
             ):
                 yield other
 
-    def names(self, workspace: str, git_dir: str) -> frozenset[bytes]:
-        """Return what was in an index before agents' calls replaced it; `git_dir` is absolute."""
-        try:
-            return _listed(self._names(workspace, git_dir))
-        except FileNotFoundError:
-            return frozenset()
-        except OSError:
-            return frozenset((EVERYTHING,))
+    def names(self, git_dir: str) -> frozenset[bytes]:
+        """Return what was in an index before agents' calls replaced it, in whichever workspace.
+
+        `git_dir` is absolute.
+        """
+        found: frozenset[bytes] = frozenset()
+        for file in sorted(self._folder.glob(f"*-{_short(git_dir)}.names")):
+            try:
+                found |= _listed(file)
+            except (OSError, ValueError):
+                found |= {EVERYTHING}
+        return found
 
     def about_to_land(
         self, workspace: str, touched: Touched, digests: Mapping[str, str], *, person: bool

@@ -35,9 +35,9 @@ class Unreadable(Exception):
 
 
 class Repository:
-    """A repository whose work tree is a folder of the workspace. Close it after use."""
+    """A repository whose work tree is a folder of the workspace, or above. Close it after use."""
 
-    def __init__(self, work_tree: Path, workspace: str, ledger: Ledger) -> None:
+    def __init__(self, work_tree: Path, ledger: Ledger) -> None:
         """`work_tree` holds `.git`: a folder, or a file that names one."""
         self._store: gitobjects.Store | None = None
         self._objects = -1
@@ -49,7 +49,7 @@ class Repository:
             self.git_dir = self.common_dir = _git_dir(work_tree)
             if common := _text(self.git_dir / "commondir").strip():
                 self.common_dir = Path(os.path.normpath(self.git_dir / common))
-            self._names = ledger.names(workspace, str(self.git_dir)) | self._index()
+            self._names = ledger.names(str(self.git_dir)) | self._index()
         except (Unreadable, OSError, ValueError):
             self.git_dir = self.common_dir = work_tree / ".git"
             self._names = frozenset((EVERYTHING,))

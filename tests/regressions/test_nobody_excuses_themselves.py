@@ -275,6 +275,37 @@ def test_what_was_noted_counts_where_workspaces_are_others_now(world: World) -> 
         assert "x/plan.md" in other  # a person's
 
 
+def test_what_a_repository_above_tracks_is_no_ones_to_delete(world: World, tmp_path: Path) -> None:
+    world.write("sub/.gitignore", "*.gen\n*.tmp\n")
+    for name in ("sub/kept.gen", "sub/staged.gen", "sub/other.tmp", "sub/deep/in.gen"):
+        world.write(name, "x\n")
+    world.git("add", "-f", "sub/kept.gen", "sub/deep/in.gen").commit()
+    world.git("add", "-f", "sub/staged.gen")
+    far = tmp_path / "far"
+    world.git("worktree", "add", "-q", str(far))
+    (far / "sub" / ".gitignore").write_text("*.gen\n")
+    names = ("kept.gen", "staged.gen", "other.tmp", "deep/in.gen")
+
+    def ignored(root: Path) -> list[str]:
+        with Ignored(root, world.ledger) as inner:
+            return [name for name in names if name in inner]
+
+    assert ignored(world.ws / "sub") == ["other.tmp"]
+    assert ignored(far / "sub") == ["staged.gen"]
+    link = tmp_path / "link"
+    link.symlink_to(world.ws)
+    assert ignored(link / "sub") == ["other.tmp"]
+    world.agent_git("rm", "-q", "--cached", "sub/staged.gen")  # in a workspace that holds this one
+    assert ignored(world.ws / "sub") == ["other.tmp"]
+    world.git("init", "-q", at="sub")
+    assert ignored(world.ws / "sub") == ["other.tmp"]
+    shutil.rmtree(world.ws / ".git")
+    (world.ws / ".git").mkdir()  # git looks on above it
+    assert ignored(world.ws / "sub") == list(names)
+    (world.ws / ".git" / "HEAD").write_text("what is this\n")
+    assert ignored(world.ws / "sub") == []
+
+
 def test_rules_behind_a_link_are_none(world: World) -> None:
     world.write("elsewhere/.gitignore", "*\n")
     (world.ws / "sub").symlink_to("elsewhere")

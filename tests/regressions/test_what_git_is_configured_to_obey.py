@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -149,6 +150,83 @@ def test_a_link_in_place_of_a_folder_above_is_held(ws: Path) -> None:
     assert outcome(ws, Change("a/b", Kind.META, DIRECTORY))[0] == "hold"
     assert outcome(ws, Change("a/b", Kind.CREATED, DIRECTORY)) == ("land", "")
     assert outcome(ws, Change("a/c", Kind.CREATED, LINK, target="c"))[0] == "land"
+
+
+def commit(root: Path, *names: str) -> None:
+    """Commit new files, as a person does."""
+    for name in names:
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(f"{name}\n")
+    person = ("-c", "user.name=a", "-c", "user.email=a@example.invalid")
+    for words in (("add", "-f", *names), (*person, "commit", "-qm", "one")):
+        subprocess.run(["git", "-C", str(root), *words], check=True, capture_output=True)
+
+
+def config(root: Path, *words: str) -> None:
+    """Set something as a person does."""
+    subprocess.run(["git", "-C", str(root), "config", *words], check=True)
+
+
+@pytest.mark.parametrize("own", [False, True], ids=["no repository", "one of its own"])
+@pytest.mark.parametrize(
+    "key, value, obeyed",
+    [
+        ("core.hooksPath", "sub/gh", "gh/pre-commit"),
+        ("core.hooksPath", "{ws}/sub/gh", "gh/pre-commit"),
+        ("core.hooksPath", "sub", "pre-commit"),
+        ("filter.big.clean", "python sub/tools/clean.py %f", "tools/clean.py"),
+        ("include.path", "../sub/inc", "inc"),
+    ],
+)
+def test_settings_of_a_repository_above_count(
+    ws: Path, key: str, value: str, obeyed: str, *, own: bool
+) -> None:
+    sub = ws / "sub"
+    if not own:
+        shutil.rmtree(sub / ".git")
+    assert outcome(sub, written(obeyed)) == ("land", "")
+    config(ws, key, value.replace("{ws}", str(ws)))
+    assert outcome(sub, written(obeyed))[0] == "hold"
+    assert outcome(sub, written("other/file")) == ("land", "")
+
+
+def test_settings_of_another_work_tree_count(ws: Path, tmp_path: Path) -> None:
+    commit(ws, "a.txt")
+    far = tmp_path / "far"
+    subprocess.run(["git", "-C", str(ws), "worktree", "add", "-q", str(far)], check=True)
+    assert outcome(ws, written("gh/pre-commit")) == ("land", "")
+    config(far, "extensions.worktreeConfig", "true")
+    config(far, "--worktree", "core.hooksPath", str(ws / "gh"))
+    assert outcome(ws, written("gh/pre-commit"))[0] == "hold"
+    config(far, "--worktree", "core.hooksPath", "fh")
+    assert outcome(ws, written("gh/pre-commit")) == ("land", "")
+    assert outcome(far, written("fh/pre-commit"))[0] == "hold"
+    (far / "deep").mkdir()
+    config(ws, "core.hooksPath", "deep/wh")
+    for root, path in ((far, "deep/wh/update"), (far / "deep", "wh/update")):
+        assert outcome(root, written(path))[0] == "hold", root
+    assert outcome(ws / "shared", written("wh/update")) == ("land", "")
+    away = tmp_path / "away"
+    (away / "deep").mkdir(parents=True)
+    assert outcome(away, written("deep/wh/update")) == ("land", "")
+    config(ws, "core.worktree", str(away))
+    assert outcome(ws, written("deep/wh/update"))[0] == "hold"
+
+
+def test_what_links_lead_to_counts(ws: Path, tmp_path: Path) -> None:
+    (ws / "hooks").symlink_to("tools/gates")
+    (ws / ".git" / "hooks" / "pre-push").symlink_to("../../ci/push.sh")
+    assert outcome(ws, written("tools/gates/update")) == ("land", "")
+    assert outcome(ws, written("ci/push.sh"))[0] == "hold"
+    assert outcome(ws, written("ci/other.sh")) == ("land", "")
+    config(ws, "core.hooksPath", "hooks")
+    assert outcome(ws, written("tools/gates/update"))[0] == "hold"
+    far = tmp_path / "hooks"
+    far.mkdir()
+    (far / "commit-msg").symlink_to(ws / "ci" / "message")
+    config(ws, "core.hooksPath", str(far))
+    assert outcome(ws, written("ci/message"))[0] == "hold"
+    assert outcome(ws, written("tools/gates/update")) == ("land", "")
 
 
 def test_looking_leaves_nothing_open(ws: Path) -> None:

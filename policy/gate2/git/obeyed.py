@@ -17,13 +17,23 @@ from fnmatch import fnmatchcase
 from policy.gate2.git.config import Setting
 from policy.values.filenames import normal
 
-_FOLDERS = ("core.hookspath", "init.templatedir")
+_HOOKS = "core.hookspath"
+_FOLDERS = (_HOOKS, "init.templatedir")
 _FILES = ("core.attributesfile", "commit.template", "gpg.ssh.allowedsignersfile")
 _INCLUDES = ("include.path", "includeif.*.path")
 _NOT_COMMANDS = (
     *("core.worktree", "remote.*.url", "remote.*.pushurl", "remote.pushdefault"),
     *("branch.*", "url.*", "safe.*", "protocol.*", "http.*", "submodule.*", "user.*"),
 )
+HOOKS = (
+    *("applypatch-msg", "pre-applypatch", "post-applypatch", "pre-commit", "pre-merge-commit"),
+    *("prepare-commit-msg", "commit-msg", "post-commit", "pre-rebase", "post-checkout"),
+    *("post-merge", "pre-push", "pre-receive", "update", "proc-receive", "post-receive"),
+    *("post-update", "reference-transaction", "push-to-checkout", "pre-auto-gc", "post-rewrite"),
+    *("sendemail-validate", "fsmonitor-watchman", "post-index-change", "p4-changelist"),
+    *("p4-prepare-changelist", "p4-post-changelist", "p4-pre-submit"),
+)
+"""Source: githooks(5). What counts where a workspace itself is the folder of hooks."""
 _WORDS = re.compile(r"[^\s\"'=;&|<>()$`]+")
 
 
@@ -69,12 +79,12 @@ def _said(setting: str) -> str:
 def obeyed(
     settings: Iterable[Setting],
     commands: Iterable[str],
-    place: Callable[[str, str], str | None],
+    place: Callable[[str, str], Iterable[str]],
 ) -> Configured:
     """Return what settings make git obey.
 
-    `commands` are patterns of the settings that run programs (`git_keys`). `place(base, path)` is
-    the path of the workspace that a path in a setting stands for, None outside; its base is
+    `commands` are patterns of the settings that run programs (`git_keys`). `place(base, path)`
+    gives the paths of the workspace that one in a setting stands for, none outside; its base is
     `work tree`, or `file`: the folder of the configuration file itself.
     """
     patterns = tuple(commands)
@@ -85,7 +95,10 @@ def obeyed(
             continue
         key = _lower(name)
         if key in _FOLDERS:
-            _put(folders, place("work tree", value), name)
+            places = tuple(place("work tree", value))
+            _put(folders, places, name)
+            if key == _HOOKS and "" in places:
+                _put(files, HOOKS, name)
         elif key in _FILES:
             _put(files, place("work tree", value), name)
         elif _fits(key, _INCLUDES):
@@ -113,20 +126,19 @@ def includes(settings: Iterable[Setting]) -> list[str]:
     return [value for name, value in settings if value and _fits(_lower(name), _INCLUDES)]
 
 
-def inside(root: str, base: str, path: str, home: str) -> str | None:
-    """Return a path relative to `root`, lexically; None where it lies outside or is `root` itself.
+def inside(root: str, path: str) -> str | None:
+    """Return an absolute path relative to `root`; None where it lies outside, empty for `root`.
 
-    A relative path is meant from `base`; `~/` is `home`. All are absolute paths.
+    Lexical: whoever asks has followed links, or wants none followed.
     """
-    if path.startswith("~/"):
-        path = posixpath.join(home, path[2:])
-    full = posixpath.normpath(posixpath.join(base, path.removeprefix("%(prefix)/")))
-    prefix = posixpath.normpath(root) + "/"
-    return full.removeprefix(prefix) if full.startswith(prefix) else None
+    full, top = posixpath.normpath(path), posixpath.normpath(root)
+    if full == top:
+        return ""
+    return full.removeprefix(top + "/") if full.startswith(top + "/") else None
 
 
-def _put(found: dict[str, str], path: str | None, setting: str) -> None:
-    if path is not None:
+def _put(found: dict[str, str], paths: Iterable[str], setting: str) -> None:
+    for path in filter(None, paths):
         found.setdefault(normal(path), setting)
 
 

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where git on the host finds the repositories that a workspace belongs to.
+
+As git looks for them: in a folder and in those above it; in the folder that a file `.git` names;
+in the common folder of several work trees. Reads files only: git itself is not run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+
+from sandbox.host import files as own_files
+
+MOST_WORK_TREES = 1000
+"""Linked work trees of one repository that are looked at."""
+_SMALL = 4096
+
+WorkTree = tuple[str, str, str]
+"""A work tree, the git folder of its own, and the common one, all absolute."""
+
+
+def above(folder: str) -> list[str]:
+    """Return the folders above one in which a repository may lie, the nearest first.
+
+    A folder that is reached by a link lies below both: where it is, and where the link is.
+    """
+    found = dict.fromkeys((*Path(folder).parents, *Path(os.path.realpath(folder)).parents))
+    return [str(one) for one in found if os.path.lexists(one / ".git")]
+
+
+def is_repository(work_tree: str) -> bool:
+    """Whether git takes what lies there for a repository, rather than looking on above it."""
+    own = f"{work_tree}/.git"
+    return not os.path.isdir(own) or os.path.lexists(f"{own}/HEAD")  # noqa: PTH112
+
+
+def work_trees(folders: Iterable[str]) -> Iterator[WorkTree]:
+    """Give the work trees of the repositories in some folders: these, and all that share them."""
+    seen: set[WorkTree] = set()
+    for folder in folders:
+        for one in _of(folder):
+            if one not in seen:
+                seen.add(one)
+                yield one
+
+
+def _of(work_tree: str) -> Iterator[WorkTree]:
+    own = f"{work_tree}/.git"
+    told = _text(own)
+    if told.startswith("gitdir:"):
+        own = _joined(work_tree, told.removeprefix("gitdir:").strip())
+    common = _joined(own, _text(f"{own}/commondir").strip())
+    yield work_tree, own, common
+    if common.endswith("/.git"):
+        yield common.removesuffix("/.git"), common, common
+    try:
+        with os.scandir(f"{common}/worktrees") as entries:
+            linked = sorted(entry.path for entry in islice(entries, MOST_WORK_TREES))
+    except OSError:
+        return
+    for one in linked:
+        pointer = _text(f"{one}/gitdir").strip()
+        if pointer:
+            yield os.path.dirname(_joined(one, pointer)), one, common  # noqa: PTH120
+
+
+def _joined(base: str, path: str) -> str:
+    return os.path.normpath(os.path.join(base, path.partition("\0")[0]))  # noqa: PTH118
+
+
+def _text(file: str) -> str:
+    try:
+        with own_files.opened(Path(file)) as opened:
+            return opened.read(_SMALL).decode("utf-8", "surrogateescape")
+    except OSError:
+        return ""
