@@ -46,7 +46,7 @@ ROUTES = {
     "an old name is moved over it": Route(
         ("echo changed > alias; mv -f alias {f}",), alias="alias"
     ),
-    "an old name gets another mode": Route(("chmod 777 alias",), alias="alias", works=OLD),
+    "an old name gets another mode": Route(("chmod 755 alias",), alias="alias", works=OLD),
     "a folder above is renamed": Route(("mv top other",), where="top/of", works=""),
     "a folder above is renamed in a dependency": Route(
         (f"mv {MODULES} {MODULES}2",), where=MODULES, works=""
