@@ -28,10 +28,17 @@ MOST_CHARACTERS = 256 * 1024
 """Characters of one text that are read."""
 MOST_DEPTH = 24
 """Mappings and lists within each other."""
-_CONTROL = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ufeff\ufffe\ud800-\udfff]")
+_CONTROL = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ufeff\ufffe\ud800-\udfff]"
+    "|\r(?!\n)"
+)
+"""What does not show, or ends a line for some readers alone (YAML 1.1, `str.splitlines`)."""
+_CODING = re.compile(r"coding[ \t]{0,9}[:=][ \t]{0,9}([\w.-]+)", re.IGNORECASE)
+_UTF_8 = frozenset(("utf-8", "utf8", "utf_8", "ascii", "us-ascii"))
 _INI_KEY = re.compile(r"[A-Za-z0-9@_.:/\[\]+-]+")
 _PROPERTY = re.compile(r"([A-Za-z0-9_.*-]+)[ \t]*[=:]?[ \t]*(.*)")
 _ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']*)""")
+_QUOTES = ("'", '"')
 _PLAIN_KEY = re.compile(r"[A-Za-z0-9_.@/+-]+")
 
 
@@ -74,6 +81,13 @@ def check_text(text: str) -> None:
         raise Odd("it is too long to be read")
     if _CONTROL.search(text):
         raise Odd("it holds control characters, or is not UTF-8")
+
+
+def _check_coding(text: str) -> None:
+    """Raise Odd for a comment by which pip and Ruby read the rest in another encoding (PEP 263)."""
+    for line in text.split("\n", 2)[:2]:
+        if any(name.lower() not in _UTF_8 for name in _CODING.findall(line)):
+            raise Odd("it says that it is not UTF-8")
 
 
 def data(text: str, form: Form) -> Any:
@@ -187,6 +201,8 @@ def _yaml(text: str) -> Any:
             if len(waiting) > MOST_DEPTH:
                 raise Odd("it nests too deeply")
         elif isinstance(event, yaml.ScalarEvent):
+            if event.style in _QUOTES and event.start_mark.line != event.end_mark.line:
+                raise Odd("a text in quotes goes over several lines")  # keys, for simple readers
             _put(waiting[-1], event.value)
     return top[0] if top else {}
 
@@ -257,6 +273,7 @@ def _words(text: str) -> Iterator[Pair]:
 
 
 def _plain_lines(text: str) -> Iterator[Pair]:
+    _check_coding(text)
     for line in _lines(text):
         if line[0] != "#":
             yield ("line",), line.partition(" #")[0].strip(" \t")

@@ -189,6 +189,61 @@ CASES: dict[str, tuple[str, str | None, str | None, str]] = {
     "a requirement from git": ("requirements.txt", None, "git+https://evil.invalid/a\n", "hold"),
     "a requirement at an address": ("requirements.txt", None, "a @ file:///tmp/a\n", "hold"),
     "a file that nobody judges": ("requirements.txt", None, "-r ../x.txt\n", "hold"),
+    "an index behind a line's end of Python's": (
+        "requirements.txt",
+        None,
+        "# a\u2028--index-url https://evil.invalid\n",
+        "hold",
+    ),
+    "an index behind another": (
+        "requirements.txt",
+        None,
+        "a==2.0 ; python_version>'3' \x85--index-url https://evil.invalid\n",
+        "hold",
+    ),
+    "an index in another encoding": (
+        "requirements.txt",
+        None,
+        "# -*- coding: utf-7 -*-\n# +AAo---index-url https:+AC8ALw-evil.invalid/\n",
+        "hold",
+    ),
+    "an encoding that is the usual one": (
+        "requirements.txt",
+        None,
+        "# -*- coding: utf-8 -*-\na==1.0\n",
+        "land",
+    ),
+    "options of one requirement": (
+        "requirements.txt",
+        None,
+        "a ; python_version>'3' --global-option=x\n",
+        "hold",
+    ),
+    "an archive of the folder": ("requirements.txt", None, "a-1.0-py3-none-any.whl\n", "hold"),
+    "a command for a version": (
+        "pyproject.toml",
+        None,
+        '[tool.setuptools_scm]\ngit_describe_command = "sh -c id"\n',
+        "hold",
+    ),
+    "a version from tags": (
+        "pyproject.toml",
+        None,
+        '[tool.setuptools_scm]\nversion_file = "a/v.py"\n[tool.hatch.version]\nsource = "vcs"\n',
+        "land",
+    ),
+    "a version that is computed": (
+        "pyproject.toml",
+        None,
+        '[tool.hatch.version]\nsource = "code"\nexpression = "x()"\n',
+        "hold",
+    ),
+    "a workspace of cargo's elsewhere": (
+        "Cargo.toml",
+        None,
+        '[package]\nname = "a"\nworkspace = "../x"\n',
+        "hold",
+    ),
     "an index of pipenv's": (
         "Pipfile",
         None,
@@ -274,6 +329,52 @@ CASES: dict[str, tuple[str, str | None, str | None, str]] = {
         "<project/>",
         "<project><repositories><repository><url>https://x</url></repository></repositories></project>",
         "hold",
+    ),
+    "a parent of maven's outside": (
+        "pom.xml",
+        "<project/>",
+        "<project><parent><relativePath>../../x/pom.xml</relativePath></parent></project>",
+        "hold",
+    ),
+    "a parent of maven's": (
+        "app/pom.xml",
+        "<project/>",
+        "<project><parent><relativePath>../pom.xml</relativePath></parent></project>",
+        "land",
+    ),
+    "no parent of maven's in the tree": (
+        "pom.xml",
+        "<project/>",
+        "<project><parent><relativePath/></parent><modules><module>app</module></modules></project>",
+        "land",
+    ),
+    "an extension of maven's": (
+        "pom.xml",
+        "<project/>",
+        "<project><build><pluginManagement><plugins><plugin><extensions>true</extensions></plugin>"
+        "</plugins></pluginManagement></build></project>",
+        "hold",
+    ),
+    "patches of composer's": (
+        "composer.json",
+        "{}",
+        '{"extra": {"patches-file": "x.json"}}',
+        "hold",
+    ),
+    "hooks by a plugin of composer's": (
+        "composer.json",
+        "{}",
+        '{"extra": {"hooks": {"pre-commit": "id"}}}',
+        "hold",
+    ),
+    "a new project of composer's": (
+        "composer.json",
+        None,
+        '{"name": "a/b", "type": "project", "license": "MIT", "require": {"php": ">=8.2", '
+        '"symfony/framework-bundle": "7.1.*"}, "autoload": {"psr-4": {"App\\\\": "src/"}}, '
+        '"extra": {"symfony": {"allow-contrib": false, "require": "7.1.*"}}, '
+        '"scripts": {"auto-scripts": {"cache:clear": "symfony-cmd"}}}',
+        "land",
     ),
     "entities": ("pom.xml", "<project/>", "<!DOCTYPE a [<!ENTITY b 'c'>]><project/>", "hold"),
     "a package of dart's": (
