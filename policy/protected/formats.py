@@ -201,7 +201,8 @@ def _yaml(text: str) -> Any:
             if len(waiting) > MOST_DEPTH:
                 raise Odd("it nests too deeply")
         elif isinstance(event, yaml.ScalarEvent):
-            if event.style in _QUOTES and event.start_mark.line != event.end_mark.line:
+            ends = (event.start_mark, event.end_mark)
+            if event.style in _QUOTES and len({mark and mark.line for mark in ends}) > 1:
                 raise Odd("a text in quotes goes over several lines")  # keys, for simple readers
             _put(waiting[-1], event.value)
     return top[0] if top else {}
