@@ -59,7 +59,7 @@ _SAYS = {
 _INSIDE = "every path that it names lies where it may"
 _MOST_TEXT = 400
 _GIT_ALONE = frozenset(("git-worktree", "git-branch", "program", "write"))
-_READS_FILES = frozenset(("script", "packages", "delete"))
+_READS_FILES = frozenset(("script", "packages", "delete", "git-worktree"))
 """Rules whose answer depends on what files of the project are."""
 
 

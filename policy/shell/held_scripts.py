@@ -30,7 +30,7 @@ _UNKNOWABLE = frozenset(("opaque", "script", "unknown-program"))
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A file of the project that a call runs, as it stands before the call."""
+    """A file of the project that a call runs or names, as it stands before the call."""
 
     text: str | None = None
     """None where it is no text or too long, so that it counts like a program."""
@@ -38,6 +38,8 @@ class Seen:
     """It came from outside: git does not have it, and no landing of an agent made it."""
     own: bool = False
     """Landings of the agent that asks made it, and nobody changed it since."""
+    folder: bool = False
+    """It is a folder, and so runs nothing."""
 
 
 Disk = Mapping[str, Seen]
@@ -55,7 +57,7 @@ def run_script(shell: Shell, path: str, work: Callable[[str], str], *, program: 
     seen = None if unknown(full) else shell.disk.get(full)
     if seen is None and not unknown(full):
         shell.facts.wanted[full] = None
-    if seen is None or _rewritten(shell.facts, full):
+    if seen is None or seen.folder or _rewritten(shell.facts, full):
         if program and not unknown(full) and not _SHELL_NAME.search(full):
             shell.find(Tier.CAUTION, "script", f"it runs the project's own program `{path}`")
         else:

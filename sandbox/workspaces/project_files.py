@@ -54,7 +54,7 @@ class ProjectFiles:
                     self._made.popitem(last=False)
 
     def look(self, plan: ActionPlan, paths: Iterable[str]) -> dict[str, Seen]:
-        """Return what is known of files that are there."""
+        """Return what is known of files and folders that are there."""
         roots = [os.path.realpath(one) for one in (plan.workspace, *plan.also)]
         found: dict[str, Seen] = {}
         for path, _ in zip(paths, range(MOST_FILES), strict=False):
@@ -69,7 +69,7 @@ class ProjectFiles:
         try:
             file = own_files.opened(Path(real))
         except OSError:
-            return None
+            return Seen(folder=True) if Path(real).is_dir() else None
         with file:
             kind = os.fstat(file.fileno())
             made = self._made.get(path)

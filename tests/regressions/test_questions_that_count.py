@@ -277,6 +277,7 @@ def test_files_are_looked_at_inside_the_workspace_alone(tmp_path: Path) -> None:
         "app.sh": ("echo hi\n", False),
         "long.sh": (None, True),
         "program": (None, True),
+        "src": (None, False),
     }
 
 
@@ -323,6 +324,7 @@ def test_both_gates_hold_what_gate_1_no_longer_asks_about(
             assert (away.verdict, away.landed) == (REPORT, True), away.message
             assert not (work / "feature.txt").exists()
             (work / "README.md").write_text("uncommitted\n")
+            assert (await sh("git checkout src")).verdict is ASK  # a folder, no branch
             refused = await sh("git switch feature && git checkout main~1")
             assert (work / "README.md").read_text() == "uncommitted\n", refused.message
             mixed = await sh("git status; python3 -c \"import os; os.unlink('src/app.py')\"")
@@ -356,3 +358,45 @@ def test_both_gates_hold_what_gate_1_no_longer_asks_about(
 
     asyncio.run(session())
     remove_layers(docker_client, dirs)
+
+
+def test_what_is_moved_to_a_cells_own_folder_is_deleted() -> None:
+    """Also where the workspace itself lies in such a folder of the host."""
+
+    def ask(command: str, root: str) -> Decision:
+        context = replace(CONTEXT, workspaces=(Workspace(root),))
+        one = ActionPlan(tool="Bash", params=Params(command=command), workspace=root)
+        return decide(one, context, Policy.default())
+
+    for root in ("/workspace", "/tmp/x/ws", "/var/tmp/ws"):
+        for target in ("/tmp/src2", "/tmp/", "/var/tmp/a"):
+            assert ask(f"mv src {target}", root).verdict is ASK, (root, target)
+            assert ask(f"mv -t {target} a.txt b.txt", root).verdict is ASK, (root, target)
+            assert ask(f"cp -r src {target}", root).verdict is REPORT, (root, target)
+        assert ask("mv src lib/src", root).verdict is REPORT
+        assert ask(f"mv src {root}/lib", root).verdict is REPORT
+        assert ask("T=$(mktemp -d); touch $T/a; mv $T/a src/a", root).verdict is REPORT
+
+
+THROWN = {
+    "a merge's resolution": ("git merge --abort", ASK),
+    "a merge goes on": ("git merge --continue", REPORT),
+    "a pick's resolution": ("git cherry-pick --abort", ASK),
+    "a pick's, skipped": ("git cherry-pick --skip", ASK),
+    "a revert's resolution": ("git revert --abort", ASK),
+    "a rebase's resolution": ("git rebase --skip", ASK),
+    "a rebase goes on": ("git rebase --continue", REPORT),
+    "a file that another takes the place of": ("git mv -f a b", ASK),
+    "the same in one word": ("git mv -kf a b", ASK),
+    "a file that moves": ("git mv a b", REPORT),
+    "a word that is a branch": ("git checkout feature", REPORT),
+    "a word that is a folder": ("git checkout src", ASK),
+    "a word that is a file": ("cd src && git checkout Makefile", ASK),
+    "a new branch of that name": ("git checkout -b src", REPORT),
+}
+
+
+@pytest.mark.parametrize("command, verdict", THROWN.values(), ids=THROWN)
+def test_what_throws_work_away_is_asked(command: str, verdict: Verdict) -> None:
+    disk = {"/workspace/src": Seen(folder=True), "/workspace/src/Makefile": Seen("all:")}
+    assert decide(plan("Bash", command=command), CONTEXT, Policy.default(), disk).verdict is verdict

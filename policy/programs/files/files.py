@@ -182,9 +182,19 @@ def _move(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 
 
 def _leaves(shell: Shell, source: str, target: str) -> bool:
-    """Return whether a file goes to a folder for temporary files, where nothing stays."""
-    paths = shell.resolve(source) + "/", shell.resolve(target) + "/"
-    return any(paths[1].startswith(one) and not paths[0].startswith(one) for one in _TEMPORARY)
+    """Return whether a file goes to a folder for temporary files, where nothing stays.
+
+    A workspace that lies there itself is none.
+    """
+    stays, goes = (_lasting(shell, one) for one in (source, target))
+    return stays and not goes
+
+
+def _lasting(shell: Shell, path: str) -> bool:
+    """Return whether a path is no temporary file's, or a workspace's."""
+    full = shell.resolve(path) + "/"
+    inside = any(full.startswith(root.rstrip("/") + "/") for root in shell.workspaces)
+    return inside or not full.startswith(_TEMPORARY)
 
 
 def _link(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from policy.facts import How
@@ -15,7 +15,7 @@ from policy.programs.git.settings import config, set_key
 from policy.shell.state import Call
 from policy.shell.walker import Shell
 from policy.values.argv import parse
-from policy.values.partial import HOLE, NAME, STAR
+from policy.values.partial import HOLE, NAME, STAR, shown, unknown
 
 _BRANCH_CHANGES = (
     "-d",
@@ -269,6 +269,8 @@ def _checkout(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
         )
         for path in paths:
             shell.touch(How.WRITE, path, program="git")
+    if name == "checkout" and entry.tier is Tier.CAUTION:
+        _may_be_files(shell, parsed.operands)
     for text in parsed.values("--exec", "-x"):
         if name == "rebase":
             shell.find(Tier.DANGER, "runs-text", "`git rebase --exec` runs a program")
@@ -277,6 +279,19 @@ def _checkout(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
         for path in parsed.operands[1:]:
             shell.touch(How.META, path, program="git")
     return HOLE
+
+
+def _may_be_files(shell: Shell, words: Sequence[str]) -> None:
+    """Find what a word that names no branch would throw away: git takes a file of that name."""
+    for word in words:
+        for full in {shell.resolve(word, place) for place in shell.state.places}:
+            if unknown(full):
+                continue
+            if full in shell.disk:
+                why = f"`git checkout {shown(word)}` throws changes of that file or folder away"
+                shell.find(Tier.DANGER, "git-worktree", why)
+            else:
+                shell.facts.wanted[full] = None
 
 
 def _transfer(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:

@@ -203,7 +203,8 @@ def tool(catalog: Catalog, shell: Shell, call: Call, words: list[str], *, fetche
     installed = f"{shell.state.place}/node_modules/.bin/{name.rsplit('/', 1)[-1]}"
     if not known and not fetches and not unknown(installed):
         shell.facts.wanted[installed] = None
-        known = installed in shell.disk
+        seen = shell.disk.get(installed)
+        known = seen is not None and not seen.folder
     if fetches or not known or _ADDRESS.search(words[0]):
         shell.find(Tier.DANGER, "packages", f"it runs the package `{words[0]}` of the index")
     drops(shell, Call(tuple(words)))
