@@ -51,6 +51,11 @@ class _Pattern:
             value = re.escape(value) if plain else value[1:-1].replace("&version", _NPM_VERSION)
             self._value = re.compile(value, re.DOTALL if self.denies else 0)
 
+    @property
+    def compares(self) -> bool:
+        """Whether it has an expression for values."""
+        return self._value is not None
+
     def fits(self, key: Key) -> bool:
         """Whether the pattern names a key."""
         if len(key) < len(self._names) or (len(key) > len(self._names) and not self._rest):
@@ -82,6 +87,11 @@ class Harmless:
         self._harmless = [one for one in patterns if not one.denies]
         self._denied = [one for one in patterns if one.denies]
         self._held = [_Pattern(one) for one in held]
+
+    @property
+    def patterns(self) -> list[_Pattern]:
+        """All patterns."""
+        return [*self._denied, *self._harmless, *self._held]
 
     def harms(
         self, before: str | None, after: str | None, form: Form, *, depth: int = 0
