@@ -50,7 +50,7 @@ def test_the_plugin_imports_nothing_until_it_is_used() -> None:
         "print(sorted(set(sys.modules) - before))"
     )
     done = subprocess.run([sys.executable, "-c", look], capture_output=True, text=True, check=True)
-    assert done.stdout == "['sandbox', 'sandbox.testing.pytest_plugin']\n"
+    assert done.stdout == "['sandbox', 'sandbox.testing', 'sandbox.testing.pytest_plugin']\n"
 
 
 @pytest.mark.docker
