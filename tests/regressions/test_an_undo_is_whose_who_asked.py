@@ -81,6 +81,25 @@ def test_an_undo_brings_nothing_along_to_where_it_counts(lab: Lab) -> None:
     assert (lab.ws / ".githooks").is_dir()
 
 
+def test_an_undo_is_judged_by_the_rules_of_now(lab: Lab) -> None:
+    script = "#!/bin/sh\\ntouch PWNED\\n"
+    names = ("x/pre-commit", "y/clean.py", "z/run.sh")
+    evil = [lab.sh(f"mkdir -p {n[0]}; printf '{script}' > {n}").id for n in names]
+    good = [lab.sh(f"echo '#!/bin/sh' > {n}").id for n in names]
+    lab.git("config", "core.hooksPath", "x")
+    lab.git("config", "filter.big.clean", "sh y/clean.py")
+    for call, name in zip(good[:2], names, strict=False):
+        refused(lab, call, f"since it changes `{name}`: git on the host obeys it")
+        assert "PWNED" not in lab.text(name)
+    again = undo(lab, undo(lab, good[2]))  # nothing obeys that
+    assert "PWNED" not in lab.text(names[2])
+    refused(lab, evil[0], "later changes")
+    lab.git("config", "core.hooksPath", "z")
+    refused(lab, again, PERSONS)
+    undo(lab, good[0])  # nothing obeys that any more
+    undo(lab, again, None)  # a person may
+
+
 # -- through the socket
 
 
