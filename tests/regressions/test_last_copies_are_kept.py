@@ -5,6 +5,7 @@ emptied every file landed where one that deletes them is held."""
 from __future__ import annotations
 
 import os
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from policy.model import Access, Change, Decision, FileType, Kind, Outcome, Righ
 from policy.protected.paths import PathPolicy
 from sandbox.cell.landing import land as landing
 from sandbox.cell.landing import room
-from sandbox.cell.overlay.replaced import is_kept
+from sandbox.cell.overlay.replaced import is_kept, note_replaced
 from sandbox.config.settings import Settings
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab
@@ -116,6 +117,19 @@ def test_nor_another_agents_and_what_is_aged_goes_aloud(
     assert (aged.state, aged.lost) == ("landed", ("c2",))
 
 
+def test_folders_of_ones_own_go_as_their_files_do(workspace: Workspace) -> None:
+    assert workspace("a", "echo gone > notes").state == "landed"
+    for _ in range(3):
+        assert workspace("a", "mkdir -p d/e; " + fill(6000, "d/e/f")).state == "landed"
+        assert workspace("a", "rm -r d").state == "landed"
+    assert "c1" in workspace.calls()
+    Path(workspace.root, "d").mkdir()
+    Path(workspace.root, "d", "f").write_bytes(b"a person's" * 600)
+    Path(workspace.root, "more").write_bytes(b"more" * 1500)
+    assert workspace("a", "rm -r d").state == "landed"
+    assert workspace("a", "rm more").state == "crowded"
+
+
 def test_touching_ones_own_or_undoing_it_makes_it_nobody_elses(workspace: Workspace) -> None:
     assert workspace("a", fill(6000)).state == "landed"
     assert workspace("a", "touch -d @5 junk").state == "landed"
@@ -128,6 +142,27 @@ def test_touching_ones_own_or_undoing_it_makes_it_nobody_elses(workspace: Worksp
     assert junk.stat().st_ino == inode
     assert workspace("a", "echo over > junk").state == "landed"
     assert workspace("a", "rm data").state == "crowded"
+
+
+def test_editing_files_first_makes_them_nobodys_to_empty(workspace: Workspace) -> None:
+    made = "for n in $(seq 9); do seq 1 40 > own$n; seq $n 90 > theirs$n; done"
+    subprocess.run(["bash", "-c", made.replace("own", "wip")], cwd=workspace.root, check=True)
+    assert workspace("a", made.replace("theirs", "own1")).state == "landed"
+    edits = (
+        "for f in theirs* own*; do echo more >> $f; done; for f in wip*; do cp $f t$f; "
+        "echo more >> t$f; ln -f t$f $f; done"
+    )
+    assert workspace("a", edits).state == "landed"
+    assert workspace("a", "touch -d @5 theirs* own* wip*").state == "landed"
+    with Overlay() as fresh:
+        fresh.close()
+        fresh.lower = Path(workspace.root)
+        fresh.open()
+        fresh.call("for f in theirs* own* wip*; do : > $f; done")
+        walked = fresh.walk()
+        note_replaced(walked, workspace.root, "a")
+        became = {one["path"] for one in walked.changes if one.get("replaced") == "emptied"}
+    assert became == {f"{name}{n}" for name in ("theirs", "wip") for n in range(1, 10)}
 
 
 # -- content that goes away where files stay
@@ -199,11 +234,13 @@ def test_in_a_cell(make_lab: MakeLab) -> None:
     for name in names:
         (lab.ws / name).write_text(TEXT)
     script = "import pathlib; [p.write_text(T) for p in pathlib.Path('src').glob('m*.py')]"
-    wiped = lab.sh(f'python3 -c "{script.replace("T)", "str())")}"')
+    wipe = f'python3 -c "{script.replace("T)", "str())")}"'
+    wiped = lab.sh(wipe)
     assert wiped.judgement == "hold"
     assert "emptied" in wiped.message
     sed = lab.sh("sed -i s/value/item/ src/m*.py")  # the same files, as a formatter does
     assert sed.landed
+    assert lab.sh(wipe).judgement == "hold"  # they are no more its own for that
     assert lab.sh("for f in src/m*.py; do echo mine > $f; done", agent="other").judgement == "hold"
     mine = "for n in $(seq 14); do echo $1 > own$n; done"
     assert lab.sh(mine.replace("$1", "one")).landed

@@ -15,6 +15,7 @@ import stat
 from collections.abc import Callable
 
 from .. import fs
+from ..overlay import marks
 from ..overlay.layer import LandingError
 from ..overlay.steps import Walk
 from .format import META, PUT, SWAP, TAKE, Identity, Inner, Op
@@ -30,7 +31,9 @@ def say(fault: Fault | None, step: str) -> None:
         fault(step)
 
 
-def plan(folder: int, walked: Walk, agent: str, *, durable: bool, fault: Fault | None) -> list[Op]:
+def plan(
+    root: int, folder: int, walked: Walk, agent: str, *, durable: bool, fault: Fault | None
+) -> list[Op]:
     """Stage all new content, made by `agent`, and return the operations in their order."""
     stage = Stage(folder, walked.owners, agent)
     for number, put in enumerate(walked.puts):
@@ -40,6 +43,12 @@ def plan(folder: int, walked: Walk, agent: str, *, durable: bool, fault: Fault |
     for number, swap in enumerate(walked.swaps):
         say(fault, f"stage s{number}")
         stage.place(swap.node, f"s{number}")
+        if stat.S_ISREG(swap.node.status.st_mode) and not _is_all_own(root, swap.path, agent):
+            descriptor = fs.open_beneath(folder, f"s{number}", fs.READ)
+            try:
+                marks.add_edited(descriptor)
+            finally:
+                os.close(descriptor)
     if durable:
         say(fault, "sync")
         stage.sync()
@@ -78,6 +87,18 @@ def check_paths(walked: Walk) -> None:
     for path in paths:
         if path.split("/", 1)[0].casefold() == NAME:
             raise LandingError(f"`{NAME}` is not changed by landings")
+
+
+def _is_all_own(root: int, path: str, agent: str) -> bool:
+    """Whether what lies at a path is all of an agent's own making."""
+    try:
+        descriptor = fs.open_beneath(root, path, fs.READ)
+    except OSError:  # it lies elsewhere as yet
+        return False
+    try:
+        return marks.is_all(descriptor, agent)
+    finally:
+        os.close(descriptor)
 
 
 def _staged_identity(folder: int, slot: str) -> tuple[Identity, Inner | None]:

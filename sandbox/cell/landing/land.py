@@ -116,7 +116,7 @@ def land(
         folder = vault.start(call)
         try:
             try:
-                ops = plan(folder, walked, agent, durable=durable, fault=fault)
+                ops = plan(vault.root, folder, walked, agent, durable=durable, fault=fault)
                 if spare:
                     need = room.needed(vault, ops, agent, quota, plain=plain)
                     if need.last:

@@ -16,6 +16,7 @@ room.
 from __future__ import annotations
 
 import os
+import stat
 import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -139,7 +140,9 @@ def _images(folder: str, ops: Sequence[Op], *, back: bool) -> Iterable[tuple[str
         if op.action != SWAP and (op.action != leaves or op.other is not None):
             continue
         for inner in ("", *(f"/{name}" for name in op.inner or ())):
-            yield op.path + inner, marks.of(f"{folder}/{op.slot}{inner}")
+            place = f"{folder}/{op.slot}{inner}"
+            if os.path.islink(place) or not os.path.isdir(place):  # that holds nothing by itself
+                yield op.path + inner, marks.of(place)
 
 
 def _size(root: int, op: Op) -> int:
@@ -157,7 +160,9 @@ def _replaced(root: int, op: Op) -> Iterable[tuple[str, str | None]]:
     if op.action not in (SWAP, TAKE) or op.other is not None:
         return
     for inner in ("", *(f"/{name}" for name in op.inner or ())):
-        yield op.path + inner, maker(root, op.path + inner)
+        status = fs.lstat(root, op.path + inner)
+        if status is None or not stat.S_ISDIR(status.st_mode):
+            yield op.path + inner, maker(root, op.path + inner)
 
 
 def maker(root: int, path: str) -> str | None:

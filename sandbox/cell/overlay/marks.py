@@ -3,6 +3,8 @@
 
     put(descriptor: int, agent: str) -> None
     of(path: str) -> str | None      the sign of an agent, as `sign` gives it
+    add_edited(descriptor: int) -> None     what it made of a file that was not all its own
+    is_all(path: str, agent: str) -> bool   whether the agent made all that the file held, ever
 
 An attribute of the `trusted` kind needs a privilege that neither a cell nor a person's programs
 have. It says size and mtime too: whoever changes the file in place makes its content their own,
@@ -20,6 +22,7 @@ import os
 import stat
 
 NAME = "trusted.lockgate"
+_EDITED = b" edited"
 _SIGN_CHARS = 16
 
 
@@ -36,16 +39,38 @@ def put(descriptor: int, agent: str) -> None:
             os.setxattr(descriptor, NAME, _text(sign(agent), status))
 
 
+def add_edited(descriptor: int) -> None:
+    """Say of a marked file that its agent made it of one that was not all its own."""
+    with contextlib.suppress(OSError):
+        found = _read(descriptor, os.fstat(descriptor))
+        if found is not None and not found.endswith(_EDITED):
+            os.setxattr(descriptor, NAME, found + _EDITED)
+
+
 def keep(descriptor: int, before: os.stat_result) -> None:
     """Renew a mark after a landing set another mtime; `before` is the file's status until then."""
     with contextlib.suppress(OSError):
         found = _read(descriptor, before)
         if found is not None:
-            os.setxattr(descriptor, NAME, _text(found, os.fstat(descriptor)))
+            end = _EDITED if found.endswith(_EDITED) else b""
+            maker = found[:_SIGN_CHARS].decode("ascii")
+            os.setxattr(descriptor, NAME, _text(maker, os.fstat(descriptor)) + end)
 
 
 def of(target: str | int) -> str | None:
     """Return the sign of the agent whose content a file holds; None for a person's, or no file."""
+    found = _found(target)
+    return None if found is None else found[:_SIGN_CHARS].decode("ascii")
+
+
+def is_all(target: str | int, agent: str) -> bool:
+    """Whether an agent made a file, and nobody else ever anything that it held."""
+    found = _found(target)
+    own = found is not None and found[:_SIGN_CHARS] == sign(agent).encode()
+    return bool(agent) and own and found is not None and not found.endswith(_EDITED)
+
+
+def _found(target: str | int) -> bytes | None:
     try:
         status = os.fstat(target) if isinstance(target, int) else os.lstat(target)
         return _read(target, status) if stat.S_ISREG(status.st_mode) else None
@@ -53,11 +78,11 @@ def of(target: str | int) -> str | None:
         return None
 
 
-def _read(target: str | int, status: os.stat_result) -> str | None:
+def _read(target: str | int, status: os.stat_result) -> bytes | None:
     follow = isinstance(target, int)  # a descriptor names the file itself
     text = os.getxattr(target, NAME, follow_symlinks=follow)
     found = text[:_SIGN_CHARS].decode("ascii", "replace")
-    return found if text == _text(found, status) else None
+    return text if text.removesuffix(_EDITED) == _text(found, status) else None
 
 
 def _text(found: str, status: os.stat_result) -> bytes:

@@ -55,7 +55,10 @@ def note_replaced(walked: Walk, root: str, agent: str) -> None:
 
 
 def _became(top: int, change: dict[str, object], node: Node, agent: str) -> str:
-    """Return what became of one file; nothing for an agent's own, and where enough is kept."""
+    """Return what became of one file; nothing for an agent's own, and where enough is kept.
+
+    Its own is what it made from nothing: to edit a file first makes it nobody's to empty.
+    """
     path = str(change.get("source", change["path"]))
     try:
         descriptor = fs.open_beneath(top, path, fs.READ)
@@ -63,7 +66,7 @@ def _became(top: int, change: dict[str, object], node: Node, agent: str) -> str:
         return ""
     try:
         status = os.fstat(descriptor)
-        own = agent and marks.of(descriptor) == marks.sign(agent)
+        own = marks.is_all(descriptor, agent)
         if not stat.S_ISREG(status.st_mode) or not status.st_size or own:
             return ""
         if not node.status.st_size:
