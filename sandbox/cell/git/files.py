@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol
 
 from .. import fs
+from .config import settings
 
 _READ = os.O_RDONLY | os.O_NONBLOCK
 _SETTINGS_BYTES = 1 << 20
@@ -178,12 +179,15 @@ def is_repository(files: Files, folder: str) -> bool:
 
 
 def width_of(sides: Sequence[Files], folder: str) -> int:
-    """Return the bytes of an object id, as a repository's settings say: 20 or 32."""
+    """Return the bytes of an object id, as a repository's settings say: 20 or 32.
+
+    Raises ValueError where git could not read these.
+    """
     for files in sides:
         found = content(files, _joined(folder, "config"), _SETTINGS_BYTES)
         if found is not None:
-            text = found.lower()
-            return 32 if b"objectformat" in text and b"sha256" in text else 20
+            named = [value for key, value in settings(found) if key == b"extensions.objectformat"]
+            return 32 if named and named[-1].lower() == b"sha256" else 20
     return 20
 
 

@@ -9,6 +9,7 @@ Runs in the keeper: standard library only, Python 3.9. No git is run, no link is
 
 from __future__ import annotations
 
+import re
 import stat
 import zlib
 from collections.abc import Callable, Iterator
@@ -18,11 +19,14 @@ from .. import fs
 from .files import Files
 from .packs import HASHES, MOST_BYTES, Budget, Odd, Pack
 
+_MODE = re.compile(rb"[0-7]{1,11}")
+
 
 class Entry(NamedTuple):
     """An entry of a tree."""
 
     mode: int
+    """As git takes it: whatever permissions an entry names, a folder is a folder."""
     oid: bytes
 
     @property
@@ -196,13 +200,21 @@ def tree(content: bytes, width: int) -> dict[bytes, Entry]:
         end = content.find(b"\0", space)
         if space < 0 or end < 0 or end + 1 + width > len(content):
             raise Odd("a tree that cannot be read")
-        try:
-            mode = int(content[at:space], 8)
-        except ValueError:
-            raise Odd("a tree that cannot be read") from None
-        found[content[space + 1 : end]] = Entry(mode, content[end + 1 : end + 1 + width])
+        word, name = content[at:space], content[space + 1 : end]
+        if _MODE.fullmatch(word) is None or name in found:
+            raise Odd("a tree that cannot be read")
+        found[name] = Entry(_canonical(int(word, 8)), content[end + 1 : end + 1 + width])
         at = end + 1 + width
     return found
+
+
+def _canonical(mode: int) -> int:
+    """Return the mode that git takes one for. Source: `canon_mode` in git's object.h."""
+    if stat.S_ISREG(mode):
+        return 0o100755 if mode & 0o100 else 0o100644
+    if stat.S_ISDIR(mode):
+        return 0o040000
+    return 0o120000 if stat.S_ISLNK(mode) else 0o160000
 
 
 def _is_hex(text: str) -> bool:

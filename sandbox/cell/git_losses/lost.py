@@ -107,7 +107,11 @@ def _losses(
         if rest is not None
     }
     yield from note_modes(changes, later, _inside)
-    sides = Sides(within(now_there, folder), within(coming, later), now)
+    try:
+        sides = Sides(within(now_there, folder), within(coming, later), now)
+    except ValueError as error:
+        yield "", f"what it loses cannot be found out: {error}"
+        return
     try:
         remains = Remains(sides, touched, coming, _work_tree(later))
         parts = [remains.references, remains.reflogs, remains.indexes, remains.objects]

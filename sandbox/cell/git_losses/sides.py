@@ -56,10 +56,13 @@ class Sides:
         return not line.time or line.time > self._forgets or path.endswith(f"logs/{STASH}")
 
     def named(self, side: Side) -> set[bytes]:
-        """Return the objects that references of one side name. Raises Odd."""
+        """Return the objects that references of one side name. Raises Odd.
+
+        What cannot be read leads nowhere afterwards; before, it is not known what it holds.
+        """
         found: set[bytes] = set()
         for name in side.refs.names():
-            with contextlib.suppress(Odd):  # what cannot be read leads nowhere
+            with contextlib.suppress(*self._suppressed(side)):
                 ref = side.refs.get(name)
                 if ref is not None and ref.oid:
                     found.add(ref.oid)
@@ -69,9 +72,12 @@ class Sides:
         """Return the objects that lines of reflogs name which last. Raises Odd."""
         found: set[bytes] = set()
         for path in side.refs.logs():
-            with contextlib.suppress(Odd):
+            with contextlib.suppress(*self._suppressed(side)):
                 found |= ids(one for one in side.refs.log(path) if self.lasts(path, one))
         return found
+
+    def _suppressed(self, side: Side) -> tuple[type[Exception], ...]:
+        return () if side is self.old else (Odd,)
 
     def lost_lines(self, path: str) -> list[Line]:
         """Return the lines of a reflog that go and would have lasted. Raises Odd."""

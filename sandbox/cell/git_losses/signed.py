@@ -53,7 +53,10 @@ def _unsigned(change: Change, top: int, layer: int) -> str:
         return ""
     oid = bytes.fromhex(found[1])
     objects = "objects" if folder == "." else f"{folder}/objects"
-    width = width_of((Standing(layer), Standing(top)), "" if folder == "." else folder)
+    try:
+        width = width_of((Standing(layer), Standing(top)), "" if folder == "." else folder)
+    except ValueError:
+        return ""  # git on the host can read nothing there
     with contextlib.ExitStack() as stack:
         old, new = (Store(Standing(one, objects), width) for one in (top, layer))
         stack.callback(old.close)

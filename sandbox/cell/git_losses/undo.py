@@ -67,7 +67,11 @@ def needed(root: int, pieces: Sequence[Piece], now: float) -> list[str]:
             for path in (change["path"], change.get("source"))
             if path is not None and path.startswith(prefix)
         }
-        sides = Sides(within(standing, folder), within(coming, folder), now)
+        try:
+            sides = Sides(within(standing, folder), within(coming, folder), now)
+        except ValueError:
+            found.append(folder or ".")
+            continue
         try:
             places = Remains(sides, touched, coming, None).removed()
             found += [prefix + path for path in _reached(sides, places)]
