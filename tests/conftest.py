@@ -31,6 +31,8 @@ if MUST_RUN:
 
 LONG = ("test_crashes.py", "test_crashing_engine.py")
 """Files whose tests take a minute each: they come first, each for itself."""
+LONG_SECONDS = 1200
+"""When such a test is taken to hang: it walks through all steps of a call, beside others."""
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -41,7 +43,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "docker_client" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.docker)
-        if item.path.name not in LONG and config.pluginmanager.hasplugin("xdist"):
+        if item.path.name in LONG:
+            item.add_marker(pytest.mark.timeout(LONG_SECONDS))
+        elif config.pluginmanager.hasplugin("xdist"):
             item.add_marker(pytest.mark.xdist_group(item.nodeid.partition("::")[0]))
     items.sort(key=lambda item: (item.path.name not in LONG, "container" not in item.path.parts))
 
