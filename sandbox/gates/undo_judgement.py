@@ -16,13 +16,15 @@ from typing import Any
 from policy.gate2.git.folder import Holds, holds_of
 from policy.gate2.git.judged import FOLDER
 from policy.gate2.git.places import place_of
-from policy.model import Kind
+from policy.model import FileType, Kind
 from policy.protected.paths import PathPolicy
 from sandbox.gates.bound import PERSONS
 from sandbox.gates.gate2 import Effects, weigh
 from sandbox.workspaces.ignore_ledger import Ledger
+from sandbox.workspaces.tracked import tracked
 
 _EVERYDAY = frozenset(Holds) - {Holds.SETTINGS, Holds.TEMPLATE, Holds.COMMON, Holds.BACK}
+_INDEX = "/.git/index"
 ABOVE = "folder"
 """Says of a folder that protected files may lie in it; what it holds is listed by itself."""
 
@@ -61,7 +63,32 @@ def why_not(
         rule = view.protected
         if rule and rule != ABOVE and not _is_everyday(rule, view.path):
             return f"`{view.path}`: it counts as `{rule}`"
+    for items, root in zip(raw, workspaces, strict=False):
+        if lost := tracked(root, _going(items)):
+            return f"`{lost[0]}`: a repository tracks it by now (deletion)"
     return ""
+
+
+def _going(items: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the files that go away, but for those whose index goes back with them.
+
+    An index that a call changed is as the call left it, or the undo is refused: nobody has added
+    anything since.
+    """
+    ends = [str(end) for one in items for end in (one["path"], one.get("source")) if end]
+    back = {one.removesuffix(_INDEX) for one in ("/" + end for end in ends) if one.endswith(_INDEX)}
+    gone = [
+        str(one["path"] if one["kind"] == Kind.DELETED.value else one["source"])
+        for one in items
+        if one["kind"] in (Kind.DELETED.value, Kind.RENAMED.value)
+        and one["type"] != FileType.DIRECTORY.value
+    ]
+    return [
+        path
+        for path in gone
+        if ".git" not in path.split("/")
+        and not any(f"/{path}".startswith(f"{folder}/") for folder in back)
+    ]
 
 
 def _is_everyday(rule: str, path: str) -> bool:

@@ -10,4 +10,5 @@ __all__ = [
     "project_files",
     "protected_paths",
     "registry",
+    "tracked",
 ]

@@ -9,7 +9,7 @@ reading ends at fixed numbers of references, objects and bytes (then everything 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from sandbox.cell import fs
@@ -17,6 +17,7 @@ from sandbox.cell.git import objects as gitobjects
 from sandbox.cell.git.files import Standing
 from sandbox.cell.git.packs import Odd
 from sandbox.host import files as own_files
+from sandbox.workspaces.git_places import above, is_repository
 from sandbox.workspaces.ignore_ledger import EVERYTHING, MOST_INDEX, Ledger, names_in
 
 MOST_REFS = 20_000
@@ -37,8 +38,11 @@ class Unreadable(Exception):
 class Repository:
     """A repository whose work tree is a folder of the workspace, or above. Close it after use."""
 
-    def __init__(self, work_tree: Path, ledger: Ledger) -> None:
-        """`work_tree` holds `.git`: a folder, or a file that names one."""
+    def __init__(self, work_tree: Path, ledger: Ledger | None) -> None:
+        """`work_tree` holds `.git`: a folder, or a file that names one.
+
+        What it tracked before agents' calls, by the `ledger`, counts as tracked.
+        """
         self._store: gitobjects.Store | None = None
         self._objects = -1
         """The open folder of the store's objects, while there is a store."""
@@ -49,7 +53,8 @@ class Repository:
             self.git_dir = self.common_dir = _git_dir(work_tree)
             if common := _text(self.git_dir / "commondir").strip():
                 self.common_dir = Path(os.path.normpath(self.git_dir / common))
-            self._names = ledger.names(str(self.git_dir)) | self._index()
+            before = ledger.names(str(self.git_dir)) if ledger else frozenset()
+            self._names = before | self._index()
         except (Unreadable, OSError, ValueError):
             self.git_dir = self.common_dir = work_tree / ".git"
             self._names = frozenset((EVERYTHING,))
@@ -182,6 +187,28 @@ class Repository:
                                 yield name, _text(Path(entry.path)).strip()
                 except FileNotFoundError:
                     continue
+
+
+def tracked(workspace: str, paths: Iterable[str]) -> list[str]:
+    """Return those of a workspace's paths that a repository tracks now, there or above."""
+    found = []
+    known: dict[str, Repository] = {}
+    outer = [one for one in above(workspace) if is_repository(one)]
+    try:
+        for path in paths:
+            full = f"{workspace}/{path}"
+            inner = (str(one) for one in Path(full).parents if one.is_relative_to(workspace))
+            for folder in (*(one for one in inner if os.path.lexists(f"{one}/.git")), *outer):
+                if folder not in known:
+                    known[folder] = Repository(Path(folder), None)
+                below = os.path.relpath(full, folder)
+                if not below.startswith("../") and known[folder].tracks(os.fsencode(below)):
+                    found.append(path)
+                    break
+    finally:
+        for one in known.values():
+            one.close()
+    return found
 
 
 def _git_dir(work_tree: Path) -> Path:

@@ -98,6 +98,17 @@ def test_an_undo_is_judged_by_the_rules_of_now(lab: Lab) -> None:
     refused(lab, again, PERSONS)
     undo(lab, good[0])  # nothing obeys that any more
     undo(lab, again, None)  # a person may
+    made = [lab.sh(f"echo made > m{n}.py").id for n in range(3)]
+    lab.git("add", "m0.py")
+    refused(lab, made[0], "since it changes `m0.py`: a repository tracks it by now")
+    lab.git("commit", "-qm", "three")
+    refused(lab, made[0], "since it changes `m0.py`: a repository tracks it by now")
+    assert lab.sh("git add m1.py && git commit -qm four").landed
+    refused(lab, made[1], "since it changes `m1.py`: a repository tracks it by now")
+    both = lab.sh("echo both > m5.py && git add m5.py && git commit -qm five")
+    for call in (both.id, made[2]):
+        undo(lab, call)
+    undo(lab, made[0], None)
 
 
 # -- through the socket
