@@ -336,7 +336,7 @@ class Change:
     """For git's index: files hidden from the cell that it lists before the change and not after."""
     commits: tuple[str, ...] = ()
     """For git's objects: paths that a new commit holds with a content which neither its parents nor
-    the real files have."""
+    the real files have; for an index, the same of what it lists."""
     commits_odd: str = ""
     """For git's objects: why it cannot be found out what new commits hold."""
     loses: tuple[str, ...] = ()

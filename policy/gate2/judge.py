@@ -168,13 +168,17 @@ def _hidden_tracked(change: Change) -> Iterator[PathReason]:
 
 
 def _commits(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
+    holder = (
+        "the index lists" if change.path.rpartition("/")[2] == "index" else "a new commit holds"
+    )
+    others = "HEAD's" if holder.startswith("the") else "its parent's"
     for path in change.commits:
         if paths.governance_of(path) or paths.obeyed_of(path) or paths.is_secret(path):
             yield PathReason(
                 path,
                 Outcome.HOLD,
                 "commit-content",
-                "a new commit holds it with a content that is neither its parent's nor the file's",
+                f"{holder} it with a content that is neither {others} nor the file's",
             )
     if change.kind is Kind.MODIFIED and _OBJECT.fullmatch(normal(change.path)):
         because = "git never changes an object that is there"

@@ -16,6 +16,8 @@ from policy.model import Access, Change, Decision, FileType, Kind, Rights, Tier,
 from policy.protected.paths import PathPolicy
 from sandbox.cell.git.commits import note_commits
 from sandbox.cell.overlay.masks import Patterns
+from tests.gitchanges import copy, held_for, judged
+from tests.gitchanges import sh as run
 
 POLICY = PathPolicy.default()
 DECISION = Decision(
@@ -250,3 +252,68 @@ RULES: dict[str, tuple[Change, str | None]] = {
 def test_files_of_git_that_stand_for_others(change: Change, rule: str | None) -> None:
     found = judge(DECISION, [change], POLICY, workspace="/w")
     assert [one.rule for one in found.reasons] == ([] if rule is None else [rule])
+
+
+OBEYED = """
+git init -q -b main; echo one > a; mkdir -p .githooks; echo true > .githooks/pre-commit
+git add -A; git commit -qm one; git branch old; echo exit > .githooks/pre-commit
+git commit -qam two; git branch feat; git clone -q --bare . hub.git; git worktree add -q wt -b wt
+mkdir kept; git init -q --separate-git-dir kept/store sub; cd sub; mkdir .githooks
+echo true > .githooks/pre-commit; echo s > s; git add -A; git commit -qm sub; cd ..
+"""
+EVIL_COMMIT = (
+    f"{EVIL}; export GIT_INDEX_FILE=/tmp/$$.index; git read-tree HEAD;"
+    " git update-index --add --cacheinfo 100755,$evil,.githooks/pre-commit;"
+    f" git update-ref refs/heads/evil $({COMMIT}); rm -f $GIT_INDEX_FILE"
+)
+EVIL_ENTRY = f"{EVIL}; git update-index --add --cacheinfo 100755,$evil,.githooks/pre-commit"
+OTHERWISE = {
+    "a commit in a bare repository": f"cd hub.git; {EVIL_COMMIT}",
+    "a commit in a git folder elsewhere": f"cd sub; {EVIL_COMMIT}",
+    "a commit in a new bare repository": f"cp -r hub.git new.git; cd new.git; {EVIL_COMMIT}",
+    "an entry": EVIL_ENTRY,
+    "an entry of a linked work tree": f"cd wt; {EVIL_ENTRY}",
+    "an entry of a git folder elsewhere": f"cd sub; {EVIL_ENTRY}",
+    "an entry that goes": "git rm -q --cached .githooks/pre-commit",
+    "entries of another commit": "git read-tree old",
+    "an entry for a whole folder": f"{EVIL}; t=$(printf '100755 blob %s\\tpre-commit\\n' $evil |"
+    " git mktree); git status -s; git sparse-checkout set --cone --sparse-index; o=$(git rev-parse"
+    " HEAD:.githooks); python3 -c 'import sys, hashlib; a, b = map(bytes.fromhex, sys.argv[1:]);"
+    ' d = open(".git/index", "rb").read()[:-20].replace(a, b);'
+    ' open(".git/index", "wb").write(d + hashlib.sha1(d).digest())\' $o $t',
+}
+AS_IT_WAS = {
+    "a commit in a git folder elsewhere": "cd sub; echo x > s; git commit -qam x",
+    "a push of what is there": "git push -q ./hub.git main wt",
+    "a clone": "git clone -q --no-hardlinks --bare . other.git",
+    "a branch that has the file so": "git reset -q old; git checkout -q feat 2>/dev/null || true",
+    "another file": "echo x > a; git add a; echo y > wt/a; cd wt; git add a; git commit -qm y",
+    "a file as it is": "git rm -q --cached a; git read-tree HEAD; git add -A .githooks a",
+}
+
+
+@pytest.fixture(scope="module")
+def obeyed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a repository with a hook that is tracked, and with others in and around it."""
+    root = tmp_path_factory.mktemp("obeyed") / "ws"
+    root.mkdir()
+    run(root, OBEYED)
+    return root
+
+
+@pytest.mark.parametrize("script", OTHERWISE.values(), ids=OTHERWISE)
+def test_no_index_and_no_git_folder_holds_another_hook(obeyed: Path, script: str) -> None:
+    before = copy(obeyed, obeyed.parent / "before")
+    run(obeyed, script)
+    found = held_for(judged(before, obeyed), "commit-content")
+    copy(before, obeyed)
+    assert any(".githooks/pre-commit: " in one for one in found), found
+
+
+@pytest.mark.parametrize("script", AS_IT_WAS.values(), ids=AS_IT_WAS)
+def test_honest_work_in_them_is_not_held_for_it(obeyed: Path, script: str) -> None:
+    before = copy(obeyed, obeyed.parent / "before")
+    run(obeyed, script)
+    found = held_for(judged(before, obeyed), "commit-content")
+    copy(before, obeyed)
+    assert found == []

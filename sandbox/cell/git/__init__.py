@@ -1,4 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads git's objects, packs and index as files: running git would obey the repository."""
 
-__all__ = ["commits", "files", "index", "index_format", "objects", "packs", "places"]
+__all__ = [
+    "commits",
+    "files",
+    "index",
+    "index_format",
+    "objects",
+    "packs",
+    "places",
+    "work_trees",
+]

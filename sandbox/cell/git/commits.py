@@ -17,13 +17,14 @@ import os
 import stat
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import fs
-from .files import Standing, width_of
+from .files import Standing, is_repository, width_of, within
 from .objects import Entry, Store, commit, tree
 from .packs import HASHES, Budget, Odd
+from .work_trees import prefixes
 
 MOST_COMMITS = 2_000
 """New commits that are looked at in one call."""
@@ -63,26 +64,33 @@ def _arrivals(changes: Iterable[dict[str, Any]]) -> dict[str, Any]:
     """Return the objects folders that got something, each with the first change that says so."""
     found: dict[str, Any] = {}
     for change in changes:
-        folder, tail = _split(change["path"])
+        folder, tail = _split(change["path"], change.get("git_folders", ()))
         if not folder or change["kind"] == "deleted" or change["type"] != "file":
             continue
         if change["kind"] != "renamed":
             found.setdefault(folder, change)
-        elif _split(change["source"])[1] != tail or change.get("modified"):
+        elif (
+            change.get("modified")
+            or tail != (_split(change["source"], change.get("git_sources", ()))[1])
+        ):
             change["commits_odd"] = "git moves no file in among its objects"
     return found
 
 
-def _split(path: str) -> tuple[str, str]:
-    """Return a repository's objects folder and the rest of a path in it; empty outside of one."""
+def _split(path: str, folders: Sequence[str]) -> tuple[str, str]:
+    """Return a repository's objects folder and the rest of a path in it; empty outside of one.
+
+    `folders` are the git folders that it is known to lie in, whatever their names.
+    """
     parts = path.split("/")
-    if ".git" not in parts:
-        return "", ""
-    git = parts.index(".git")
-    if "objects" not in parts[git:]:
-        return "", ""
-    place = len(parts) - parts[::-1].index("objects")  # the last: a submodule may be named so
-    return "/".join(parts[:place]), "/".join(parts[place:])
+    known = ["/".join(parts[: parts.index(".git") + 1])] if ".git" in parts else []
+    for git in (*reversed(folders), *known):
+        start = "" if git == "." else git + "/"
+        rest = path[len(start) :].split("/")
+        if "objects" in rest[:-1]:
+            place = len(rest) - rest[::-1].index("objects")  # the last: a submodule may be so named
+            return start + "/".join(rest[:place]), "/".join(rest[place:])
+    return "", ""
 
 
 def _replaces(change: Mapping[str, Any], root: str, upper: str) -> bool:
@@ -113,7 +121,6 @@ class _Look:
         self._root = root
         self._upper = upper
         self._named = named
-        self._prefix = _work_tree(folder)
         self._trees = 0
         self._cache: dict[bytes, dict[bytes, Entry]] = {}
 
@@ -126,17 +133,38 @@ class _Look:
             layer = fs.open_directory(self._upper)
             stack.callback(os.close, layer)
             budget = Budget()
+            git = self._folder.rpartition("/")[0] or "."
+            self._prefixes = prefixes(git, Standing(top))
             width = width_of((Standing(layer), Standing(top)), self._folder.rpartition("/")[0])
+            self._width = width
             self._new = Store(Standing(layer, self._folder), width, budget)
             stack.callback(self._new.close)
             self._old = Store(Standing(top, self._folder), width, budget)
             stack.callback(self._old.close)
+            around = [*self._around(git, Standing(top), budget)]
+            for store in around:
+                stack.callback(store.close)
             found: set[str] = set()
-            for count, oid in enumerate(self._commits()):
-                if count >= MOST_COMMITS:
+            count = 0
+            for oid in self._commits():
+                if any(store.has(oid) for store in around):
+                    continue
+                count += 1
+                if count > MOST_COMMITS:
                     raise Odd(f"more than {MOST_COMMITS} new commits")
                 found |= set(self._of_commit(oid))
             return found
+
+    def _around(self, git: str, files: Standing, budget: Budget) -> Iterator[Store]:
+        """Give the objects of the real repositories that a folder lies in the work trees of.
+
+        What a clone of one, or a push from it, brings is not new: it was looked at there.
+        """
+        parts = git.split("/")
+        for count in range(len(parts)):
+            one = "/".join([*parts[:count], ".git"])
+            if one != git and is_repository(files, one) and width_of((files,), one) == self._width:
+                yield Store(within(files, f"{one}/objects"), self._width, budget)
 
     def _commits(self) -> Iterator[bytes]:
         """Give the new commits; all that is new must be what its name says.
@@ -184,9 +212,7 @@ class _Look:
         if mine in theirs:
             return
         if not (mine is not None and mine.is_tree) and not any(t and t.is_tree for t in theirs):
-            name = self._prefix + os.fsdecode(path)
-            if self._named(name) and not self._stands(name, mine):
-                yield name
+            yield from self._counting(os.fsdecode(path), mine)
             return
         own = self._tree(mine.oid if mine is not None and mine.is_tree else None)
         others = [self._tree(t.oid if t is not None and t.is_tree else None) for t in theirs]
@@ -195,6 +221,13 @@ class _Look:
             yield from self._differing(
                 prefix + name_, own.get(name_), [other.get(name_) for other in others]
             )
+
+    def _counting(self, path: str, mine: Entry | None) -> Iterator[str]:
+        names = [prefix + path for prefix in self._prefixes]
+        counts = [name for name in names if self._named(name)]
+        stand = (self._stands(name, mine) for name in names)
+        if counts and not (all(stand) if mine is None else any(stand)):
+            yield counts[0]
 
     def _stands(self, path: str, entry: Entry | None) -> bool:
         """Whether the real file is what a commit holds: absent, or of this content."""
@@ -213,9 +246,3 @@ class _Look:
             return False
         digest = HASHES[self._new.width](b"blob %d\0" % len(content) + content).digest()
         return bool(digest == entry.oid)
-
-
-def _work_tree(folder: str) -> str:
-    """Return the prefix of the work tree whose objects lie in a folder."""
-    git = f"/{folder}/".index("/.git/")
-    return folder[:git]

@@ -81,7 +81,7 @@ def _odd_entry(entry: Entry, old: _Old, *, thins: bool, present: Callable[[str],
     if entry.flags & VALID and not (old.flags(entry) or (0, 0))[0] & VALID:
         return f"it hides edits of `{name}` (assume-unchanged)"
     skips = entry.more & _SKIP and not (old.flags(entry) or (0, 0))[1] & _SKIP
-    if skips and (not thins or present(name)):
+    if skips and (not thins or present(name.rstrip("/"))):
         return f"it hides edits of `{name}` (skip-worktree)"
     return ""
 

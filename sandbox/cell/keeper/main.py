@@ -26,6 +26,7 @@ from ..faults import Faults
 from ..git import commits as gitcommits
 from ..git import index as gitindex
 from ..git_folder import changes as gitfolders
+from ..git_losses import index_entries as gitentries
 from ..git_losses import lost as gitlost
 from ..git_losses import signed as gitsigned
 from ..journal import removal, vault
@@ -500,6 +501,7 @@ class Keeper:
         gitsigned.note_unsigned(walked.changes, space.root, upper)
         replaced.note_replaced(walked, space.root, self._agent)
         gitcommits.note_commits(walked.changes, space.root, upper, space.patterns.counts)
+        gitentries.note_entries(walked.changes, space.root, upper, space.patterns.counts)
         gitlost.note_lost(walked.changes, space.root, upper, time.time())
         return walked
 
