@@ -194,6 +194,9 @@ MODULES = '[submodule "a"]\n\tpath = a\n\turl = ../a\n'
         (".lfsconfig", "[lfs]\nurl = x\n", "[lfs]\n\turl = x\n", "land"),
         (".gitattributes", "", "*.py filter=clean\n", "hold"),
         (".gitattributes", "", "*.py text working-tree-encoding=UTF-7\n", "hold"),
+        (".gitattributes", "*.c ident\n", "*.py ident\n", "hold"),
+        (".gitattributes", "", "[attr]quiet ident -text\n*.py quiet\n", "hold"),
+        (".gitattributes", "*.c ident\n", "*.h -ident\n*.c ident text\n", "land"),
         ("sub/.gitattributes", "", "[attr]x merge=theirs\n", "hold"),
         (".gitattributes", "", '"a b" diff=show\n', "hold"),
         (".gitattributes", "*.py diff=show\n", "*.py  diff=show\n*.c text eol=lf\n", "land"),
@@ -211,3 +214,19 @@ def test_settings_that_lie_among_the_files(
     path: str, before: str | None, after: str, said: str
 ) -> None:
     assert outcome(after, path=path, before=before) == said
+
+
+@pytest.mark.parametrize("name, said", [("notes", "hold"), ("old/.gitattributes", "land")])
+def test_a_file_of_another_name_was_not_read_before(name: str, said: str) -> None:
+    text = "*.py filter=clean\n"
+    moved = Change(".gitattributes", Kind.RENAMED, FileType.FILE, source=name,
+                   before_text=text, after_text=text)  # fmt: skip
+    assert judge(DECISION, [moved], POLICY, workspace="/w").outcome.value == said
+
+
+@pytest.mark.parametrize(
+    "line", ["[]", '[a"b"]', "[a]\n\x1fb = 1", "[a]\n\x0bb = 1", "[a]\n\xa0b = 1", "[a\x0c]"]
+)
+def test_a_line_that_would_stop_git_is_held(line: str) -> None:
+    assert outcome(f"{BEFORE}{line}\n") == "hold"
+    assert outcome(f"{BEFORE}# {line[:2]}\n \t\n") == "land"

@@ -30,13 +30,17 @@ CASES = {
         "the new commit at `main` is not signed",
     ),
     "a tag": ("git tag -a v3 -m v3", "the new tag at `v3` is not signed"),
-    "a signed commit": (
+    "a commit with a made-up signature": (
         f"{SIGN} git commit -qm x; git update-ref refs/heads/main $(sign commit HEAD)",
-        "",
+        "the new commit at `main` is not signed",
     ),
-    "a signed tag": (
+    "a tag with a made-up signature": (
         "git tag -a v3 -m \"$(printf 'v\\n-----BEGIN SSH SIGNATURE-----')\"",
-        "",
+        "the new tag at `v3` is not signed",
+    ),
+    "a commit in a list of references": (
+        "git update-ref refs/heads/z $(git commit-tree -m x HEAD^{tree}); git pack-refs --all",
+        "the new commit at `.git/packed-refs` is not signed",
     ),
     "a branch of what was there": ("git branch more topic; git tag plain", ""),
     "a stash": ("git stash -q", ""),

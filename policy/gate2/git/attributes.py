@@ -20,27 +20,31 @@ _KNOWN = {
         )
     ),
 }
-_ENCODING = "working-tree-encoding"
+_HIDING = ("working-tree-encoding", "ident")
+"""Git commits another text than the file has: decoded, or without what stands in `$Id: $`."""
 _WORD = re.compile(r'"(?:[^"\\\n]|\\.)*"|[^ \t\r\n]+')
 
 
 def held_attributes(before: str | None, after: str) -> list[str]:
     """Return the attributes that come with a change and wait for a person."""
     old = set(_named(before or ""))
-    return [one for one in dict.fromkeys(_named(after)) if one not in old]
+    return list(dict.fromkeys(word for word, where in _named(after) if (word, where) not in old))
 
 
-def _named(text: str) -> list[str]:
+def _named(text: str) -> list[tuple[str, str]]:
+    """Return the attributes that count; those that hide text also with the files they are for."""
     found = []
     for line in text.split("\n"):
         words = _WORD.findall(line)
         if words and not words[0].startswith("#"):
-            found += [word for word in words[1:] if _counts(word)]
+            for word in filter(_counts, words[1:]):
+                hides = word.partition("=")[0] in _HIDING
+                found.append((word, words[0] if hides else ""))
     return found
 
 
 def _counts(word: str) -> bool:
     name, _, value = word.partition("=")
-    if name == _ENCODING:
-        return True
+    if name in _HIDING:
+        return name != "ident" or not value
     return bool(value) and name in _KNOWN and value not in _KNOWN[name]

@@ -16,6 +16,8 @@ Setting = tuple[str, str | None]
 """`section.subsection.key` with section and key in lower case, and the value (None: no `=`)."""
 
 _BOOLEANS = frozenset((None, "", "true", "false", "yes", "no", "on", "off", "1", "0"))
+_SPACE = " \t\n\r"
+"""What git calls a space (ctype.c): no other control character, and none beyond ASCII."""
 RUNS = re.compile(r"\s*(?:ext|fd)::|\s*!|\s*-")
 """Addresses that make git run a program."""
 
@@ -46,7 +48,7 @@ class _Reader:
             if char == "":
                 self.whole = True
                 return
-            if char.isspace():
+            if char in _SPACE:
                 continue
             if char in "#;":
                 self._skip_line()
@@ -68,17 +70,19 @@ class _Reader:
         while True:
             char = self._next()
             if char == "]":
-                return name.lower()
+                return name.lower() or None
             if char in ("", "\n"):
                 return None
-            if char.isspace():
+            if char in _SPACE:
                 return self._subsection(name.lower())
+            if not (char.isascii() and (char.isalnum() or char in "-.")):
+                return None
             name += char
 
     def _subsection(self, section: str) -> str | None:
         char = " "
         while char != '"':
-            if char in ("", "\n") or not char.isspace():
+            if char in ("", "\n") or char not in _SPACE:
                 return None
             char = self._next()
         name = ""
@@ -115,7 +119,7 @@ class _Reader:
                 return None if quoted else value
             if comment:
                 continue
-            if char.isspace() and not quoted:
+            if char in _SPACE and not quoted:
                 space += char if value else ""
                 continue
             if not quoted and char in "#;":

@@ -89,12 +89,15 @@ def _held(
             gone=git.gone_branches(change),
             commands=paths.git_keys,
         )
+    was = change.before_text
+    if change.source is not None and normal(change.source).rpartition("/")[2] != name:
+        was = None  # a file of another name, which git did not read
     if name == _ATTRIBUTES:
-        return held_attributes(change.before_text, text)
+        return held_attributes(was, text)
     if name == ".lfsconfig":
-        return held_any(change.before_text, text)
+        return held_any(was, text)
     if name == ".gitmodules":
-        return held_module_settings(change.before_text, text)
+        return held_module_settings(was, text)
     keys = gitconfig.added(change.before_text, text, paths.git_keys)
     return keys + [key for key in _redirected(change, paths) if key not in keys]
 
