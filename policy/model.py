@@ -337,6 +337,10 @@ class Change:
     commits: tuple[str, ...] = ()
     """For git's objects: paths that a new commit holds with a content which neither its parents nor
     the real files have; for an index, the same of what it lists."""
+    commits_others: tuple[str, ...] = ()
+    """The same of paths that no list names: a setting of git may make the host obey them."""
+    commits_cut: bool = False
+    """There are more of these."""
     commits_odd: str = ""
     """For git's objects: why it cannot be found out what new commits hold."""
     loses: tuple[str, ...] = ()

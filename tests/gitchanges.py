@@ -32,6 +32,7 @@ from sandbox.cell.git_losses.lost import note_lost
 from sandbox.cell.overlay.lower import CONFIG_NAMES
 from sandbox.cell.overlay.masks import Patterns
 from sandbox.cell.overlay.steps import type_name
+from sandbox.workspaces.git_obeyed import configured
 
 POLICY = PathPolicy.default()
 DECISION = Decision(
@@ -158,7 +159,10 @@ def judged(
     note_entries(raw, str(before), str(after), patterns.counts)
     note_lost(raw, str(before), str(after), time.time() if now is None else now)
     decision = DECISION.model_copy(update={"named_deletions": named})
-    return judge(decision, [_typed(one) for one in raw], POLICY, workspace=str(after))
+    typed = [_typed(one) for one in raw]
+    named_ = [path for one in typed for path in (one.path, *one.commits_others)]
+    obeyed = configured(str(before), named_, POLICY.git_keys)
+    return judge(decision, typed, POLICY, workspace=str(after), configured=obeyed)
 
 
 def _typed(one: dict[str, Any]) -> Change:

@@ -72,7 +72,7 @@ def judge(
         reasons += _configured(change, configured)
         reasons += settings_reasons(change, paths, git)
         reasons += _hidden_tracked(change)
-        reasons += _commits(change, paths)
+        reasons += _commits(change, paths, configured)
         reasons += losses(change, named.covers)
         reasons += _deletion(change, named, paths, git)
         reasons += _link(change, paths, workspace)
@@ -167,7 +167,7 @@ def _hidden_tracked(change: Change) -> Iterator[PathReason]:
         )
 
 
-def _commits(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
+def _commits(change: Change, paths: PathPolicy, configured: Configured) -> Iterator[PathReason]:
     holder = (
         "the index lists" if change.path.rpartition("/")[2] == "index" else "a new commit holds"
     )
@@ -180,6 +180,15 @@ def _commits(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
                 "commit-content",
                 f"{holder} it with a content that is neither {others} nor the file's",
             )
+    if configured.files or configured.folders:
+        for path in change.commits_others:
+            because_of = configured.because(path) or configured.below(path)
+            if because_of is not None:
+                because = f"{holder} it with a content of its own, and {because_of}"
+                yield PathReason(path, Outcome.HOLD, "commit-content", because)
+        if change.commits_cut:
+            because = "more paths differ than are compared with what git on the host obeys"
+            yield PathReason(change.path, Outcome.HOLD, "commit-content", because)
     if change.kind is Kind.MODIFIED and _OBJECT.fullmatch(normal(change.path)):
         because = "git never changes an object that is there"
         yield PathReason(change.path, Outcome.HOLD, "git-substitutes", because)

@@ -222,7 +222,12 @@ def _unsigned(changes: Sequence[Change], root: str) -> str:
 
 
 def _named(changes: Sequence[Change]) -> list[str]:
-    return [path for one in changes for path in (one.path, one.source) if path is not None]
+    return [
+        path
+        for one in changes
+        for path in (one.path, one.source, *one.commits_others)
+        if path is not None
+    ]
 
 
 def changes_of(items: Sequence[Mapping[str, Any]]) -> list[Change]:

@@ -14,6 +14,7 @@ from policy.model import Access, Change, Decision, FileType, Kind, Rights, Tier,
 from policy.protected.paths import PathPolicy
 from sandbox.workspaces.git_obeyed import configured
 from tests.conftest import opened_below
+from tests.gitchanges import copy, held_for, judged, sh
 
 DECISION = Decision(
     verdict=Verdict.REPORT,
@@ -236,3 +237,76 @@ def test_looking_leaves_nothing_open(ws: Path) -> None:
     assert opened_below(ws) == []
     with (ws / "file").open("w"):
         assert opened_below(ws) == [str(ws / "file")]
+
+
+TRACKED = """
+git init -q -b main; mkdir gh; echo true > gh/pre-commit; echo a > a; echo b > inc
+git add -A; git commit -qm one; git config core.hooksPath gh; git config include.path ../inc
+git worktree add -q wt -b wt; git init -q --separate-git-dir kept sub; cd sub; mkdir gh
+echo true > gh/pre-commit; git add -A; git commit -qm sub; git config core.hooksPath gh; cd ..
+"""
+ENTRY = (
+    "evil=$(echo evil | git hash-object -w --stdin);"
+    " git update-index --add --cacheinfo 100755,$evil,gh/%s"
+)
+COMMITTED = (
+    f"export GIT_INDEX_FILE=/tmp/$$.index; git read-tree HEAD; {ENTRY}; git update-ref"
+    " refs/heads/feat $(git commit-tree -m x -p HEAD $(git write-tree)); rm $GIT_INDEX_FILE"
+)
+ELSEWHERE = {
+    "a commit": COMMITTED % "post-checkout",
+    "a commit in a work tree": "cd wt; " + COMMITTED % "pre-commit",
+    "a commit in a repository whose folder lies elsewhere": "cd sub; " + COMMITTED % "pre-commit",
+    "an entry of the index": ENTRY % "pre-commit",
+    "settings that are included": COMMITTED.replace("gh/%s", "inc"),
+    "a link in the folder's place": "git rm -rq --cached gh; ln -s a x; git update-index --add"
+    " --cacheinfo 120000,$(printf a | git hash-object -w --stdin),gh; git -c core.hooksPath="
+    " commit -qm x",
+}
+HONEST = {
+    "another file": "echo x >> a; git -c core.hooksPath= commit -qam x",
+    "another file of a work tree": "cd wt; echo x > y; git add y; git -c core.hooksPath= commit"
+    " -qm x",
+    "a branch": "git branch feat; git switch -q feat",
+}
+
+
+@pytest.fixture
+def tracked(tmp_path: Path, home: Path) -> tuple[Path, Path]:
+    """Return a workspace with hooks that are tracked, and a copy of it."""
+    root = tmp_path / "tracked"
+    root.mkdir()
+    sh(root, TRACKED)
+    return root, copy(root, tmp_path / "before")
+
+
+@pytest.mark.parametrize("script", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_what_is_committed_or_listed_of_it_is_held(tracked: tuple[Path, Path], script: str) -> None:
+    root, before = tracked
+    sh(root, script)
+    assert held_for(judged(before, root), "commit-content")
+    sh(before, "git config --unset core.hooksPath; git config --unset include.path")
+    sh(before, "git -C sub config --unset core.hooksPath")
+    assert held_for(judged(before, root), "commit-content") == []  # nothing says so then
+
+
+@pytest.mark.parametrize("script", HONEST.values(), ids=HONEST)
+def test_other_commits_beside_it_land(tracked: tuple[Path, Path], script: str) -> None:
+    root, before = tracked
+    sh(root, script)
+    assert held_for(judged(before, root), "commit-content") == []
+
+
+def test_what_a_person_made_of_it_may_be_committed(tracked: tuple[Path, Path]) -> None:
+    root, before = tracked
+    for place in tracked:
+        (place / "gh" / "pre-commit").write_text("a person's\n")
+    sh(root, "git -c core.hooksPath= commit -qam x")
+    assert held_for(judged(before, root), "commit-content") == []
+
+
+def test_more_paths_than_are_told_of_are_held(ws: Path) -> None:
+    objects = Change(".git/objects/ab/" + "0" * 38, Kind.CREATED, FILE, commits_cut=True)
+    assert outcome(ws, objects)[0] == "land"
+    config(ws, "core.hooksPath", "gh")
+    assert outcome(ws, objects)[0] == "hold"

@@ -17,7 +17,7 @@ import os
 import stat
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from .. import fs
@@ -30,6 +30,8 @@ MOST_COMMITS = 2_000
 """New commits that are looked at in one call."""
 MOST_TREES = 50_000
 """Trees that are read for it."""
+MOST_OTHERS = 20_000
+"""Paths that are not named and are told of."""
 MOST_HASHED = 64 << 20
 """Bytes of a protected file; a larger one counts as another content."""
 
@@ -44,20 +46,31 @@ def note_commits(changes: Iterable[dict[str, Any]], root: str, upper: str, named
     """Mark, per repository, one of the changes that brought objects: `commits`, what they hold.
 
     Each is a path of the workspace that a new commit holds otherwise. Where that cannot be found
-    out, `commits_odd` says why.
+    out, `commits_odd` says why. `commits_others` are paths that are not `named`, since what git on
+    the host is configured to obey is not known here; `commits_cut` says that there are more.
     """
     changes = list(changes)
     for change in changes:
         if _replaces(change, root, upper):
             change["commits_odd"] = "`refs/replace` makes git take other objects for those named"
     for folder, change in _arrivals(changes).items():
+        look = _Look(folder, root, upper, named)
         try:
-            found = sorted(_Look(folder, root, upper, named).paths())
+            found = sorted(look.paths())
         except _UNREADABLE as error:
             change["commits_odd"] = str(error) or type(error).__name__
         else:
             if found:
                 change["commits"] = found
+            note_others(change, look.others)
+
+
+def note_others(change: dict[str, Any], others: Collection[str]) -> None:
+    """Note the paths that are not named and that a commit, or an index, holds otherwise."""
+    if others:
+        change["commits_others"] = sorted(others)[:MOST_OTHERS]
+    if len(others) > MOST_OTHERS:
+        change["commits_cut"] = True
 
 
 def _arrivals(changes: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -121,6 +134,8 @@ class _Look:
         self._root = root
         self._upper = upper
         self._named = named
+        self.others: set[str] = set()
+        """Paths that are not named, and that a new commit holds with a content of its own."""
         self._trees = 0
         self._cache: dict[bytes, dict[bytes, Entry]] = {}
 
@@ -225,9 +240,15 @@ class _Look:
     def _counting(self, path: str, mine: Entry | None) -> Iterator[str]:
         names = [prefix + path for prefix in self._prefixes]
         counts = [name for name in names if self._named(name)]
+        if not counts and len(self.others) > MOST_OTHERS:
+            return
         stand = (self._stands(name, mine) for name in names)
-        if counts and not (all(stand) if mine is None else any(stand)):
+        if all(stand) if mine is None else any(stand):
+            return
+        if counts:
             yield counts[0]
+        else:
+            self.others.update(names)
 
     def _stands(self, path: str, entry: Entry | None) -> bool:
         """Whether the real file is what a commit holds: absent, or of this content."""

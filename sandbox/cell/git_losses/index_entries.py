@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from .. import fs
+from ..git.commits import MOST_OTHERS, note_others
 from ..git.files import Coming, Files, Standing, within
 from ..git.index_format import Entry
 from ..git.packs import Odd
@@ -36,6 +37,7 @@ def note_entries(changes: Iterable[dict[str, Any]], root: str, upper: str, named
     """Mark each change of an index with the paths that it lists otherwise: `commits`.
 
     Goes by what `note_folders` said. Where that cannot be found out, `commits_odd` says why.
+    Paths that are not named are told of as by `note_commits`.
     """
     changes = list(changes)
     wanted = [one for one in changes if _is_index(one)]
@@ -47,13 +49,15 @@ def note_entries(changes: Iterable[dict[str, Any]], root: str, upper: str, named
         stack.callback(os.close, layer)
         coming = Coming(top, changes, lambda path: (layer, path))
         for change in wanted:
+            others: set[str] = set()
             try:
-                found = sorted(set(_found(change, Standing(top), coming, named)))
+                found = sorted(set(_found(change, Standing(top), coming, named, others)))
             except _UNREADABLE as error:
                 change["commits_odd"] = str(error) or type(error).__name__
             else:
                 if found:
                     change["commits"] = found
+                note_others(change, others)
 
 
 def _is_index(change: dict[str, Any]) -> bool:
@@ -63,7 +67,10 @@ def _is_index(change: dict[str, Any]) -> bool:
     return bool(change["path"] == ("index" if folders[-1] == "." else f"{folders[-1]}/index"))
 
 
-def _found(change: dict[str, Any], now_there: Files, coming: Files, named: Names) -> Iterator[str]:
+def _found(
+    change: dict[str, Any], now_there: Files, coming: Files, named: Names, others: set[str]
+) -> Iterator[str]:
+    """Give the named paths that an index lists otherwise; what is not named goes to `others`."""
     git = change["git_folders"][-1]
     parts = git.split("/")
     linked = len(parts) > 1 and parts[-2] == "worktrees"
@@ -79,7 +86,7 @@ def _found(change: dict[str, Any], now_there: Files, coming: Files, named: Names
         after = staged(sides.new.files, f"{here}index")
         if after is None:
             return  # held as an index that nobody can read
-        look = _Look(sides.new, f"{here}HEAD", starts, coming, named)
+        look = _Look(sides.new, f"{here}HEAD", starts, coming, named, others)
         known = {(one.path, one.stage, one.mode, one.oid) for one in before}
         for entry in after:
             if (entry.path, entry.stage, entry.mode, entry.oid) not in known:
@@ -94,13 +101,20 @@ class _Look:
     """Compares entries with HEAD, and with the files as they will be."""
 
     def __init__(
-        self, side: Side, head: str, starts: list[str], files: Files, named: Names
+        self,
+        side: Side,
+        head: str,
+        starts: list[str],
+        files: Files,
+        named: Names,
+        others: set[str],
     ) -> None:
         self._side = side
         self._head = head
         self._starts = starts
         self._files = files
         self._named = named
+        self._others = others
         self._trees = Trees(side.objects)
         self._tops: list[bytes] | None = None
 
@@ -119,7 +133,7 @@ class _Look:
         """Give the name of a path that somebody looks at and that is listed, or left out, so."""
         names = [start + os.fsdecode(path) for start in self._starts]
         counts = [name for name in names if self._named(name)]
-        if not counts:
+        if not counts and len(self._others) > MOST_OTHERS:
             return
         for top in self._committed():
             held = self._trees.at(top, path)
@@ -132,8 +146,12 @@ class _Look:
                 blob_at(self._files, os.fsencode(name), len(entry.oid))[0] == entry.oid
                 for name in names
             )
-        if not stand:
+        if stand:
+            return
+        if counts:
             yield counts[0]
+        else:
+            self._others.update(names)
 
     def _committed(self) -> list[bytes]:
         """Return the tree of HEAD; none where it leads nowhere."""
