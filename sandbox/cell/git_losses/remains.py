@@ -105,11 +105,18 @@ class Remains:
             kind = self._new.objects.kind(after.oid)
             if kind is None:
                 yield name, f"it names an object that is not there ({after.oid.hex()[:12]})"
-            elif kind != b"commit" and (is_head or name.startswith("refs/heads/")):
+            elif kind != b"commit" and (
+                is_head or name.startswith("refs/heads/") or not self._means_commit(after.oid)
+            ):
                 yield name, "it names no commit"
         if before is None and not is_head:
             for why in misleads(name, after, self._old.refs, self._new.refs):
                 yield name, why
+
+    def _means_commit(self, oid: bytes) -> bool:
+        """Whether a tag means a commit: a folder that no commit holds was compared with nothing."""
+        objects = self._new.objects
+        return objects.kind(tagged(objects, oid) or oid) == b"commit"
 
     def _heads(self) -> Loss:
         for folder in ("", *self._new.refs.trees()):
