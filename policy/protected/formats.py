@@ -36,6 +36,7 @@ _CONTROL = re.compile(
 _CODING = re.compile(r"coding[ \t]{0,9}[:=][ \t]{0,9}([\w.-]+)", re.IGNORECASE)
 _UTF_8 = frozenset(("utf-8", "utf8", "utf_8", "ascii", "us-ascii"))
 _INI_KEY = re.compile(r"[A-Za-z0-9@_.:/\[\]+-]+")
+_CFG_LINE = re.compile(r"([A-Za-z0-9_.*-]+)[ \t]*[=:][ \t]*(.*)")
 _PROPERTY = re.compile(r"([A-Za-z0-9_.*-]+)[ \t]*[=:]?[ \t]*(.*)")
 _ENCODING = re.compile(r"""<\?xml[^>]{0,200}?encoding\s*=\s*["']([^"']*)""")
 _QUOTES = ("'", '"')
@@ -54,6 +55,8 @@ class Form(str, Enum):
     """Elements within each other; document types and entities are odd."""
     INI = "ini"
     """`key = value`, sections, comments behind `#` or `;` (npm's form)."""
+    CFG = "cfg"
+    """Python's configparser: sections, values over several lines, which are lists."""
     PROPERTIES = "properties"
     """Java's, keys parted at their dots; escapes in keys and lines that go on are odd."""
     WORDS = "words"
@@ -247,6 +250,33 @@ def _ini(text: str) -> Iterator[Pair]:
         yield key, value if equals else "true"
 
 
+def _cfg(text: str) -> Iterator[Pair]:
+    """Sections and keys are parted at their dots; each line of a longer value is a place of it."""
+    section: Key = ()
+    key: Key | None = None
+    seen: set[Key] = set()
+    for whole in text.replace("\r\n", "\n").split("\n"):
+        line = whole.strip(" \t")
+        if not line or line[0] in "#;":
+            continue
+        if whole[0] in " \t":
+            if key is None:
+                raise Odd("a line goes on that did not begin")
+            yield (*key, "[]"), line
+            continue
+        if line[0] == "[":
+            if line[-1] != "]" or not _INI_KEY.fullmatch(line[1:-1]):
+                raise Odd("a section's name cannot be read")
+            section, key = tuple(line[1:-1].split(".")), None
+            continue
+        found = _CFG_LINE.fullmatch(line)
+        if found is None or not section or (*section, found[1].lower()) in seen:
+            raise Odd("a key cannot be read, or is said twice")
+        key = (*section, found[1].lower())
+        seen.add(key)
+        yield (*key, "[]") if found[2] else key, found[2]
+
+
 def _properties(text: str) -> Iterator[Pair]:
     seen: set[str] = set()
     for line in _lines(text):
@@ -317,6 +347,7 @@ def _xml(text: str) -> Iterator[Pair]:
 _READERS: dict[Form, Callable[[str], Iterator[Pair]]] = {
     Form.XML: _xml,
     Form.INI: _ini,
+    Form.CFG: _cfg,
     Form.PROPERTIES: _properties,
     Form.WORDS: _words,
     Form.LINES: _plain_lines,

