@@ -45,8 +45,11 @@ def settings_reason(rule: ObeyedRule, path: str, change: Change) -> str | None:
 def manifest_reasons(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
     """Give why a change of a project's description of itself is held.
 
-    A folder that is moved as a whole takes its own along as it was.
+    A folder that is moved as a whole takes its own along as it was. What calls cannot see is held
+    as such.
     """
+    if change.hidden:
+        return
     for path in (change.path, change.source):
         rule = None if path is None else paths.manifest_of(path)
         if rule is None or path is None:

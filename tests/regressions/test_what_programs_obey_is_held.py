@@ -506,6 +506,8 @@ def test_in_a_cell(lab: Lab) -> None:
         ("mkdir old && mv .yarnrc.yml old/notes", "yarn-settings"),
         ("mkdir -p .hg && printf '[hooks]\\n' >.hg/hgrc", "other-repositories"),
         ("touch .gdbinit", "interpreter-startup"),
+        ("mkdir app && printf 'A=$(id)\\n' >app/.env", "variables-of-a-shell"),
+        ("mkdir -p lib && touch lib/Evil.run.xml", "editor-tasks"),
         ("mkdir .cargo && printf '[build]\\nrustc-wrapper=\"x\"\\n' >.cargo/config.toml", "cargo"),
         ("head -c 100000 /dev/zero | tr '\\0' '#' >.npmrc", "npm-settings"),
     ):
@@ -518,6 +520,8 @@ def test_in_a_cell(lab: Lab) -> None:
         "printf 'fund=false\\n' >>.npmrc",
         "mkdir web && mv .npmrc web/.npmrc && printf 'nodeLinker: pnp\\n' >>.yarnrc.yml",
         "rm -r web && mkdir .cargo && printf '[build]\\njobs=2\\n' >.cargo/config.toml",
+        "mkdir .venv && printf 'x\\n' >.venv/a && printf '[metadata]\\nname = a\\n' >setup.cfg",
+        "printf 'DEBUG=true\\n' >sub.env && mkdir app && mv sub.env app/.env",
     ):
         done = lab.sh(command, derived_from="deletes")
         assert done.landed, (command, done.message, done.stderr)
