@@ -377,6 +377,18 @@ def test_an_entry_does_not_say_of_an_edit_that_it_is_none() -> None:
 
 
 @needs_overlays
+def test_nor_does_one_of_a_linked_work_tree() -> None:
+    there = "git worktree add -q wt; echo evil >wt/a; touch -d @1600000009 wt/a"
+    lie = LIE.replace(".git/index", "../.git/worktrees/wt/index")
+    with Overlay(prepare=PREPARE + there) as overlay:
+        paths = "export GIT_DIR=$PWD/.git/worktrees/wt GIT_WORK_TREE=$PWD/wt; cd wt; "
+        overlay.call(GIT + paths + "git add a;" + lie)
+        assert overlay.land(overlay.walk()).state == "landed"
+        assert sh(overlay.lower / "wt", "git diff --name-only") == "a\n"
+        assert sh(overlay.lower / "wt", "git status --porcelain") == " M a\n"
+
+
+@needs_overlays
 def test_a_racily_changed_file_keeps_being_looked_at() -> None:
     with Overlay(prepare=PREPARE) as overlay:
         overlay.call(

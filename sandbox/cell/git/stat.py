@@ -64,11 +64,14 @@ def settle(
     for one in indexes:
         op = ops[one.place.position]
         prefix = work_tree(one.place.path)
-        if op.action == META or prefix is None:
+        if op.action == META:
             continue
         with contextlib.suppress(OSError):
             before = read(folder, op.slot) if op.action == SWAP else None
-            stats = _stats(root, os.fsencode(prefix), one, landed, before)
+            if prefix is None:
+                stats = _forgotten(one, before)  # where the files lie is not known
+            else:
+                stats = _stats(root, os.fsencode(prefix), one, landed, before)
             if stats:
                 content = serialise(one.held, stats)
                 identity = replace(root, folder, one, content, durable=durable)
@@ -118,6 +121,17 @@ def _stats(
             if values != entry.stat:
                 stats[entry.at] = _with_mode(entry, values)
     return stats
+
+
+def _forgotten(one: Found, before: Index | None) -> dict[int, tuple[int, ...]]:
+    """Return stat data by which git reads each file again whose entry the call changed."""
+    known = {entry.path: (entry.stat, entry.oid) for entry in before.entries} if before else {}
+    return {
+        entry.at: _with_mode(entry, _FORGOTTEN)
+        for entry in one.held.entries
+        if not (entry.stage or entry.more or entry.flags & VALID or entry.mode >> 12 not in (8, 10))
+        and known.get(entry.path) != (entry.stat, entry.oid)
+    }
 
 
 _FORGOTTEN = (0,) * 10
