@@ -55,6 +55,12 @@ def attempt(made: tuple[Path, Path], tmp_path: Path) -> Iterator[Any]:
 
 PACK = "git repack -adq; git prune-packed"
 LOOSE = "find .git/objects -type f ! -path '*/pack/*'"
+CONFLICT = """git commit -qm y; git checkout -q -b other HEAD~1; echo other > a
+git commit -qam other; git checkout -q main; echo ours >> a; git commit -qam ours
+"""
+UNDER_MERGE = f"{CONFLICT} echo mine > src/deep/b; ! git merge -q --autostash other"
+UNDER_REBASE = f"{CONFLICT} echo mine > src/deep/b; ! git rebase -q --autostash other"
+UNDER_PICK = f"{CONFLICT} ! git cherry-pick other"
 HELD = {
     "every object": (f"{LOOSE} -delete", ""),
     "one blob": ("o=$(git rev-parse HEAD:a); rm -f .git/objects/${o:0:2}/${o:2}", ""),
@@ -151,6 +157,11 @@ HELD = {
     "a reference in place of a tag": ("git update-ref refs/v1 HEAD", ""),
     "a branch named HEAD": ("git update-ref refs/heads/HEAD HEAD~1", ""),
     "a branch named as an object": ("git update-ref refs/heads/$(git rev-parse HEAD) HEAD~1", ""),
+    "a branch above others": (
+        "rm -d .git/refs/heads/up; o=$(git rev-parse HEAD); echo $o > .git/refs/heads/up",
+        "git branch up/on; git branch up/to; git branch upon; git pack-refs --all --prune;"
+        " mkdir -p .git/refs/heads/up",
+    ),
     "a branch below a branch": (
         "mkdir -p .git/refs/heads/topic; git rev-parse HEAD > .git/refs/heads/topic/x",
         "git pack-refs --all --prune",
@@ -159,6 +170,43 @@ HELD = {
     "an index that is emptied": ("git read-tree --empty", ""),
     "an index that cannot be read": ("echo x > .git/index", ""),
     "something staged that is nowhere else": ("git reset -q", "echo changed > y"),
+    "something staged that only a folder of git's holds": (
+        "git write-tree; git rm -qf --cached y",
+        "echo changed > y",
+    ),
+    "something staged that a commit holds which nothing names": (
+        "git commit-tree -m x -p HEAD $(git write-tree); git rm -qf --cached y",
+        "echo changed > y",
+    ),
+    "the autostash of a rebase": (
+        "o=$(cat .git/rebase-merge/autostash); rm -f .git/objects/${o:0:2}/${o:2}",
+        UNDER_REBASE,
+    ),
+    "a file of the autostash of a rebase": (
+        "o=$(git rev-parse $(cat .git/rebase-merge/autostash):src/deep/b);"
+        " rm -f .git/objects/${o:0:2}/${o:2}",
+        UNDER_REBASE,
+    ),
+    "the autostash of a merge": (
+        "o=$(cat .git/MERGE_AUTOSTASH); rm -f .git/objects/${o:0:2}/${o:2}",
+        UNDER_MERGE,
+    ),
+    "the autostash of a rebase in a work tree": (
+        "o=$(cat .git/worktrees/wt/rebase-merge/autostash); rm -f .git/objects/${o:0:2}/${o:2}",
+        "mkdir .git/worktrees/wt/rebase-merge;"
+        " echo kept > k; o=$(git hash-object -w k); rm k;"
+        " echo $o > .git/worktrees/wt/rebase-merge/autostash",
+    ),
+    "what a merge is with": ("rm .git/MERGE_HEAD", UNDER_MERGE),
+    "what a merge is with, and words on it": ("rm .git/MERGE_*; git add a", UNDER_MERGE),
+    "a merge that becomes one with something else": (
+        "o=$(git rev-parse behind); echo $o > .git/MERGE_HEAD",
+        UNDER_MERGE,
+    ),
+    "a merge that is left as it stands": ("git merge --quit", UNDER_MERGE),
+    "what is picked": ("rm .git/CHERRY_PICK_HEAD", UNDER_PICK),
+    "HEAD alone to another branch": ("git symbolic-ref HEAD refs/heads/topic", ""),
+    "HEAD alone to another commit": ("o=$(git rev-parse topic); echo $o > .git/HEAD", ""),
     "a link among references": ("ln -s main .git/refs/heads/link", ""),
     "a link among objects": ("mv .git/objects/pack .git/objects/p; ln -s p .git/objects/pack", ""),
     "a work tree that is detached": ("git worktree remove --force wt", ""),
@@ -225,6 +273,34 @@ LANDS = {
     "a note": "git notes add -m note",
     "a bisection": "git bisect start HEAD HEAD~2; git bisect reset",
 }
+
+
+CONCLUDED = {
+    "a merge is concluded": ("echo both > a; git add a; git commit -qm merged", UNDER_MERGE),
+    "a merge is taken back": ("git merge --abort", UNDER_MERGE),
+    "a merge is reset": ("git reset -q --hard", UNDER_MERGE),
+    "a file of a merge is resolved": ("echo both > a; git add a", UNDER_MERGE),
+    "a pick is concluded": ("echo both > a; git add a; git commit -qm picked", UNDER_PICK),
+    "a pick is taken back": ("git cherry-pick --abort", UNDER_PICK),
+    "a pick is left out": ("git cherry-pick --skip", UNDER_PICK),
+    "something staged goes into a commit elsewhere": (
+        "git checkout -q -b new; git commit -qm new; git checkout -q main",
+        "git reset -q; git add y",
+    ),
+    "HEAD to a branch at the same commit": (
+        "git symbolic-ref HEAD refs/heads/same",
+        "git branch same",
+    ),
+    "HEAD of a bare one": ("git -C stored.repo symbolic-ref HEAD refs/heads/topic", ""),
+    "another branch and its files": ("git checkout -q --detach topic", ""),
+}
+
+
+@pytest.mark.parametrize("script, prepare", CONCLUDED.values(), ids=CONCLUDED)
+def test_what_was_begun_is_concluded_or_taken_back(attempt: Any, script: str, prepare: str) -> None:
+    found = attempt(script, prepare)
+    assert held_for(found, "git-history") == []
+    assert held_for(found, "commit-content") == []
 
 
 @pytest.mark.parametrize("script", LANDS.values(), ids=LANDS)

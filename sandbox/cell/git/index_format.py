@@ -25,6 +25,8 @@ HASHES: dict[int, Callable[..., Any]] = {20: hashlib.sha1, 32: hashlib.sha256}
 """Bytes of an object id -> how it is made."""
 _CACHES = (b"TREE", b"UNTR", b"FSMN", b"EOIE", b"IEOT")
 """Extensions that hold nothing that cannot be found out again."""
+MOST_NAMED = 256 << 20
+"""Bytes of all names in an index: in version 4 a short file can spell out very many."""
 _NAME, _STAGE, _EXTENDED, VALID = 0x0FFF, 0x3000, 0x4000, 0x8000
 CTIME, CTIME_NS, MTIME, MTIME_NS, DEV, INO, MODE, UID, GID, SIZE = range(10)
 """Places in an entry's stat data."""
@@ -113,12 +115,15 @@ def _parsed(content: bytes, width: int) -> Index:
     if any(content[end:]) and HASHES[width](content[:end]).digest() != content[end:]:
         raise _Odd
     entries: list[Entry] = []
-    at, path = 12, b""
+    at, path, named = 12, b"", 0
     for _ in range(count):
         entry, after = _entry(content, at, width, version, path)
         if entries and (entry.path, entry.stage) <= (path, entries[-1].stage):
             raise _Odd
         if entry.mode not in _KINDS or after > end:
+            raise _Odd
+        named += len(entry.path)
+        if named > MOST_NAMED:
             raise _Odd
         entries.append(entry)
         at, path = after, entry.path

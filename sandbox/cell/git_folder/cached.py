@@ -71,6 +71,8 @@ class _Trees:
         """Return the tree that a node remembers, found to be its own. Raises _Cut."""
         below = {}
         for one in node.below:
+            if one.name in below:
+                raise _Cut  # each is looked at once
             head = prefix + one.name + b"/"
             first = bisect_left(self._paths, head, start, end)
             last = bisect_left(self._paths, head[:-1] + b"0", first, end)  # what follows `/`

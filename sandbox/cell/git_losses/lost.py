@@ -19,18 +19,19 @@ import contextlib
 import os
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
 
 from .. import fs
 from ..git.files import Coming, Standing, is_repository, within
 from ..git.packs import Odd
+from ..overlay.steps import Change
 from .reading import note_modes
 from .remains import Remains
 from .sides import Sides
+from .underway import BEGUN
 
 _MARKS = frozenset(
-    ("HEAD", "objects", "refs", "logs", "index", "packed-refs", "worktrees", "reftable")
+    ("HEAD", "objects", "refs", "logs", "index", "packed-refs", "worktrees", "reftable", *BEGUN)
 )
 """Names in a repository whose change can lose something."""
 MOST_SAID = 20
@@ -39,7 +40,7 @@ _UNREADABLE = (Odd, OSError, struct.error, zlib.error, ValueError, IndexError, R
 """What hostile files can lead to."""
 
 
-def note_lost(changes: Iterable[dict[str, Any]], root: str, upper: str, now: float) -> None:
+def note_lost(changes: Iterable[Change], root: str, upper: str, now: float) -> None:
     """Mark changes by which a repository of the workspace loses something: `loses` says what.
 
     `now` is the time in seconds since the epoch, by which lines of reflogs expire.
@@ -54,13 +55,61 @@ def note_lost(changes: Iterable[dict[str, Any]], root: str, upper: str, now: flo
         layer = fs.open_directory(upper)
         stack.callback(os.close, layer)
         coming = Coming(top, changes, lambda path: (layer, path))
+        moved = _moved(folders, changes)
+        touched = _Touched(changes, {*folders, *moved.values()})
         for folder in sorted(folders):
-            later = _moved(folder, changes)
-            for path, why in _losses(folder, later, changes, Standing(top), coming, now):
-                _say(changes, path, (folder, later), why)
+            later = moved[folder]
+            for path, why in _losses(folder, later, touched, Standing(top), coming, now):
+                touched.say(path, (folder, later), why)
 
 
-def repositories(changes: Iterable[dict[str, Any]], files: Standing) -> set[str]:
+class _Touched:
+    """Which changes lie in which folder, found in one pass over all of them."""
+
+    def __init__(self, changes: Iterable[Change], folders: Collection[str]) -> None:
+        self._before: dict[str, dict[str, Change]] = {}
+        self._after: dict[str, dict[str, Change]] = {}
+        for change in changes:
+            source = change.get("source") or change["path"]
+            for path, side in ((source, self._before), (change["path"], self._after)):
+                for folder, rest in _above(path):
+                    if folder not in folders:
+                        continue
+                    known = side.setdefault(folder, {})
+                    if rest not in known or change["kind"] != "deleted":
+                        known[rest] = change  # what comes says more than what it replaces
+
+    def inside(self, folder: str, later: str) -> dict[str, Change]:
+        """Return the changes in a folder, by their paths in it: where they were, and are."""
+        return {**self._before.get(folder, {}), **self._after.get(later, {})}
+
+    def after(self, folder: str) -> dict[str, Change]:
+        """Return the changes that lie in a folder afterwards, by their paths in it."""
+        return self._after.get(folder, {})
+
+    def say(self, path: str, folders: tuple[str, str], why: str) -> None:
+        """Add a loss to the change of its path, or to the first one in its repository."""
+        sides = [side.get(one, {}) for side in (self._after, self._before) for one in folders]
+        found = next((side[path] for side in sides if path in side), None)
+        if found is None:
+            found = next((one for side in sides for one in side.values()), None)
+        if found is not None:
+            said = found.setdefault("loses", [])
+            if len(said) < MOST_SAID and why not in said:
+                said.append(why)
+
+
+def _above(path: str) -> Iterator[tuple[str, str]]:
+    """Give the folders that a path lies in, itself too, each with the rest of the path."""
+    yield "", "" if path == "." else path
+    at = path.find("/")
+    while at >= 0:
+        yield path[:at], path[at + 1 :]
+        at = path.find("/", at + 1)
+    yield path, ""
+
+
+def repositories(changes: Iterable[Change], files: Standing) -> set[str]:
     """Return the repositories that stand in the workspace and that changes touch."""
     asked: dict[str, bool] = {}
     for change in changes:
@@ -76,21 +125,25 @@ def repositories(changes: Iterable[dict[str, Any]], files: Standing) -> set[str]
     return {folder for folder, is_one in asked.items() if is_one}
 
 
-def _moved(folder: str, changes: Iterable[dict[str, Any]]) -> str:
-    """Return where a repository will lie: moved with a folder around it, or where it is."""
-    for change in changes:
-        source = change.get("source")
-        if source is None or change["type"] != "directory":
-            continue
-        if folder == source or folder.startswith(source + "/"):
-            return str(change["path"]) + folder[len(source) :]
-    return folder
+def _moved(folders: Collection[str], changes: Iterable[Change]) -> dict[str, str]:
+    """Return where each repository will lie: moved with a folder around it, or where it is."""
+    moves = {
+        change["source"]: str(change["path"])
+        for change in changes
+        if change.get("source") is not None and change["type"] == "directory"
+    }
+    found = {}
+    for folder in folders:
+        above = [(one, rest) for one, rest in _above(folder) if one in moves]
+        source, rest = above[-1] if above else ("", "")
+        found[folder] = (moves[source] + (f"/{rest}" if rest else "")) if above else folder
+    return found
 
 
 def _losses(
     folder: str,
     later: str,
-    changes: list[dict[str, Any]],
+    changes: _Touched,
     now_there: Standing,
     coming: Coming,
     now: float,
@@ -99,14 +152,8 @@ def _losses(
     if not is_repository(coming, later):
         yield "", "the repository goes away"
         return
-    touched = {
-        rest: change
-        for change in changes
-        for place, path in ((folder, change.get("source", change["path"])), (later, change["path"]))
-        for rest in [_inside(path, place)]
-        if rest is not None
-    }
-    yield from note_modes(changes, later, _inside)
+    touched = changes.inside(folder, later)
+    yield from note_modes(changes.after(later))
     try:
         sides = Sides(within(now_there, folder), within(coming, later), now)
     except ValueError as error:
@@ -126,31 +173,7 @@ def _losses(
         sides.close()
 
 
-def _inside(path: str, folder: str) -> str | None:
-    """Return a path below a folder; None for one elsewhere."""
-    if path == folder or not folder:
-        return "" if path in (folder, ".") else path
-    return path[len(folder) + 1 :] if path.startswith(folder + "/") else None
-
-
 def _work_tree(folder: str) -> str | None:
     """Return the prefix of the work tree of a repository; None where that is not known."""
     parent, _, name = folder.rpartition("/")
     return (f"{parent}/" if parent else "") if name == ".git" else None
-
-
-def _say(changes: Iterable[dict[str, Any]], path: str, folders: tuple[str, str], why: str) -> None:
-    """Add a loss to the change of its path, or to the first one in its repository."""
-    found = None
-    for change in changes:
-        ends = (change["path"], change.get("source"))
-        mine = [_inside(end, one) for end in ends if end is not None for one in folders]
-        if path in mine:
-            found = change
-            break
-        if found is None and any(one is not None for one in mine):
-            found = change
-    if found is not None:
-        said = found.setdefault("loses", [])
-        if len(said) < MOST_SAID and why not in said:
-            said.append(why)

@@ -45,7 +45,7 @@ def misleads(name: str, ref: Ref, old: Refs, new: Refs) -> Iterator[str]:
         above = "/".join(parts[:count])
         if _get(new, above) is not None:
             yield f"`{above}` stands in its way"
-    if any(one.startswith(name + "/") for one in new.packed()):
+    if new.is_packed_below(name):
         yield "it stands in the way of others"
 
 

@@ -19,6 +19,8 @@ MOST_COMMITS = 100_000
 """Commits and tags that are read to find others."""
 MOST_OBJECTS = 300_000
 """Commits, tags and trees that are read to find objects that went away."""
+MOST_TAGS = 50
+"""Tags of tags that are followed to what they mean."""
 SLOP_SECONDS = 86_400
 """By how much the clocks of those who made commits may differ."""
 _BLOB, _GITLINK, _TREE = b"blob", 0o160000, 0o040000
@@ -105,9 +107,11 @@ def reached(
 def tagged(store: Store, oid: bytes) -> bytes:
     """Return the object that a tag means in the end; nothing for what is no tag. Raises Odd."""
     found = b""
-    while store.kind(found or oid) == b"tag":
+    for _ in range(MOST_TAGS):
+        if store.kind(found or oid) != b"tag":
+            return found
         found = _behind(store, found or oid)[0]
-    return found
+    raise Odd(f"more than {MOST_TAGS} tags of tags")
 
 
 def _behind(store: Store, oid: bytes) -> list[bytes]:

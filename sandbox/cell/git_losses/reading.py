@@ -6,19 +6,20 @@ Runs in the keeper: standard library only, Python 3.9. Pure.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator, Mapping
+
+from ..overlay.steps import Change
 
 _OWNER_ENTERS, _OWNER_READS = 0o700, 0o400
 
 
-def note_modes(
-    changes: Iterable[dict[str, Any]], folder: str, inside: Callable[[str, str], str | None]
-) -> Iterator[tuple[str, str]]:
-    """Give what of a repository is made unreadable, or put as something else than a file."""
-    for change in changes:
-        path = inside(change["path"], folder)
-        if path is None or change["kind"] == "deleted":
+def note_modes(changes: Mapping[str, Change]) -> Iterator[tuple[str, str]]:
+    """Give what of a repository is made unreadable, or put as something else than a file.
+
+    `changes` are those in it, by their paths there.
+    """
+    for path, change in changes.items():
+        if change["kind"] == "deleted":
             continue
         if change["kind"] == "renamed" and not change.get("modified"):
             continue

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import stat
+from bisect import bisect_left
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -28,6 +29,13 @@ _FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//|/\.|\.lock(?:/|$)
 HEADS = ("HEAD", "ORIG_HEAD", "MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD",
          "AUTO_MERGE", "BISECT_HEAD")  # fmt: skip
 """Files beside `refs` that name objects."""
+
+
+_OPERATIONS = ("rebase-merge", "rebase-apply", "sequencer")
+"""Folders beside `refs` in which an operation under way notes objects: the autostash, the plan."""
+_NO_NAMES = re.compile(r"index|config.*|description|packed-refs|[A-Z]+_(?:MSG|EDITMSG)|.*\.lock")
+"""Files beside `refs` that say nothing of objects, or are read elsewhere; words for people."""
+_FULL_NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]+(?![0-9a-f])")
 
 
 class Ref(NamedTuple):
@@ -57,6 +65,7 @@ class Refs:
         self._files = files
         self._width = width
         self._packed: dict[str, tuple[bytes, bytes]] | None = None
+        self._in_order: list[str] | None = None
 
     def get(self, name: str) -> Ref | None:
         """Return what a reference says; None where there is none. Raises Odd."""
@@ -77,6 +86,13 @@ class Refs:
                 self._packed = _read_packed(text, self._width)
         return self._packed
 
+    def is_packed_below(self, name: str) -> bool:
+        """Whether packed references have a name for a folder of theirs. Raises Odd."""
+        if self._in_order is None:
+            self._in_order = sorted(self.packed())
+        at = bisect_left(self._in_order, name + "/")
+        return self._in_order[at : at + 1] != [] and self._in_order[at].startswith(name + "/")
+
     def names(self) -> Iterator[str]:
         """Give the names of all references, of linked work trees too. Raises Odd."""
         yield from self.packed()
@@ -90,6 +106,28 @@ class Refs:
         """Give the paths of all reflogs."""
         for folder in ("", *self.trees()):
             yield from self._below(folder + "logs")
+
+    def noted(self) -> Iterator[bytes]:
+        """Give the objects that any other file of the repository names. Raises Odd.
+
+        What an operation under way will need again: an autostash, what a rebase still has to pick,
+        what was fetched. That is enough to keep an object, and not enough to give one up.
+        """
+        for folder in ("", *self.trees()):
+            paths = [folder + one for one in self._files.names(folder.rstrip("/"))]
+            paths = [one for one in paths if not _NO_NAMES.fullmatch(one[len(folder) :])]
+            for operation in _OPERATIONS:
+                paths += self._below(folder + operation)
+            for path in paths:
+                status = self._files.status(path)
+                if status is None or not stat.S_ISREG(status.st_mode):
+                    continue
+                text = content(self._files, path, MOST_LIST)
+                if text is None:
+                    raise Odd(f"`{path}` cannot be read")
+                for word in _FULL_NAME.findall(text):
+                    if len(word) == 2 * self._width:
+                        yield bytes.fromhex(word.decode("ascii"))
 
     def trees(self) -> Iterator[str]:
         """Give the folders of linked work trees, as prefixes."""

@@ -23,8 +23,11 @@ from .refs import Ref, is_name
 from .sides import STASH, Sides, ids, indexes, loose_id, pack_of, staged, tree_of
 from .staged import Staged
 from .stash import is_applied
+from .underway import given_up, left_behind
 
 Loss = Iterator["tuple[str, str]"]
+MOST_REFERENCES = 20_000
+"""That come or move in one call, and are looked at."""
 
 
 class Remains:
@@ -56,6 +59,7 @@ class Remains:
             yield from self._packed(names)
         gone: dict[str, bytes] = {}
         moved: dict[str, bytes] = {}
+        arrived = 0
         for name in sorted(names):
             before = self._before(name)
             after = self._new.refs.get(name)
@@ -64,9 +68,14 @@ class Remains:
             if before is not None and before.oid:
                 (gone if after is None else moved)[name] = before.oid
             if after is not None:
+                arrived += 1
+                if arrived > MOST_REFERENCES:
+                    raise Odd(f"more than {MOST_REFERENCES} references come or move")
                 yield from self._arrived(name, before, after)
         if names:
             yield from self._heads()
+            yield from left_behind(self._old, self._new, self._touched.keys())
+        yield from given_up(self._old, self._new, self._files)
         if gone:
             yield from self._left_behind(gone, self._by_references, "no other reference reaches")
         moved = {name: oid for name, oid in moved.items() if oid not in self._near}
@@ -239,7 +248,7 @@ class Remains:
             staging |= {entry.oid for entry in entries}
         found = next(iter(staging & places.keys()), None)
         if found is None:
-            starts = self._sides.named(old) | self._sides.logged(old)
+            starts = self._sides.named(old) | self._sides.logged(old) | {*old.refs.noted()}
             found = holding(old.objects, starts, places.keys())
         if found is not None:
             yield places[found], f"it holds {found.hex()[:12]}, which is reached, and goes away"
@@ -287,7 +296,7 @@ class Remains:
         for path in self._files:
             if tree_of(path)[1] == "index":
                 look = Staged(self._old, self._new, path, self._coming, self._work_tree)
-                yield from ((path, why) for why in look.losses(self._files))
+                yield from ((path, why) for why in look.losses(self._files, self._near))
 
 
 def _is_ref(path: str) -> bool:

@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ..git.files import Coming, within
 from ..git.index_format import Entry
 from ..git.packs import Odd
+from .reach import reached
 from .sides import STASH, Side, loose_id, staged, tree_of
 from .trees import Trees, blob_at
 
@@ -34,8 +35,11 @@ class Staged:
         known = None if self._folder or work_tree is None else work_tree.rstrip("/")
         self._files = None if known is None else within(coming, known)
 
-    def losses(self, came: Iterable[str]) -> Iterator[str]:
-        """Give why the index must be looked at; `came` are changed paths. Raises Odd."""
+    def losses(self, came: Iterable[str], near: Collection[bytes]) -> Iterator[str]:
+        """Give why the index must be looked at. Raises Odd.
+
+        `came` are changed paths; `near` is what changed references and reflogs name.
+        """
         before = staged(self._old.files, self._path)
         if not before:
             return  # there was none, or one that only git understands: a split index
@@ -50,13 +54,17 @@ class Staged:
         if there and not after and any(self._stands(one) for one in before):
             yield "the index is emptied"
             return
-        lost = sorted(os.fsdecode(one.path) for one in self._lost(before, after, came))
+        lost = sorted(os.fsdecode(one.path) for one in self._lost(before, after, came, near))
         if lost:
             more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
             yield f"what was staged of `{lost[0]}`{more} is nowhere else"
 
     def _lost(
-        self, before: Iterable[Entry], after: Iterable[Entry], came: Iterable[str]
+        self,
+        before: Iterable[Entry],
+        after: Iterable[Entry],
+        came: Iterable[str],
+        near: Collection[bytes],
     ) -> list[Entry]:
         paths, oids = set(), set()
         for entry in after:
@@ -75,7 +83,7 @@ class Staged:
         for side in (self._old, self._new):
             gone = list(self._uncommitted(side, gone)) if gone else []
         if gone:
-            made = self._made(came)
+            made = self._made(came, near)
             gone = [one for one in gone if one.oid not in made]
         return gone
 
@@ -101,11 +109,7 @@ class Staged:
             if all(one is None or one.oid != entry.oid for one in found):
                 yield entry
 
-    def _made(self, came: Iterable[str]) -> set[bytes]:
-        """Return what new folders of commits hold."""
-        found: set[bytes] = set()
-        for path in came:
-            oid = loose_id(path)
-            if oid and self._new.objects.kind(oid) == b"tree":
-                found |= {entry.oid for entry in Trees(self._new.objects).read(oid).values()}
-        return found
+    def _made(self, came: Iterable[str], near: Collection[bytes]) -> set[bytes]:
+        """Return what new commits hold that something leads to; a folder alone holds nothing."""
+        new = {oid for oid in map(loose_id, came) if oid}
+        return set(reached(self._new.objects, near, new.__contains__))

@@ -86,7 +86,7 @@ def _reached(sides: Sides, places: dict[bytes, str]) -> list[str]:
     if not places:
         return []
     new = sides.new
-    starts = sides.named(new) | sides.logged(new)
+    starts = sides.named(new) | sides.logged(new) | {*new.refs.noted()}
     for path in indexes(new):
         entries = staged(new.files, path)
         if entries is None:

@@ -23,12 +23,6 @@ from typing import Any
 
 from .. import mounts, protocol
 from ..faults import Faults
-from ..git import commits as gitcommits
-from ..git import index as gitindex
-from ..git_folder import changes as gitfolders
-from ..git_losses import index_entries as gitentries
-from ..git_losses import lost as gitlost
-from ..git_losses import signed as gitsigned
 from ..journal import removal, vault
 from ..landing import land as landing
 from ..landing import multi as together
@@ -39,6 +33,7 @@ from ..landing.spaces import LOWER, Prepared, Space
 from ..observer.client import Watch
 from ..overlay import masks, replaced, walk
 from . import orphans as leftovers
+from .notes import note_git
 from .placer import Placer
 from .views import Nowhere, Views
 
@@ -496,13 +491,8 @@ class Keeper:
             owners=space.back,
             reads=space.patterns.reads,
         )
-        gitindex.note_dropped(walked.changes, space.root, upper, space.hidden)
-        gitfolders.note_folders(walked.changes, space.root, upper)
-        gitsigned.note_unsigned(walked.changes, space.root, upper)
         replaced.note_replaced(walked, space.root, self._agent)
-        gitcommits.note_commits(walked.changes, space.root, upper, space.patterns.counts)
-        gitentries.note_entries(walked.changes, space.root, upper, space.patterns.counts)
-        gitlost.note_lost(walked.changes, space.root, upper, time.time())
+        note_git(walked.changes, space.root, upper, space.hidden, space.patterns.counts)
         return walked
 
     def _look_through(self, transaction: Transaction) -> list[walk.Walk]:
