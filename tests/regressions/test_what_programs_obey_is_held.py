@@ -175,6 +175,8 @@ FREE = (
     *("node_modules/a/.npmrc", "node_modules/a/binding.gyp", "compose.yml", "actions.yml"),
     *(
         "mysite/manage.py",
+        "node_modules/a/.travis.yml",
+        "node_modules/a/.github/workflows/ci.yml",
         "vite.config.ts",
         "eslint.config.js",
         ".venv/bin/python",
