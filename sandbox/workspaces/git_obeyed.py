@@ -21,7 +21,7 @@ from policy.gate2.git.obeyed import NOTHING, Configured, includes, inside, obeye
 from policy.gate2.git.signing import wanted_signatures
 from policy.values.filenames import normal
 from sandbox.host import files as own_files
-from sandbox.workspaces.git_places import WorkTree, above, work_trees
+from sandbox.workspaces.git_places import WorkTree, above, otherwise_named, work_trees
 
 MOST_BYTES = 1 << 20
 """Of a configuration file; a longer one is read so far."""
@@ -36,7 +36,7 @@ _HOOKS, _TOP = "core.hookspath", "core.worktree"
 def configured(root: str, changed: Iterable[str], commands: tuple[str, ...]) -> Configured:
     """Return what git obeys in the workspace at `root`, whose paths `changed` are to be judged."""
     found = NOTHING
-    for place in work_trees(_folders(root, changed)):
+    for place in work_trees(_folders(root, changed), otherwise_named(root)):
         found = found.joined(_linked_hooks(root, f"{place[2]}/hooks"))
         for file in _files(place):
             for base in _tops(place):
@@ -143,10 +143,15 @@ def _files(place: WorkTree) -> Iterator[str]:
 
 def _tops(place: WorkTree) -> list[str]:
     """Return the folders from which git reads a work tree's paths: its own, or one that is set."""
-    work_tree, own, common = place
+    return list(dict.fromkeys((place[0], *work_trees_set(place))))
+
+
+def work_trees_set(place: WorkTree) -> list[str]:
+    """Return the work trees that settings name in place of a repository's own."""
+    _, own, common = place
     files = (f"{common}/config", f"{own}/config.worktree")
     told = [value for file in files for name, value in _settings(file) if name.lower() == _TOP]
-    return list(dict.fromkeys((work_tree, *(_full(own, value) for value in told if value))))
+    return [_full(own, value) for value in told if value]
 
 
 def _settings(file: str) -> list[Setting]:

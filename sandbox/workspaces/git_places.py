@@ -16,6 +16,9 @@ from sandbox.host import files as own_files
 
 MOST_WORK_TREES = 1000
 """Linked work trees of one repository that are looked at."""
+MOST_ENTRIES = 10_000
+"""Entries of a folder among which git folders of another name are looked for."""
+_GIT_FOLDER = ("HEAD", "objects", "refs", "config")
 _SMALL = 4096
 
 WorkTree = tuple[str, str, str]
@@ -37,18 +40,35 @@ def is_repository(work_tree: str) -> bool:
     return not os.path.isdir(own) or os.path.lexists(f"{own}/HEAD")  # noqa: PTH112
 
 
-def work_trees(folders: Iterable[str]) -> Iterator[WorkTree]:
-    """Give the work trees of the repositories in some folders: these, and all that share them."""
+def otherwise_named(folder: str) -> list[str]:
+    """Return the git folders right in a folder that bear another name: bare ones, or apart."""
+    try:
+        with os.scandir(folder) as entries:
+            names = [one.path for one in islice(entries, MOST_ENTRIES) if one.name != ".git"]
+    except OSError:
+        return []
+    return [
+        one
+        for one in sorted(names)
+        if all(os.path.lexists(f"{one}/{name}") for name in _GIT_FOLDER)
+    ]
+
+
+def work_trees(folders: Iterable[str], git_folders: Iterable[str] = ()) -> Iterator[WorkTree]:
+    """Give the work trees of the repositories in some folders: these, and all that share them.
+
+    A bare repository, one of `git_folders`, is taken for its own work tree, as git does.
+    """
     seen: set[WorkTree] = set()
-    for folder in folders:
-        for one in _of(folder):
+    found = [_of(folder, f"{folder}/.git") for folder in folders]
+    for places in (*found, *(_of(folder, folder) for folder in git_folders)):
+        for one in places:
             if one not in seen:
                 seen.add(one)
                 yield one
 
 
-def _of(work_tree: str) -> Iterator[WorkTree]:
-    own = f"{work_tree}/.git"
+def _of(work_tree: str, own: str) -> Iterator[WorkTree]:
     told = _text(own)
     if told.startswith("gitdir:"):
         own = _joined(work_tree, told.removeprefix("gitdir:").strip())

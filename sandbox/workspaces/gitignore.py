@@ -21,7 +21,8 @@ from policy.gate2.ignore_rules import Rules
 from policy.gate2.wildmatch import Budget, TooMuchWork
 from sandbox.cell import fs
 from sandbox.workspaces import ignore_sources as sources
-from sandbox.workspaces.git_places import above, is_repository
+from sandbox.workspaces.git_obeyed import work_trees_set
+from sandbox.workspaces.git_places import above, is_repository, otherwise_named
 from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.tracked import Repository
 
@@ -48,7 +49,7 @@ class Ignored:
         self._bytes = 0
         self._repositories: dict[str, Repository | None] = {}
         self._above: list[tuple[bytes, Repository]] | None = None
-        """Repositories of folders above, with the path of the workspace in each; once asked for."""
+        """Repositories above or apart, with the path of the workspace in each; once asked for."""
         self._readings: dict[str, tuple[_Reading, ...]] = {}
         self._known = ledger.known(self._workspace)
 
@@ -97,6 +98,12 @@ class Ignored:
                         prefix = os.fsencode(os.path.relpath(root, folder)) + b"/"
                         outer = Repository(Path(folder), self._ledger)
                         self._above.append((prefix, outer))
+            for own in otherwise_named(self._workspace):
+                for tree in work_trees_set((own, own, own)):
+                    if Path(self._workspace).is_relative_to(tree):
+                        prefix = os.fsencode(os.path.relpath(self._workspace, tree)) + b"/"
+                        apart = Repository(Path(tree), self._ledger, Path(own))
+                        self._above.append((prefix.removeprefix(b"./"), apart))
         return self._above
 
     def _around(self, path: str) -> list[str]:

@@ -38,8 +38,8 @@ class Unreadable(Exception):
 class Repository:
     """A repository whose work tree is a folder of the workspace, or above. Close it after use."""
 
-    def __init__(self, work_tree: Path, ledger: Ledger | None) -> None:
-        """`work_tree` holds `.git`: a folder, or a file that names one.
+    def __init__(self, work_tree: Path, ledger: Ledger | None, git_dir: Path | None = None) -> None:
+        """`work_tree` holds `.git`: a folder, or a file that names one; or `git_dir` is apart.
 
         What it tracked before agents' calls, by the `ledger`, counts as tracked.
         """
@@ -50,7 +50,7 @@ class Repository:
         self._folders: dict[bytes, frozenset[bytes]] = {}
         self._read = 0
         try:
-            self.git_dir = self.common_dir = _git_dir(work_tree)
+            self.git_dir = self.common_dir = git_dir or _git_dir(work_tree)
             if common := _text(self.git_dir / "commondir").strip():
                 self.common_dir = Path(os.path.normpath(self.git_dir / common))
             before = ledger.names(str(self.git_dir)) if ledger else frozenset()

@@ -306,6 +306,17 @@ def test_what_a_repository_above_tracks_is_no_ones_to_delete(world: World, tmp_p
     assert ignored(world.ws / "sub") == []
 
 
+def test_what_a_git_folder_of_another_name_tracks_is_no_ones_to_delete(world: World) -> None:
+    world.write("forced2.log", "x\n")
+    assert world.ignores("forced2.log", "out.log") == ["forced2.log", "out.log"]
+    world.git("init", "-q", "--bare", "dot.git")
+    apart = ("--git-dir", "dot.git", "--work-tree", ".")
+    world.git(*apart, "add", "-f", "forced2.log")
+    world.git("--git-dir", "dot.git", "config", "core.bare", "false")
+    world.git("--git-dir", "dot.git", "config", "core.worktree", "..")
+    assert world.ignores("forced2.log", "out.log") == ["out.log"]
+
+
 def test_rules_behind_a_link_are_none(world: World) -> None:
     world.write("elsewhere/.gitignore", "*\n")
     (world.ws / "sub").symlink_to("elsewhere")

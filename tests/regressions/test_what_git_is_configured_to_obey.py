@@ -214,6 +214,18 @@ def test_settings_of_another_work_tree_count(ws: Path, tmp_path: Path) -> None:
     assert outcome(ws, written("deep/wh/update"))[0] == "hold"
 
 
+def test_settings_of_a_git_folder_of_another_name_count(ws: Path) -> None:
+    subprocess.run(["git", "init", "-q", "--bare", str(ws / "hub.git")], check=True)
+    config(ws / "hub.git", "core.hooksPath", "../gh")
+    assert outcome(ws, written("gh/post-receive"))[0] == "hold"
+    assert outcome(ws, written("fh/pre-commit")) == ("land", "")
+    config(ws / "hub.git", "core.hooksPath", "fh")
+    config(ws / "hub.git", "core.bare", "false")
+    config(ws / "hub.git", "core.worktree", "..")
+    assert outcome(ws, written("fh/pre-commit"))[0] == "hold"
+    assert outcome(ws, written("gh/post-receive")) == ("land", "")
+
+
 def test_what_links_lead_to_counts(ws: Path, tmp_path: Path) -> None:
     (ws / "hooks").symlink_to("tools/gates")
     (ws / ".git" / "hooks" / "pre-push").symlink_to("../../ci/push.sh")
