@@ -66,10 +66,17 @@ class OffLoop:
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="texts")
         self._turns = Turns()
+        self._closed = False
 
     async def do(self, agent: str, work: Callable[[], T]) -> T:
-        """Do blocking work in an agent's turn. Cancelled, it goes on to its end first."""
+        """Do blocking work in an agent's turn. Cancelled, it goes on to its end first.
+
+        Where no thread takes work any more, it is done at once: what ends while a supervisor ends
+        is recorded as well.
+        """
         async with self._turns.of(agent):
+            if self._closed:
+                return work()
             running = asyncio.get_running_loop().run_in_executor(self._pool, work)
             try:
                 return await asyncio.shield(running)
@@ -82,5 +89,6 @@ class OffLoop:
         return work() if is_quick(plan) else await self.do(plan.agent, work)
 
     def close(self) -> None:
-        """Begin nothing more."""
+        """Begin nothing more in threads."""
+        self._closed = True
         self._pool.shutdown(wait=False, cancel_futures=True)
