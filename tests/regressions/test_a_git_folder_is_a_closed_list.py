@@ -348,6 +348,22 @@ EVERYDAY = {
 }
 
 
+THINNED = "printf '/*\\n' >.git/info/sparse-checkout; rm a; git update-index --skip-worktree a"
+NOT_THINNED = {
+    "without a setting": THINNED,
+    "with one that is off": f"git config core.sparseCheckout false; {THINNED}",
+    "with one that is not read": "echo '[core] sparseCheckout = true' >.git/config.worktree;"
+    f" {THINNED}",
+    "with words in a comment": f"echo '# [core] sparseCheckout = true' >>.git/config; {THINNED}",
+}
+
+
+@pytest.mark.parametrize("script", NOT_THINNED.values(), ids=NOT_THINNED)
+def test_a_list_for_a_sparse_checkout_alone_hides_nothing(base: Path, script: str) -> None:
+    said = outcome(base, script)
+    assert any("skip-worktree" in one.reason for one in said.reasons)
+
+
 @pytest.mark.parametrize("script", EVERYDAY.values(), ids=EVERYDAY)
 def test_what_everyday_commands_leave_lands(base: Path, script: str) -> None:
     said = outcome(base, script)

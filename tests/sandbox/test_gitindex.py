@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 
 from sandbox.cell.git import index as gitindex
 from sandbox.cell.git.index import Index
+from sandbox.cell.git.index_format import UNTRACKED as UNTR
+from sandbox.cell.git.index_format import forgotten
 from sandbox.cell.journal import format as journal
 from sandbox.cell.landing import land as landing
 from tests.conftest import cannot_run
@@ -351,6 +353,49 @@ def test_a_file_that_was_changed_behind_its_entry_is_not_called_clean() -> None:
         assert overlay.land(overlay.walk()).state == "landed"
         assert sh(overlay.lower, "git diff --name-only") == "a\n"
         assert sh(overlay.lower, "git diff --cached --name-only") == "a\nsrc/b\n"
+
+
+UNTRACKED = (
+    "echo x >evil.py; echo y >nois.py; touch -d @1600000000 .;"
+    " git update-index --untracked-cache; git status -s"
+)
+FORGE = """python3 - <<'EOF'
+import hashlib
+text = open(".git/index", "rb").read()[:-20]
+at = text.index(b"UNTR")
+text = text[:at] + text[at:].replace(b"evil.py", b"nois.py")
+open(".git/index", "wb").write(text + hashlib.sha1(text).digest())
+EOF
+"""
+
+
+def test_a_forgotten_untracked_cache_is_read_by_git_and_filled_anew(repo: Path) -> None:
+    sh(repo, UNTRACKED)
+    index = parsed(repo)
+    held = dict(index.extensions)[UNTR]
+    less = forgotten(held, index.width)
+    (repo / ".git/index").write_bytes(gitindex.serialise(index, {}, less))
+    assert dict(parsed(repo).extensions)[UNTR] == less
+    assert gitindex.meaning(parsed(repo)) == gitindex.meaning(index)
+    shown = sh(repo, "git status -s 2>&1; git fsck --strict 2>&1")
+    assert shown == "?? evil.py\n?? nois.py\n"
+    assert len(dict(parsed(repo).extensions)[UNTR]) > len(less)  # it is on, and filled again
+    if index.width == 20:
+        sh(repo, "git status -s;" + FORGE)
+        assert sh(repo, "git status -s") == "?? nois.py\n"  # what a call could hide
+    (repo / ".git/index").write_bytes(gitindex.serialise(index, {}, b""))
+    assert UNTR not in dict(parsed(repo).extensions)
+    assert forgotten(held[:50], index.width) == forgotten(b"", index.width) == b""
+
+
+@needs_overlays
+def test_no_call_says_which_files_are_untracked() -> None:
+    with Overlay(prepare=PREPARE + UNTRACKED) as overlay:
+        overlay.call(GIT + FORGE)
+        assert overlay.land(overlay.walk()).state == "landed"
+        index = parsed(overlay.lower)
+        assert b"nois.py" not in dict(index.extensions)[UNTR]
+        assert sh(overlay.lower, "git status -s") == "?? evil.py\n?? nois.py\n"
 
 
 LIE = """python3 - "$(git rev-parse HEAD:a)" <<'EOF'

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Git's index as a file: its entries, its extensions, and what it means.
 
-INVARIANT: bytes other than stat data and the checksum are never changed. Whatever is odd in an
-index (a split one, an unknown version or extension, a wrong checksum) makes it be left alone.
+INVARIANT: bytes other than stat data, caches and the checksum are never changed. Whatever is odd in
+an index (a split one, an unknown version or extension, a wrong checksum) makes it be left alone.
 
 Format: git's Documentation/gitformat-index.txt.
 
@@ -23,6 +23,10 @@ _HALF = struct.Struct(">H")
 _KINDS = (0o100644, 0o100755, 0o120000, 0o160000, 0o040000)
 HASHES: dict[int, Callable[..., Any]] = {20: hashlib.sha1, 32: hashlib.sha256}
 """Bytes of an object id -> how it is made."""
+UNTRACKED = b"UNTR"
+"""The extension that remembers which files are untracked."""
+_CACHE_HEAD = 2 * 36 + 4
+"""Bytes of stat data and flags in it, between its own name and two object ids."""
 _CACHES = (b"TREE", b"UNTR", b"FSMN", b"EOIE", b"IEOT")
 """Extensions that hold nothing that cannot be found out again."""
 MOST_NAMED = 256 << 20
@@ -78,18 +82,46 @@ def parse(content: bytes) -> Index | None:
     return found[0] if len(found) == 1 else None
 
 
-def serialise(index: Index, stats: Mapping[int, Sequence[int]]) -> bytes:
+def serialise(
+    index: Index, stats: Mapping[int, Sequence[int]], untracked: bytes | None = None
+) -> bytes:
     """Return the file's bytes with other stat data in the entries that start at the given places.
 
+    `untracked` stands in for what it remembers of untracked files; nothing where it is empty.
     A checksum of zeros (index.skipHash) stays one.
     """
     content = bytearray(index.content)
     for at, values in stats.items():
         _STAT.pack_into(content, at, *values)
     end = len(content) - index.width
-    if any(content[end:]):
+    sum_ = content[end:]
+    if untracked is not None:
+        kept = [
+            (name, untracked if name == UNTRACKED else held)
+            for name, held in index.extensions
+            if name != b"EOIE" and (name != UNTRACKED or untracked)
+        ]
+        del content[end - sum(8 + len(held) for _, held in index.extensions) :]
+        for name, held in kept:
+            content += name + _WORD.pack(len(held)) + held
+        end = len(content)
+        content += sum_
+    if any(sum_):
         content[end:] = HASHES[index.width](content[:end]).digest()
     return bytes(content)
+
+
+def forgotten(untracked: bytes, width: int) -> bytes:
+    """Return an untracked cache without what it remembers; nothing where it cannot be read.
+
+    It stays switched on, and git looks at all folders anew.
+    """
+    try:
+        size, at = _number(untracked, 0)
+        end = untracked.index(b"\0", at + size + _CACHE_HEAD + 2 * width) + 1
+    except (IndexError, ValueError):
+        return b""
+    return untracked[:end] + b"\0"
 
 
 def meaning(index: Index) -> str:

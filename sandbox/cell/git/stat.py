@@ -33,9 +33,11 @@ from .index_format import (
     MTIME_NS,
     SIZE,
     UID,
+    UNTRACKED,
     VALID,
     Entry,
     Index,
+    forgotten,
     serialise,
 )
 from .places import Found, read, work_tree
@@ -72,12 +74,24 @@ def settle(
                 stats = _forgotten(one, before)  # where the files lie is not known
             else:
                 stats = _stats(root, os.fsencode(prefix), one, landed, before)
-            if stats:
-                content = serialise(one.held, stats)
+            untracked = _untracked(one.held, before)
+            if stats or untracked is not None:
+                content = serialise(one.held, stats, untracked)
                 identity = replace(root, folder, one, content, durable=durable)
                 if identity is not None:
                     amended.append(one.place.amendment(op, identity, back=back))
     return amended
+
+
+def _untracked(held: Index, before: Index | None) -> bytes | None:
+    """Return what an index shall say of untracked files; None where it may stay as it is.
+
+    A call can write there that a folder holds nothing new: only what stood there before counts.
+    """
+    new, old = (dict(one.extensions).get(UNTRACKED) if one else None for one in (held, before))
+    if new is None or new == old:
+        return None
+    return forgotten(old or b"", held.width)
 
 
 def _landed(ops: Sequence[Op], *, back: bool) -> set[bytes]:

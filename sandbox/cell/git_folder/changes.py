@@ -20,6 +20,7 @@ from .. import fs
 from ..overlay.masks import normal
 from ..overlay.steps import Change
 from .listed import odd_index
+from .sparse import is_thinned
 from .texts import odd_fetch_head, odd_reflog, odd_served
 from .twins import References
 
@@ -175,7 +176,7 @@ class _Notes:
     def _odd_index(self, content: bytes, change: Change, path: str, folders: list[str]) -> str:
         folder = path.rpartition("/")[0]
         sparse = f"{folder}/info/sparse-checkout"
-        thins = self._stands(sparse)
+        thins = self._stands(sparse) and is_thinned(folder, self._after_call)
         tree = _work_tree(folder)
         old = self._old(change.get("source", path))
         return odd_index(
@@ -221,6 +222,10 @@ class _Notes:
         if content is None and change["kind"] in ("meta", "renamed"):
             content = _read(self._top, change.get("source") or change["path"])
         return content
+
+    def _after_call(self, path: str) -> bytes | None:
+        content = _read(self._layer, path)
+        return content if content is not None or path in self._left else self._old(path)
 
     def _old(self, path: str) -> bytes | None:
         return _read(self._top, path)
