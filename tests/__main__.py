@@ -9,6 +9,7 @@ be made to stand load. More than a few failures are no matter of load, and are n
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -32,7 +33,11 @@ def list_failed() -> list[str]:
 
 
 def main() -> int:
-    """Run all tests, and the few that failed once more; return the exit status."""
+    """Run all tests, and the few that failed once more; return the exit status.
+
+    Whoever starts this in the background may have SIGINT ignored, which tests of Ctrl-C inherit.
+    """
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     status = run_tests(*AT_ONCE, *sys.argv[1:])
     failed = list_failed() if status == _SOME_FAILED else []
     if not 0 < len(failed) <= TRIED_AGAIN:
