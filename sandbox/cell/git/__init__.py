@@ -3,6 +3,7 @@
 
 __all__ = [
     "commits",
+    "config",
     "files",
     "index",
     "index_format",
