@@ -60,7 +60,7 @@ WHO_ASKS: dict[str, tuple[list[str], str]] = {
     "a person's own word": (["--user", "otto", "git push"], "allow"),
     "another person": (["--user", "anna", "git push"], "ask"),
     "a denial that no word lifts": (["--user", "otto", "git push && rm -rf x"], "deny"),
-    "a place outside that no word lifts": (["--user", "otto", "git push /srv/other"], "ask"),
+    "a place that no cell has": (["--user", "otto", "git push /srv/other"], "report"),
     "an agent by a glob": (["--agent", "specialist:x", "git commit -m x"], "ask"),
     "an agent that is trusted less": (["--agent", "helper2", "touch a"], "ask"),
     "a role's own tests": (["--role", "tester", "pytest"], "report"),
