@@ -128,7 +128,6 @@ def test_a_bad_input_is_an_error_in_a_line(shell: Shell, mode: str) -> None:
     async def work() -> None:
         async with connected(shell, mode) as client:
             for name, params in (
-                ("bash", {"command": "ls", "cwd": "/etc"}),
                 ("gate_audit", {"since": "yesterday"}),
                 ("get_reputation", {"domain": "weather"}),
                 ("job_stop", {"call": "c1"}),
@@ -138,6 +137,10 @@ def test_a_bad_input_is_an_error_in_a_line(shell: Shell, mode: str) -> None:
                 assert result.is_error, name
                 assert "\n" not in text(result).strip()
                 assert "Traceback" not in text(result)
+            result = await client.call_tool("bash", {"command": "ls", "cwd": "/nowhere"})
+            assert result.is_error
+            assert text(result).startswith("lockgate: ")
+            assert "Traceback" not in text(result)
 
     played(work())
 

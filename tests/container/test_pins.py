@@ -61,7 +61,7 @@ def test_protected_files_and_folders_are_read_only_and_the_call_goes_on(lab: Lab
     assert (away.judgement, away.landed) == ("discard", False)
     assert all(lab.text(name) == "old\n" for name in FILES)
     control = lab.sh(
-        "echo x > plain/rules.yml; mkdir plain/new; chmod 777 plain; echo x > plans/a.txt;"
+        "echo x > plain/rules.yml; mkdir plain/new; chmod 750 plain; echo x > plans/a.txt;"
         "mv plain/deep plain/shallow",
         derived_from="deletes",
     )
