@@ -247,7 +247,7 @@ def test_a_link_in_place_of_a_folder_counts(project: Project) -> None:
     (project.top / ".vscode").symlink_to("elsewhere")
     project.commit()
     (one,) = project.verify().paths
-    assert (one.path, one.rule) == (".vscode", "folder")
+    assert (one.path, one.rule) == (".vscode", "editor-tasks")
 
 
 def test_gitmodules_counts_where_git_would_obey_it(project: Project) -> None:
