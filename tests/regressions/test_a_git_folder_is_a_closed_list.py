@@ -15,31 +15,14 @@ import pytest
 from policy.gate2.git.folder import Holds, holds_of
 from policy.gate2.git.places import Place, place_of
 from policy.gate2.judge import judge
-from policy.model import (
-    Access,
-    Change,
-    Decision,
-    FileType,
-    Judgement,
-    Kind,
-    Rights,
-    Tier,
-    Verdict,
-)
-from policy.protected.paths import PathPolicy
+from policy.model import Change, FileType, Judgement, Kind
 from sandbox.cell.git_folder.changes import note_folders
 from tests.conftest import cannot_run
+from tests.gitchanges import DECISION as WITHOUT_NAMES
+from tests.gitchanges import POLICY
 from tests.sandbox.overlays import Overlay, missing
 
-POLICY = PathPolicy.default()
-DECISION = Decision(
-    verdict=Verdict.REPORT,
-    tier=Tier.CAUTION,
-    rights=Rights(workspace=Access.WRITE),
-    layers=(),
-    message="",
-    named_deletions=("**",),
-)
+DECISION = WITHOUT_NAMES.model_copy(update={"named_deletions": ("**",)})
 OID = "1" * 40 + "\n"
 
 
