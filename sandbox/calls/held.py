@@ -113,10 +113,11 @@ class Held:
         BadInput where files changed meanwhile, where something else would land than what was
         shown, or where names fit nothing or half of a move.
         """
-        for _ in range(TRIES):
-            landed = await self._land(call_id, names, force=force)
-            if landed is not None:
-                return landed
+        async with self._keepers.turn(await asyncio.to_thread(self._held, call_id)):
+            for _ in range(TRIES):
+                landed = await self._land(call_id, names, force=force)
+                if landed is not None:
+                    return landed
         raise BadInput(MEANWHILE.format(call=call_id))
 
     async def _land(self, call_id: str, names: Sequence[str], *, force: bool) -> CallResult | None:

@@ -7,7 +7,8 @@ Shared by what a person does afterwards (`held`, `undoing`).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +18,7 @@ from sandbox.calls.recorder import Recorder
 from sandbox.calls.recovery import Aftermath
 from sandbox.cells.cell import Cell, CellLost
 from sandbox.cells.pool import CellPool
+from sandbox.cells.turns import Turns
 from sandbox.errors import SandboxError
 from sandbox.gates.gate2 import Shown, shown_of
 from sandbox.workspaces.ignore_ledger import Ledger
@@ -36,6 +38,7 @@ class Keepers:
         paths: Callable[[tuple[str, ...]], PathPolicy],
         aftermath: Aftermath,
         ledger: Ledger,
+        turns: Turns,
     ) -> None:
         self.record = record
         self.pool = pool
@@ -43,6 +46,7 @@ class Keepers:
         self.ledger = ledger
         self._workspaces = workspaces
         self._paths = paths
+        self._turns = turns
 
     async def of(self, entry: Mapping[str, Any]) -> tuple[Cell, tuple[str, ...]]:
         """Return a cell whose keeper has the workspaces of a call, and these workspaces."""
@@ -54,6 +58,16 @@ class Keepers:
         )
         workspaces = self._workspaces(plan)
         return await self.pool.get(plan.agent, workspaces), workspaces
+
+    @contextlib.asynccontextmanager
+    async def turn(self, entry: Mapping[str, Any]) -> AsyncIterator[None]:
+        """Keep calls from landing in the workspaces of a recorded call.
+
+        So what is looked at first is the same when it lands, but for what happens outside.
+        """
+        _, workspaces = await self.of(entry)  # a cell that must be started holds nobody up
+        async with self._turns.take(workspaces):
+            yield
 
     def any_living(self) -> Cell | None:
         """Return some living cell, whose keeper sees all that is held; None for none."""

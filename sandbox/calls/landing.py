@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from policy.model import Landing, Outcome
@@ -28,6 +29,8 @@ Note = Callable[[Effects], Awaitable[None]]
 """Notes what must be known of effects before they land."""
 Rebuildable = Callable[[Sequence[str]], Awaitable[bool]]
 """Says whether all of some paths are ignored by rules that a person made."""
+Turn = AbstractAsyncContextManager[None]
+"""While it is held no other call lands in the call's workspaces."""
 
 
 async def settle(
@@ -41,13 +44,15 @@ async def settle(
     *,
     note: Note,
     rebuildable: Rebuildable,
+    turn: Turn,
 ) -> tuple[Effects, bool]:
     """Land, hold, or (by leaving it alone) throw away.
 
     `seconds` is how long `window` waits where landing is delayed; `note` is done before anything
     lands. `again` judges anew what others' landings may have made something else meanwhile.
-    `rebuildable` says of paths whether all of them are ignored, by a person's rules. Returns the
-    effects as they turned out, and whether anything landed. Raises CellLost.
+    `rebuildable` says of paths whether all of them are ignored, by a person's rules. `turn` is
+    taken for the landing. Returns the effects as they turned out, and whether anything landed.
+    Raises CellLost.
     """
     landing_with = functools.partial(_land, transaction, again, workspaces, note, rebuildable)
     outcome = effects.judgement.outcome
@@ -69,10 +74,12 @@ async def settle(
             if late.judgement.outcome is not Outcome.LAND:
                 return await _kept_back(transaction, late, workspaces)
             effects = effects.waited(seconds)
-            return await landing_with(effects, shown=True)
+            async with turn:
+                return await landing_with(effects, shown=True)
         case Landing.DELAYED | Landing.AT_ONCE | Landing.APPROVED:
             pass
-    return await landing_with(effects)
+    async with turn:
+        return await landing_with(effects)
 
 
 async def _land(

@@ -48,6 +48,7 @@ from sandbox.cells import request as launch
 from sandbox.cells.cell import Cell, CellLost, Exit
 from sandbox.cells.pool import CellPool
 from sandbox.cells.transaction import Transaction
+from sandbox.cells.turns import Turns
 from sandbox.config.settings import Dirs, Preview, Settings, load_settings
 from sandbox.errors import SandboxError, Stopped
 from sandbox.gates.gate1 import Answer as GateAnswer
@@ -136,6 +137,7 @@ class Supervisor:
             lambda: [one["id"] for one in self._record.store.held()],
         )
         self._connecting = asyncio.Lock()
+        self._turns = Turns()
         self._running: dict[str, dict[str, Any]] = {}
         self._background = Background()
         self._budgets = BudgetKeeper(
@@ -365,6 +367,7 @@ class Supervisor:
                         rebuildable=lambda found: asyncio.to_thread(
                             all_ignored, found, call.workspaces, self._ledger
                         ),
+                        turn=self._turns.take(call.workspaces),
                     )
                 except CellLost as lost:  # in the middle of the landing, perhaps
                     effects, landed = await self._turned_out(call, effects, lost)
@@ -710,6 +713,7 @@ class Supervisor:
             self._policies.paths,
             self._aftermath,
             self._ledger,
+            self._turns,
         )
 
     async def _end_cells(self) -> None:

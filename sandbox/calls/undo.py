@@ -83,8 +83,14 @@ class Undoing:
         self, entry: Mapping[str, Any], *, dry_run: bool, newer: set[str] | None = None
     ) -> UndoResult:
         """Undo one call; in a dry run, `newer` are paths that would be undone before it."""
-        call, target = entry["id"], entry["last"]
         await asyncio.to_thread(self._check_owner, entry)
+        async with self._keepers.turn(entry):
+            return await self._undo_in_turn(entry, dry_run=dry_run, newer=newer)
+
+    async def _undo_in_turn(
+        self, entry: Mapping[str, Any], *, dry_run: bool, newer: set[str] | None
+    ) -> UndoResult:
+        call, target = entry["id"], entry["last"]
         cell, workspaces = await self._keepers.of(entry)
         look = await cell.ask({"call": target, "shown": True}, op="outlook")
         shown = await self._keepers.shown(look, workspaces)

@@ -11,6 +11,7 @@ import contextlib
 import os
 import socket
 import ssl
+import time
 from typing import Any
 
 import docker
@@ -32,6 +33,8 @@ from sandbox.errors import ImageProblem, NotEnforced, Stopped, Unavailable
 
 REMOVE_SECONDS = 10
 """How long a container that was killed may take to go."""
+REMOVE_AGAIN_SECONDS = 0.2
+"""How long after a removal that failed the next is tried."""
 HALT_SECONDS = 60
 """How long a container that was killed may take to end, before its call fails."""
 
@@ -131,16 +134,28 @@ class Engine:
 
     def remove(self, identity: str) -> None:
         """Kill and remove a container, and wait until it is gone; one that is gone is fine."""
-        with contextlib.suppress(docker.errors.APIError, requests.RequestException):
-            self._api.kill(identity)
-        with contextlib.suppress(docker.errors.APIError, requests.RequestException):
-            self._api.remove_container(identity, force=True, v=False)
-        # A removal that the engine began by itself (AutoRemove) refuses a second one: wait for it.
-        with contextlib.suppress(docker.errors.APIError, requests.RequestException):
-            self._api.wait(identity, timeout=REMOVE_SECONDS, condition="removed")
+        self.kill(identity)
+        until = time.monotonic() + REMOVE_SECONDS
+        while not self._try_removal(identity) and time.monotonic() < until:
+            time.sleep(REMOVE_AGAIN_SECONDS)
         self._agents.pop(identity, None)
         if self._notes is not None:
             self._notes.remove(identity)
+
+    def _try_removal(self, identity: str) -> bool:
+        """Remove a killed container; return whether there is nothing more to be done about it.
+
+        A removal that the engine began by itself (AutoRemove) refuses a second one, so it is waited
+        for. One that failed, as where a mount was busy for a moment, leaves the container "Dead"
+        until somebody removes it again.
+        """
+        with contextlib.suppress(docker.errors.APIError, requests.RequestException):
+            self._api.remove_container(identity, force=True, v=False)
+        try:
+            ended = self._api.wait(identity, timeout=REMOVE_SECONDS, condition="removed")
+        except (docker.errors.APIError, requests.RequestException):
+            return True  # it is gone, or the engine is
+        return not ended.get("Error")
 
     def halt(self, identity: str) -> None:
         """Kill a container and wait until nothing of it runs; its removal is not waited for.

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,9 @@ def test_a_held_call_does_not_land_over_a_later_change(lab: Lab) -> None:
 def test_a_discarded_call_changes_nothing(lab: Lab) -> None:
     before = snapshot(lab.ws)
     done = lab.sh(f"{CHANGES}; echo x > .devkit-waiver.yml", derived_from="deletes")
-    assert (done.exit_status, done.judgement, done.landed) == (0, "discard", False)
+    # who sees the protected file first decides whether the command is ended or ends by itself
+    assert done.exit_status in (0, 128 + signal.SIGKILL)
+    assert (done.judgement, done.landed) == ("discard", False)
     assert snapshot(lab.ws) == before
 
 
