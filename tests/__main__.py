@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run every test, several at a time; what failed beside others is tried once more, alone.
+"""Run every test, several at a time; what failed beside others is tried again, alone.
 
 A machine under load can make a test of processes and containers miss a deadline. A test that fails
-a second time, with nothing beside it, fails the run; one that passes then is named, so that it can
-be made to stand load. More than a few failures are no matter of load, and are not tried again.
+twice more, with nothing beside it, fails the run; one that passes then is named, so that it can be
+made to stand load. More than a few failures are no matter of load, and are not tried again.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 AT_ONCE = ("--cache-clear", "-n", "4", "--dist", "loadgroup", "--no-loadscope-reorder")
 TRIED_AGAIN = 12
 """How many failures may be due to load."""
+ALONE = ("-p", "no:xdist", "--last-failed", "--last-failed-no-failures", "none")
+TIMES_ALONE = 2
 _SOME_FAILED = 1
 
 
@@ -33,7 +35,7 @@ def list_failed() -> list[str]:
 
 
 def main() -> int:
-    """Run all tests, and the few that failed once more; return the exit status.
+    """Run all tests, and the few that failed up to twice more; return the exit status.
 
     Whoever starts this in the background may have SIGINT ignored, which tests of Ctrl-C inherit.
     """
@@ -42,8 +44,11 @@ def main() -> int:
     failed = list_failed() if status == _SOME_FAILED else []
     if not 0 < len(failed) <= TRIED_AGAIN:
         return status
-    print(f"\ntried once more, alone: {len(failed)} that failed beside others", flush=True)
-    status = run_tests("-p", "no:xdist", "--last-failed", "--last-failed-no-failures", "none")
+    for _ in range(TIMES_ALONE):
+        print(f"\ntried again, alone: {len(list_failed())} that failed", flush=True)
+        status = run_tests(*ALONE)
+        if status != _SOME_FAILED:
+            break
     if status == 0:
         print("passed alone, though not beside others:", *failed, sep="\n  ", flush=True)
     return status

@@ -28,7 +28,7 @@ from sandbox.stopping.latch_watch import LOOK_SECONDS, PATIENCE_SECONDS, StopWat
 from tests.fakes import Served
 from tests.sandbox.shells import Shell
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 
 
 def wait_for(condition: Callable[[], object], what: str) -> None:
