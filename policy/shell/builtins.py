@@ -16,7 +16,7 @@ from policy.shell.assignments import give, set_item, subscript
 from policy.shell.expand.printf import echo, formatted
 from policy.shell.redirects import open_for_reading
 from policy.shell.state import MOST_PLACES, Call, as_text
-from policy.values.partial import BREAK, HOLE, NUM, exact, globbed, shown, split, unknown
+from policy.values.partial import BREAK, HOLE, JOB, NUM, exact, globbed, shown, split, unknown
 from policy.values.paths import absolute
 
 if TYPE_CHECKING:
@@ -263,7 +263,8 @@ def _trap(shell: Shell, call: Call) -> str:
     if len(words) >= 2 and words[0] == "":
         shell.find(Tier.DANGER, "processes", "it ignores signals that would end it")
     if len(words) >= 2 and words[0] not in ("-", ""):
-        shell.aside(lambda: shell.run_text(words[0]))
+        # a job's number in the text stands for what `$!` gave
+        shell.aside(lambda: shell.run_text(words[0].replace(JOB, "$!")))
     return ""
 
 

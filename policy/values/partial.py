@@ -19,6 +19,8 @@ NAME = "\ue002"
 """Unknown relative names of files inside the directory that a listing showed."""
 NUM = "\ue003"
 """Unknown digits."""
+JOB = NUM + NUM
+"""The number of a process that the call itself started (`$!`), or that is the cell's."""
 STAR = "\ue004"
 ONE = "\ue005"
 SET = "\ue006"

@@ -227,6 +227,24 @@ def test_a_deletion_of_what_the_agent_made(
     assert seen(command, **files).verdict is verdict
 
 
+ABORTS = {
+    "a merge of its own": ("git merge --abort", ".git/MERGE_HEAD", OWN, REPORT),
+    "a person's merge": ("git merge --abort", ".git/MERGE_HEAD", Seen("x"), ASK),
+    "a pick of its own": ("git cherry-pick --abort", ".git/CHERRY_PICK_HEAD", OWN, REPORT),
+    "of another kind than it began": ("git revert --abort", ".git/MERGE_HEAD", OWN, ASK),
+}
+
+
+@pytest.mark.parametrize("command, head, file, verdict", ABORTS.values(), ids=ABORTS)
+def test_an_agent_takes_back_the_merge_that_it_began(
+    command: str, head: str, file: Seen, verdict: Verdict
+) -> None:
+    assert seen(command, **{head: file}).verdict is verdict
+    one = plan("Bash", command="git merge --abort")
+    found = decide(one, CONTEXT, Policy.default())
+    assert wanted(one, found, CONTEXT, Policy.default(), {}) == ("/workspace/.git/MERGE_HEAD",)
+
+
 def test_a_tools_deletion_of_what_the_agent_made() -> None:
     one = plan("Delete", file_path="/workspace/a.py")
     disk = {"/workspace/a.py": OWN}

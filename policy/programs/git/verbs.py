@@ -53,7 +53,9 @@ def _branch(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
             "--color",
         ),
     )
-    if parsed.has("-d", "-D", "--delete"):
+    if entry.rule == "git-branch":  # a form that only deletes what is merged
+        shell.find(entry.tier, entry.rule, f"`git branch`: {entry.because}")
+    elif parsed.has("-d", "-D", "--delete"):
         shell.find(Tier.DANGER, "delete", "`git branch -d` deletes branches")
     elif parsed.has(*_BRANCH_CHANGES):
         shell.find(
@@ -156,8 +158,9 @@ _PATCHED = re.compile(r"(?m)^(?:\+\+\+|---) (?:[ab]/)?([^\t\n]+)")
 def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     name = call.name.removeprefix("git ")
     words = list(call.args)
-    shell.find(entry.tier, entry.rule, f"`git {name}`: {entry.because}")
-    shell.facts.writes = True
+    if entry.tier is not Tier.SAFE:
+        shell.find(entry.tier, entry.rule, f"`git {name}`: {entry.because}")
+        shell.facts.writes = True
     for given in _run_by(words):
         shell.find(Tier.DANGER, "runs-text", f"`git {name}` runs a program that an option names")
         shell.aside(lambda: shell.run_text(given))  # noqa: B023
@@ -223,9 +226,11 @@ def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
         for path in [one for one in words[1:] if not one.startswith("-")]:
             shell.touch(How.WRITE, path, program="git")
     elif name in ("merge-file", "unpack-file"):
-        for path in [one for one in words if not one.startswith("-")][:1]:
-            if "-p" not in words and "--stdout" not in words:
-                shell.touch(How.WRITE, path, program="git")
+        files = [one for one in words if not one.startswith("-")]
+        printed = "-p" in words or "--stdout" in words
+        for at, path in enumerate(files):
+            how = How.WRITE if at == 0 and not printed else How.READ
+            shell.touch(how, path, program="git")
     return HOLE
 
 
@@ -281,6 +286,32 @@ def _checkout(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     return HOLE
 
 
+_BEGUN = {"merge": "MERGE_HEAD", "cherry-pick": "CHERRY_PICK_HEAD", "revert": "REVERT_HEAD"}
+
+
+def _merge(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    if call.args == ("--abort",) and _takes_back_own(shell, call.name.removeprefix("git ")):
+        shell.find(Tier.CAUTION, "git-worktree", f"`{call.name}`: takes back what this agent began")
+        shell.facts.writes = True
+    else:
+        catalog.by_data(shell, call, entry)
+    return HOLE
+
+
+def _takes_back_own(shell: Shell, name: str) -> bool:
+    """Return whether a landing of this agent began the operation that is under way."""
+    head = _BEGUN.get(name)
+    if head is None or len(shell.state.places) != 1:
+        return False
+    full = shell.resolve(f".git/{head}")
+    if unknown(full):
+        return False
+    seen = shell.disk.get(full)
+    if seen is None:
+        shell.facts.wanted[full] = None
+    return seen is not None and seen.own
+
+
 def _may_be_files(shell: Shell, words: Sequence[str]) -> None:
     """Find what a word that names no branch would throw away: git takes a file of that name."""
     for word in words:
@@ -333,6 +364,7 @@ SPECIAL = {
     "restore": _checkout,
     "reset": _checkout,
     "rebase": _checkout,
+    **dict.fromkeys(_BEGUN, _merge),
     "checkout-index": _checkout,
     "clone": _transfer,
     "fetch": _transfer,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 from policy.facts import How
 from policy.model import Tier
@@ -12,7 +13,7 @@ from policy.programs.catalog_schema import Programs
 from policy.shell.state import Call
 from policy.shell.walker import Shell
 from policy.values.argv import parse
-from policy.values.partial import HOLE
+from policy.values.partial import HOLE, JOB
 
 _SETTING = re.compile(r"\w+=|/user:")
 
@@ -105,4 +106,29 @@ def _daemon(shell: Shell, call: Call, entry: Programs) -> str:
     return HOLE
 
 
-READERS = {"privilege": _privilege, "launcher": _launcher}
+_SOME = "4242"
+"""Stands for a process of the cell where a form of `kill` is looked for."""
+
+
+def _signals(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    """`kill $!` ends what the call started, as `kill 4242` ends what is in the cell."""
+    words = tuple(_SOME if one == JOB else one for one in call.args)
+    if words != call.args:
+        entry = catalog.forms.milder(replace(call, words=(call.name, *words)), entry)
+    return catalog.by_data(shell, call, entry)
+
+
+_TERSE = re.compile(r"-[a-zA-Z]*t(?:i\S*)?")
+
+
+def _open_files(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    out = catalog.by_data(shell, call, entry)
+    return f"{JOB}\n" if any(_TERSE.fullmatch(one) for one in call.args) else out
+
+
+READERS = {
+    "privilege": _privilege,
+    "launcher": _launcher,
+    "signals": _signals,
+    "open_files": _open_files,
+}

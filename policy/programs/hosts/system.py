@@ -210,9 +210,12 @@ def _debugger(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
             r"(?m)^[^\S\n]*+(?:python|py|python-interactive|pi|script)[^\S\n]++(.+)", text
         ):
             run_code(catalog, shell, found[1], [], None)
-    if "--args" in call.args or call.name in ("perf", "valgrind", "rr", "nsjail"):
+    if entry.tier is Tier.CAUTION:  # a form, in which the project's program is the first path
+        start = next(at for at, one in enumerate(call.args) if one.startswith("./"))
+        shell.call(call.only(call.args[start:]))
+    elif "--args" in call.args or call.name in ("perf", "valgrind", "rr", "nsjail"):
         words = parsed.operands
-        start = next(
+        first = next(
             (
                 at
                 for at, one in enumerate(words)
@@ -220,8 +223,8 @@ def _debugger(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
             ),
             None,
         )
-        if start is not None:
-            shell.call(call.only(tuple(words[start:])))
+        if first is not None:
+            shell.call(call.only(tuple(words[first:])))
     return HOLE
 
 

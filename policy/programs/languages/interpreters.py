@@ -14,7 +14,7 @@ from policy.programs.languages import literal_code
 from policy.programs.languages.sql import drops
 from policy.shell.state import Call
 from policy.shell.walker import Shell
-from policy.values.partial import HOLE
+from policy.values.partial import HOLE, unknown
 
 _EVALUATES = {
     "perl": re.compile(r"-[A-Za-z0-9]*[eE]$"),
@@ -92,6 +92,20 @@ _LANGUAGES = {
     "rake": "ruby",
     "crystal": "ruby",
 }
+_FILES = frozenset(("perl", "ruby", "php", "lua", "luajit", "Rscript", "julia"))
+"""Languages in which projects are written: a file that they run counts like `python FILE`."""
+_PLAIN = re.compile(
+    r"-[wWTtcln]|-W[\w:]+|-I[\w./-]+|-r(?!un)[\w/-]+|-t\d+|--(?:vanilla|yjit|jit|startup-file=no)"
+    r"|--no-[a-z-]+|--project(?:=[\w./@-]+)?|-f"
+)
+_LINES = re.compile(r"-[0-7lnp]+(?:i(?:\.\w+)?)?|-i(?:\.\w+)?")
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_SUBSTITUTIONS = re.compile(
+    r"\s*(?:(?:s([/|#,!])[^@`]*?\1[^@`]*?\1[gimsx]*|(?:tr|y)([/|#,!])[^@`$]*?\2[^@`$]*?\2[cdsr]*)"
+    r"\s*(?:;\s*|$))+"
+)
+_CODE = re.compile(r"\$(?![\d&)|/#,!\s]|$)|\(\?\??\{|<")
+"""What a substitution of perl runs, or may: variables with a subscript, code in a pattern."""
 _M4_QUOTES = re.compile(r"`([^`']*)'")
 
 
@@ -103,7 +117,12 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
     if name == "swift" and call.args[:1] in (("build",), ("test",), ("package",)):
         shell.find(Tier.CAUTION, "build", "`swift`: builds the project or runs its tests")
         return HOLE
-    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
+    if _runs_file(name, call):
+        shell.find(Tier.CAUTION, "code", f"`{call.name}`: runs code of the project in the cell")
+    elif _only_substitutes(name, call):
+        shell.find(Tier.CAUTION, "code", f"`{call.name}`: replaces text")
+    else:
+        shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     language = _LANGUAGES.get(name, "other")
     evaluates = _EVALUATES.get(name)
     words = list(call.args)
@@ -120,7 +139,7 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
             in_place = in_place or (
                 name in ("perl", "ruby") and bool(re.match(r"-[a-z0-9]*i", word))
             )
-        elif name in ("perl", "ruby") and re.match(r"-[a-z]*i", word):
+        elif name in ("perl", "ruby") and re.match(r"-[a-z0-9]*i", word):
             in_place = True
         elif not word.startswith("-") or word == "-":
             operands.append(word)
@@ -151,6 +170,32 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
         return literal_code.read(catalog, shell, language, text, call)
     shell.find(Tier.DANGER, "opaque", "it reads a program that cannot be known")
     return HOLE
+
+
+def _runs_file(name: str, call: Call) -> bool:
+    """Return whether a call runs a file of code, with no option that holds or fetches code."""
+    if name not in _FILES:
+        return False
+    for word in call.args:
+        if not word.startswith("-"):
+            return True
+        if _PLAIN.fullmatch(word) is None:
+            return False
+    return False
+
+
+def _only_substitutes(name: str, call: Call) -> bool:
+    """Return whether the whole program is `s/a/b/` over lines, which runs nothing."""
+    words = call.args
+    at = 1 if len(words) > 1 and _LINES.fullmatch(words[0]) else 0
+    if name != "perl" or len(words) < at + 2 or not re.fullmatch(r"-[0-7lnp]*e", words[at]):
+        return False
+    text, files = words[at + 1], words[at + 2 :]
+    if unknown(text):
+        return False
+    bare = _ESCAPED.sub("", text)
+    whole = _SUBSTITUTIONS.fullmatch(bare) is not None and _CODE.search(bare) is None
+    return whole and not any(one.startswith("-") for one in files)
 
 
 def evaluated(catalog: Catalog, shell: Shell, call: Call) -> None:

@@ -22,6 +22,7 @@ from policy.values.partial import (
     CLOSE,
     COMMA,
     HOLE,
+    JOB,
     NUM,
     ONE,
     OPEN,
@@ -299,7 +300,9 @@ class Words:
             if state.args is None:
                 return HOLE
             return state.args[int(name) - 1] if int(name) <= len(state.args) else ""
-        if name in ("?", "$", "!", "#"):
+        if name == "!":
+            return JOB
+        if name in ("?", "$", "#"):
             return str(len(state.args)) if name == "#" and state.args is not None else NUM
         if name in ("-", "_"):
             return HOLE
