@@ -332,6 +332,8 @@ class Change:
     replaced: str = ""
     """`emptied`, or `replaced` where next to nothing is kept of what the file held; of files that
     the call's own agent did not make (see sandbox/cell/replaced)."""
+    shadows: str = ""
+    """For compiled code: the source beside it in whose place Python would load it."""
     drops_hidden: tuple[str, ...] = ()
     """For git's index: files hidden from the cell that it lists before the change and not after."""
     commits: tuple[str, ...] = ()

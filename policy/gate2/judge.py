@@ -15,11 +15,13 @@ import fnmatch
 import re
 from collections.abc import Iterator, Sequence
 
+from policy.gate2.compiled import Compiled, is_compiled
 from policy.gate2.git.changes import GitChanges
 from policy.gate2.git.judged import folder_reasons, pointer_reason, settings_reasons
 from policy.gate2.git.losses import losses
 from policy.gate2.git.obeyed import NOTHING, Configured
 from policy.gate2.git.places import place_of
+from policy.gate2.links import NO_LINKS, Linked, linked_reasons
 from policy.gate2.modes import mode_reasons
 from policy.gate2.obeyed import manifest_reasons, settings_reason
 from policy.model import Access, Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
@@ -49,16 +51,19 @@ def judge(
     *,
     workspace: str | None = None,
     configured: Configured = NOTHING,
+    linked: Linked = NO_LINKS,
 ) -> Judgement:
     """Judge a whole transaction.
 
     `workspace` is the absolute path at which the call saw the workspace; links to it stay inside.
-    `configured` is what git on the host obeys in it because a setting says so.
+    `configured` is what git on the host obeys in it because a setting says so, `linked` where links
+    lead that were there before.
     """
     reasons: list[PathReason] = []
     advice: dict[str, str] = {}
     named = _Named(decision.named_deletions)
     git = GitChanges(changes, workspace)
+    compiled = Compiled(changes)
     for change in changes:
         reasons += _governance(change, paths, advice)
         if decision.rights.workspace is not Access.WRITE:
@@ -70,6 +75,7 @@ def judge(
         reasons += [*_obeyed(change, paths, git)] or [*folder_reasons(change, git)]
         reasons += manifest_reasons(change, paths)
         reasons += _configured(change, configured)
+        reasons += linked_reasons(change, linked, paths)
         reasons += settings_reasons(change, paths, git)
         reasons += _hidden_tracked(change)
         reasons += _commits(change, paths, configured)
@@ -78,6 +84,7 @@ def judge(
         reasons += _link(change, paths, workspace)
         reasons += _plain(change)
         reasons += mode_reasons(change)
+        reasons += compiled.reasons(change)
     reasons += _replacements(changes, named, paths)
     reasons += _limits(decision, changes, paths)
     if not reasons:
@@ -173,13 +180,13 @@ def _commits(change: Change, paths: PathPolicy, configured: Configured) -> Itera
     )
     others = "HEAD's" if holder.startswith("the") else "its parent's"
     for path in change.commits:
-        if paths.governance_of(path) or paths.obeyed_of(path) or paths.is_secret(path):
-            yield PathReason(
-                path,
-                Outcome.HOLD,
-                "commit-content",
-                f"{holder} it with a content that is neither {others} nor the file's",
-            )
+        compiled = is_compiled(path)
+        rules = paths.governance_of(path), paths.obeyed_of(path)
+        if any(rules) or paths.is_secret(path) or compiled:
+            because = f"{holder} it with a content that is neither {others} nor the file's"
+            if compiled and not any(rules):
+                because += ", and compiled Python of a call does not land: ignore `__pycache__/`"
+            yield PathReason(path, Outcome.HOLD, "commit-content", because)
     if configured.files or configured.folders:
         for path in change.commits_others:
             because_of = configured.because(path) or configured.below(path)

@@ -337,8 +337,12 @@ class PathPolicy(Frozen):
         return tuple(e for rule in self.governance for e in expressions(rule.paths))
 
     def obey_expressions(self) -> tuple[str, ...]:
-        """Return regular expressions for what the host obeys, exceptions not considered."""
-        return tuple(e for rule in self.obeyed for e in expressions(rule.paths))
+        """Return regular expressions for what the host obeys, exceptions not considered.
+
+        Compiled Python is among it: a commit that holds some is told of.
+        """
+        compiled_python = expressions(("__pycache__/**", "*.py{c,o}"))
+        return (*compiled_python, *(e for rule in self.obeyed for e in expressions(rule.paths)))
 
     def pin_folder_expressions(self) -> tuple[str, ...]:
         """Return regular expressions for the folders in which governance files are named."""

@@ -28,6 +28,7 @@ ENVIRONMENT = {
     "TERM": "dumb",
     "USER": "agent",
     "PYTHONUNBUFFERED": "1",
+    "PYTHONDONTWRITEBYTECODE": "1",  # it would not land
 }
 READING = {"HOME": READING_HOME, "PATH": IMAGE_PATH}
 """What differs for a command that only reads."""

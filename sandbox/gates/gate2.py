@@ -11,6 +11,7 @@ from typing import Any
 from policy.gate2.git.obeyed import NOTHING
 from policy.gate2.git.signing import unsigned_notice
 from policy.gate2.judge import judge
+from policy.gate2.links import NO_LINKS
 from policy.model import Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
 from policy.protected.paths import PathPolicy
 from sandbox.results import ChangeView
@@ -18,6 +19,7 @@ from sandbox.workspaces.git_obeyed import asked_to_sign, configured
 from sandbox.workspaces.gitignore import Ignored
 from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.ignore_sources import Touched, touched
+from sandbox.workspaces.obeyed_links import obeyed_links
 from sandbox.workspaces.protected_paths import Protected
 
 SHOWN = 1000
@@ -196,6 +198,7 @@ def weigh(
             paths,
             workspace=root,
             configured=configured(root, _named(changes), paths.git_keys) if changes else NOTHING,
+            linked=obeyed_links(root, paths) if changes else NO_LINKS,
         )
         for changes, root in zip(listed, workspaces, strict=False)
     ]

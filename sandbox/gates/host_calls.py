@@ -37,6 +37,7 @@ from policy.values.partial import unknown
 from sandbox.cell.overlay.lower import MAX_TEXT
 from sandbox.gates.gate1 import Answer
 from sandbox.host import files as own_files
+from sandbox.workspaces.obeyed_links import obeyed_links
 
 _MOST = 2000
 """Paths of one call that are looked up."""
@@ -150,7 +151,8 @@ def _judged(
     decision: Decision, changes: list[Change], paths: PathPolicy, root: str
 ) -> Iterable[LayerAnswer]:
     named = decision.model_copy(update={"named_deletions": ("**",)})
-    for reason in judge(named, changes, paths, workspace=root).reasons:
+    links = obeyed_links(root, paths)
+    for reason in judge(named, changes, paths, workspace=root, linked=links).reasons:
         yield LayerAnswer(
             layer="rules",
             verdict=_VERDICTS[reason.outcome],

@@ -125,6 +125,7 @@ def test_the_environment_of_a_command_is_exactly_what_is_said(lab: Lab) -> None:
         "PATH": ENVIRONMENT["PATH"],
         "PWD": str(lab.ws),
         "PYTHONUNBUFFERED": "1",
+        "PYTHONDONTWRITEBYTECODE": "1",
         "SHLVL": said["SHLVL"],
         "TERM": "xterm",
         "USER": "agent",

@@ -211,7 +211,7 @@ def test_held_by_name(path: str) -> None:
 
 @pytest.mark.parametrize("path", FREE)
 def test_what_nobody_obeys_lands(path: str) -> None:
-    text = "{}" if path == "package.json" else ""
+    text = {"package.json": "{}", "robot.launch": "<launch/>"}.get(path, "")
     assert outcome(change(path, None, text)) == "land"
 
 

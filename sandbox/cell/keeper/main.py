@@ -31,7 +31,7 @@ from ..landing.held import Waiting
 from ..landing.held_actions import Afterwards, Turned
 from ..landing.spaces import LOWER, Prepared, Space
 from ..observer.client import Watch
-from ..overlay import masks, replaced, walk
+from ..overlay import masks, replaced, shadows, walk
 from . import orphans as leftovers
 from .notes import note_git
 from .placer import Placer
@@ -492,6 +492,7 @@ class Keeper:
             reads=space.patterns.reads,
         )
         replaced.note_replaced(walked, space.root, self._agent)
+        shadows.note_shadows(walked, space.root)
         note_git(walked.changes, space.root, upper, space.hidden, space.patterns.counts)
         return walked
 

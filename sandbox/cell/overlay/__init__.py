@@ -10,6 +10,7 @@ __all__ = [
     "newcomers",
     "replaced",
     "selection",
+    "shadows",
     "sides",
     "steps",
     "walk",

@@ -3,11 +3,16 @@
 
 Runs in the keeper: standard library only, Python 3.9. Says what lies in the layer; what that means
 for the workspace is `walk`'s business.
+
+INVARIANT (P3, compiled): what Python compiled in a call is left out, as if the call had not left
+it. Python on the host would run it in place of the source beside it, and a header that fits is
+easily made up. Whoever imports the source compiles it anew.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 from collections.abc import Collection, Iterator
 
@@ -17,6 +22,11 @@ MAX_DEPTH = 300
 """Directories within directories; a deeper layer is refused as a whole."""
 MAX_ENTRIES = 1_000_000
 """Objects in one layer; a larger layer is refused as a whole."""
+CACHE = "__pycache__"
+PACKAGES = frozenset(("site-packages", "dist-packages"))
+"""Folders of installed packages: whoever writes there has the sources themselves in hand."""
+_COMPILED = re.compile(r".*\.(?:pyc|pyo|nbc|nbi)(?:\.[0-9]+)?", re.DOTALL | re.IGNORECASE)
+"""Of Python and of numba, also while it is being written."""
 
 
 class LandingError(Exception):
@@ -66,8 +76,11 @@ class Layer:
             raise LayerError(f"`{upper}` is not a directory")
         self._fill(self.root, "", 0)
 
-    def _fill(self, node: Node, below: str | None, depth: int) -> None:
-        """Read what `node` holds; `below` is the workspace directory it shows, None for none."""
+    def _fill(self, node: Node, below: str | None, depth: int, *, packages: bool = False) -> None:
+        """Read what `node` holds; `below` is the workspace directory it shows, None for none.
+
+        `packages` says that it lies in a folder of installed packages.
+        """
         if depth > MAX_DEPTH:
             raise LayerError(f"directories are nested deeper than {MAX_DEPTH}")
         with os.scandir(node.real) as entries:
@@ -77,13 +90,21 @@ class Layer:
         self._count += len(found)
         if self._count > MAX_ENTRIES:
             raise LayerError(f"the layer holds more than {MAX_ENTRIES} objects")
+        cache = not packages and os.path.basename(node.real).casefold() == CACHE
         for name, path, status in sorted(found):
-            child = node.held[name] = Node(path, status)
+            child = Node(path, status)
+            if cache and _is_compiled(name, child):
+                continue
+            node.held[name] = child
             if child.is_directory:
                 inner = None if below is None else join(below, name)
                 self._read_directory(child, below)
                 child.opaque = child.opaque or (node.opaque and child.source is None)
-                self._fill(child, child.source if child.source is not None else inner, depth + 1)
+                place = child.source if child.source is not None else inner
+                inside = packages or name in PACKAGES
+                self._fill(child, place, depth + 1, packages=inside)
+                if name.casefold() == CACHE and not inside and _is_bare(child):
+                    del node.held[name]
 
     def _read_directory(self, node: Node, below: str | None) -> None:
         node.opaque = fs.trusted(node.real, "opaque") == b"y"
@@ -104,6 +125,24 @@ class Layer:
             raise LayerError(f"`{source}` was moved to two places")
         self.sources.add(source)
         node.source = source
+
+
+def _is_compiled(name: str, node: Node) -> bool:
+    """Whether something in a cache of Python's was made there, and not moved there."""
+    if not stat.S_ISREG(node.status.st_mode) or not _COMPILED.fullmatch(name):
+        return False
+    try:
+        return fs.origin(node.real) is None
+    except OSError:
+        return False
+
+
+def _is_bare(node: Node) -> bool:
+    """Whether a cache that was not moved holds nothing else than what is left out.
+
+    Where it stands for another one that was removed first, that one stays as it was.
+    """
+    return node.source is None and not node.held
 
 
 def lies_in(path: str, places: Collection[str]) -> bool:

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a link of a person's leads to is obeyed like what the link stands for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from policy.gate2.judge import judge
+from policy.model import Access, Change, Decision, FileType, Kind, Outcome, Rights, Tier, Verdict
+from policy.protected.paths import PathPolicy
+from sandbox.workspaces.obeyed_links import obeyed_links
+
+DECISION = Decision(
+    verdict=Verdict.REPORT,
+    tier=Tier.CAUTION,
+    rights=Rights(workspace=Access.WRITE),
+    layers=(),
+    named_deletions=("**",),
+    message="",
+)
+PATHS = PathPolicy.default()
+FILE, LINK, FOLDER = FileType.FILE, FileType.SYMLINK, FileType.DIRECTORY
+
+
+@pytest.fixture
+def workspace(tmp_path: Path) -> Path:
+    for folder in ("tools/vscode", "hub/workflows", "sub/deep", "docs"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "tools/mcp-servers.json").write_text("{}")
+    (tmp_path / ".vscode").symlink_to("tools/vscode")
+    (tmp_path / "sub/deep/.github").symlink_to("../../hub")
+    (tmp_path / ".mcp.json").symlink_to("tools/mcp-servers.json")
+    (tmp_path / "devkit.config.json").symlink_to("tools/devkit.json")
+    (tmp_path / "manual").symlink_to("docs")
+    return tmp_path
+
+
+def _judged(root: Path, change: Change) -> Outcome:
+    links = obeyed_links(str(root), PATHS)
+    return judge(DECISION, [change], PATHS, workspace=str(root), linked=links).outcome
+
+
+HELD = {
+    "a file behind a link of a folder": Change("tools/vscode/tasks.json", Kind.CREATED, FILE),
+    "a file behind a link of a folder above": Change("hub/workflows/ci.yml", Kind.MODIFIED, FILE),
+    "a file that a link of a file leads to": Change("tools/mcp-servers.json", Kind.MODIFIED, FILE),
+    "a protected one": Change("tools/devkit.json", Kind.CREATED, FILE),
+    "its removal": Change("tools/mcp-servers.json", Kind.DELETED, FILE),
+    "a file that is moved there": Change(
+        "tools/vscode/settings.json", Kind.RENAMED, FILE, source="docs/a.json"
+    ),
+    "a folder that is moved in its place": Change("hub", Kind.RENAMED, FOLDER, source="docs"),
+    "a link in its place": Change("hub", Kind.CREATED, LINK, target="docs"),
+    "a link in place of a folder above it": Change("tools", Kind.CREATED, LINK, target="docs"),
+}
+
+
+@pytest.mark.parametrize("change", HELD.values(), ids=HELD)
+def test_what_a_link_leads_to_is_held(workspace: Path, change: Change) -> None:
+    assert _judged(workspace, change) is Outcome.HOLD
+
+
+LANDS = {
+    "what an exception names": Change("tools/vscode/extensions.json", Kind.CREATED, FILE),
+    "what nobody obeys there": Change("hub/README.md", Kind.MODIFIED, FILE),
+    "what lies behind another link": Change("docs/tasks.json", Kind.CREATED, FILE),
+    "what lies beside it": Change("tools/run.sh", Kind.MODIFIED, FILE),
+    "a new folder": Change("tools/other", Kind.CREATED, FOLDER),
+}
+
+
+@pytest.mark.parametrize("change", LANDS.values(), ids=LANDS)
+def test_all_else_lands(workspace: Path, change: Change) -> None:
+    assert _judged(workspace, change) is Outcome.LAND
+
+
+def test_without_the_link_the_folder_is_any_other(workspace: Path) -> None:
+    change = Change("tools/vscode/tasks.json", Kind.CREATED, FILE)
+    assert _judged(workspace, change) is Outcome.HOLD
+    (workspace / ".vscode").unlink()
+    assert _judged(workspace, change) is Outcome.LAND
+    (workspace / ".vscode").symlink_to("tools/vscode")  # made again: it is seen at once
+    assert _judged(workspace, change) is Outcome.HOLD
+
+
+LAUNCH = '<launchConfiguration type="x"><stringAttribute key="a" value="b"/></launchConfiguration>'
+ROS = '<launch>\n  <node pkg="turtlesim" exec="turtlesim_node" name="sim"/>\n</launch>\n'
+
+
+@pytest.mark.parametrize(
+    "path, text, outcome",
+    [
+        ("Run.launch", LAUNCH, Outcome.HOLD),
+        ("launch/robot.launch", ROS, Outcome.LAND),
+        ("node_modules/x/.vscode/settings.json", "{}", Outcome.LAND),
+        ("web/.vscode/settings.json", "{}", Outcome.HOLD),
+        ("node_modules/x/.lintstagedrc", "{}", Outcome.LAND),
+        (".lintstagedrc", "{}", Outcome.HOLD),
+    ],
+)
+def test_what_nobody_obeys_lands(path: str, text: str, outcome: Outcome) -> None:
+    change = Change(path, Kind.CREATED, FILE, after_text=text)
+    assert judge(DECISION, [change], PATHS, workspace="/w").outcome is outcome
