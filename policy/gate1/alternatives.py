@@ -28,7 +28,7 @@ ADVICE = {
     "option": "leave the option out",
     "hidden-text": "write the command in plain characters",
     "redefinition": "call the program by its own name",
-    "unknown-program": "use a program of the catalog, or let a person approve this one",
+    "unknown-program": "use a known program, or let a person name this one under `programs`",
     "unknown-tool": "use a tool that the policy knows, or let a person approve this call",
     "unknown-path": "write the path out",
     "bad-input": "give every parameter that the tool needs, as plain text",

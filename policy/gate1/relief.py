@@ -21,8 +21,10 @@ _RULES = {
     SECOND: "a text that both readings see the same in; write the command out plainly",
     "outside": "a path inside a registered workspace; `lockgate workspace add` registers another",
     "unknown-path": "a path that is written out",
+    "script": "a script that git or a landing knows, or its path under `programs` in your own "
+    "policy file",
     "opaque": "a text that can be read; write the command out plainly",
-    "unknown-program": "a program of the catalog",
+    "unknown-program": "a word of yours on the program, under `programs` in your own policy file",
 }
 
 

@@ -1,4 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The catalog of programs, and the readers of those whose options need code."""
 
-__all__ = ["builtin_catalog", "carriers", "catalog", "catalog_schema", "output_options"]
+__all__ = [
+    "builtin_catalog",
+    "carriers",
+    "catalog",
+    "catalog_schema",
+    "output_options",
+    "own_programs",
+]

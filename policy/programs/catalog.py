@@ -8,6 +8,7 @@ alone.
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +19,7 @@ from policy.facts import How
 from policy.model import Tier
 from policy.programs import carriers as carried
 from policy.programs import output_options as outputs
+from policy.programs import own_programs
 from policy.programs.arguments import named_commands, secret_files, written_files
 from policy.programs.catalog_schema import (
     Carrier,
@@ -119,6 +121,7 @@ class Catalog:
         self.git_keys: list[tuple[str, ConfigKey]] = []
         self.calls: dict[str, list[tuple[re.Pattern[str], CodeCall]]] = {}
         self.carriers: dict[str, list[Carrier]] = {}
+        self.own: own_programs.Own = {}
         self.doubtful = frozenset(name for file in files for name in file.doubtful)
         self.forms = Forms(form for file in files for form in file.forms)
         for file in files:
@@ -143,6 +146,12 @@ class Catalog:
                 for language in rule.where:
                     self.calls.setdefault(language, []).append((matcher, rule))
             self.git_keys += [(key, one) for one in file.git_keys for key in one.keys]
+
+    def with_own(self, added: tuple[own_programs.OwnProgram, ...]) -> Catalog:
+        """Return a catalog that also knows what a person says of programs of their own."""
+        made = copy.copy(self)
+        made.own = own_programs.indexed(self.own, added)
+        return made
 
     def run(self, shell: Shell, call: Call) -> str:
         """Record what one command does and return what it prints."""
@@ -171,7 +180,11 @@ class Catalog:
         if entry is None:
             shell.facts.programs[call.name] = None
             shell.facts.writes = True
-            if self._projects_own(call):
+            said = self.own.get(call.name, ())
+            printed = own_programs.record_call(shell, call, said)
+            if said:
+                pass
+            elif self._projects_own(call):
                 why = "is a program of the project, or not there; the cell and gate 2 hold it"
                 shell.find(Tier.CAUTION, "unknown-program", f"`{call.name}` {why}")
             else:
@@ -180,7 +193,7 @@ class Catalog:
             carried.guess(self, shell, call)
             outputs.record(self, shell, call, in_place=True)
             secret_files.record(shell, call, None)
-            return NET if call.stdin is not None and NET in call.stdin else HOLE
+            return printed
         name = self._known_as(call.name)
         if name != call.name:
             call = replace(call, words=(name, *call.args))
@@ -283,8 +296,14 @@ class Catalog:
             r"ld-[\d.]+\.so|ld\.so.*", base
         ):
             return self.known(shell, Call(("ld.so", *call.args), call.stdin, call.env, plain=False))
+        said = own_programs.at_path(self.own, shell, path)
+        if said and held_scripts.rewritten(shell.facts, path):
+            said = ()
+        before = set(shell.facts.findings)
         self.script(shell, call.name, call)
-        return NET if call.stdin is not None and NET in call.stdin else HOLE
+        if said:
+            own_programs.believe_path(shell, before)
+        return own_programs.record_call(shell, call, said)
 
     def script(self, shell: Shell, path: str, call: Call | None = None) -> None:
         """Record that a file is run which the text itself did not write; `call` starts it by its

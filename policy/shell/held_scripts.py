@@ -57,7 +57,7 @@ def run_script(shell: Shell, path: str, work: Callable[[str], str], *, program: 
     seen = None if unknown(full) else shell.disk.get(full)
     if seen is None and not unknown(full):
         shell.facts.wanted[full] = None
-    if seen is None or seen.folder or _rewritten(shell.facts, full):
+    if seen is None or seen.folder or rewritten(shell.facts, full):
         if program and not unknown(full) and not _SHELL_NAME.search(full):
             shell.find(Tier.CAUTION, "script", f"it runs the project's own program `{path}`")
         else:
@@ -72,7 +72,7 @@ def run_script(shell: Shell, path: str, work: Callable[[str], str], *, program: 
             _read(shell, full, seen.text, work)
 
 
-def _rewritten(facts: Facts, full: str) -> bool:
+def rewritten(facts: Facts, full: str) -> bool:
     """Return whether the call changes the file before it runs it, so that it is another then."""
     return any(
         one.path == full or (unknown(one.path) and one.how in WRITES)

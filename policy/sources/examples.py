@@ -6,13 +6,14 @@ Pure. A rule that does not do what its author thinks never starts.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from pydantic import ValidationError
 
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
+from policy.programs.own_programs import OwnProgram
 from policy.rules.matching import CommandRule, Rule
 from policy.rules.schema import Example
 from policy.sources.document import Document
@@ -32,8 +33,11 @@ def check(document: Document, base: Policy) -> None:
         policy = decided(base, document.content, Source(Layer.USER, document, trusted=False))
     except (PolicyError, ValueError) as error:
         raise PolicyError(located(document.name, document.text, _said(error))) from None
-    rules: tuple[Rule | CommandRule, ...] = (*document.content.rules, *document.content.commands)
+    content = document.content
+    rules: tuple[Rule | CommandRule | OwnProgram, ...]
+    rules = (*content.rules, *content.commands, *content.programs)
     for rule in rules:
+        name = rule.rule if isinstance(rule, OwnProgram) else rule.id
         wanted = [*((one, True) for one in rule.match), *((one, False) for one in rule.miss)]
         for example, matches in wanted:
             try:
@@ -42,13 +46,41 @@ def check(document: Document, base: Policy) -> None:
                 where = f"{document.place(rule.id)}: rule `{rule.id}`"
                 said = f"an example: {_said(error).removeprefix('an example: ')}"
                 raise PolicyError(f"{where}: {said}") from None
-            if (rule.id in decision.rules) is not matches:
+            if (name in decision.rules) is not matches:
                 what = "does not match" if matches else "matches"
                 tail = "" if matches else ", which it says it does not"
                 raise PolicyError(
                     f"{document.place(rule.id)}: rule `{rule.id}`: it {what} its example "
                     f"`{_written(example)}`{tail}"
                 )
+
+
+def without_effect(document: Document, base: Policy) -> Iterator[str]:
+    """Yield a line for each rule on programs that changes nothing of what would count anyway."""
+    content = document.content
+    for one in content.programs:
+        known = [name for name in one.programs if "/" not in name and base.catalog.knows(name)]
+        for name in known:
+            why = "`commands` makes it stricter, `overrides` under `levels` milder"
+            yield (
+                f"{document.place(one.id)}: rule `{one.id}`: the policy knows `{name}`, so this "
+                f"has no effect on it; {why}"
+            )
+    for rule in content.commands:
+        others = tuple(one for one in content.commands if one is not rule)
+        less = content.model_copy(update={"commands": others})
+        with_it, without = (
+            decided(base, one, Source(Layer.USER, document)) for one in (content, less)
+        )
+        if all(
+            decide(plan_of(one, base), CONTEXT, with_it).verdict
+            is decide(plan_of(one, base), CONTEXT, without).verdict
+            for one in rule.match
+        ):
+            yield (
+                f"{document.place(rule.id)}: rule `{rule.id}`: its examples get the same verdict "
+                "without it, since a rule under `commands` only tightens; `programs` names your own"
+            )
 
 
 def plan_of(example: Example | Mapping[str, Any], policy: Policy) -> ActionPlan:

@@ -129,6 +129,7 @@ def decided(policy: Policy, content: PolicyDocument, source: Source) -> Policy:
     bounds = content.limits
     return replace(
         policy.tightened(added),
+        catalog=policy.catalog.with_own(content.programs) if content.programs else policy.catalog,
         tools=_joined(policy.tools, content.tools, Tools),
         places=_joined(policy.places, content.places, Places),
         limits=(*policy.limits, bounds) if bounds.model_fields_set else policy.limits,

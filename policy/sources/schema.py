@@ -12,13 +12,14 @@ from policy.autonomy.modes import ModesFile
 from policy.autonomy.roles import RolesFile
 from policy.autonomy.trust import TrustFile
 from policy.model import Frozen
+from policy.programs.own_programs import OwnProgram
 from policy.protected.paths import AllowedLink, GovernanceRule, ObeyedRule, SecretPaths
 from policy.rules.matching import Bounds, CommandRule, Rule, Tools
 from policy.values.path_index import globs
 from policy.values.paths import canonical
 
 MOST_RULES = 10_000
-SECTIONS = ("rules", "commands", "governance", "obeyed")
+SECTIONS = ("rules", "commands", "programs", "governance", "obeyed")
 """The parts that are lists of rules, each with an id."""
 
 Names = tuple[Annotated[str, Field(min_length=1)], ...]
@@ -97,6 +98,8 @@ class PolicyDocument(Frozen):
     """Rules on files, programs and words (policy-check.md)."""
     commands: Annotated[tuple[CommandRule, ...], Field(max_length=MOST_RULES)] = ()
     """Rules on programs by name."""
+    programs: Annotated[tuple[OwnProgram, ...], Field(max_length=MOST_RULES)] = ()
+    """Programs of one's own; those of tier `caution` loosen."""
     governance: Annotated[tuple[GovernanceRule, ...], Field(max_length=MOST_RULES)] = ()
     """Files that no call changes, whatever way it takes."""
     obeyed: Annotated[tuple[ObeyedRule, ...], Field(max_length=MOST_RULES)] = ()

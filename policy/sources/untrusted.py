@@ -15,6 +15,7 @@ from policy.autonomy.levels import LevelsFile
 from policy.autonomy.modes import Mode
 from policy.autonomy.reputation import TrustLevel
 from policy.autonomy.roles import RolesFile
+from policy.model import Tier
 from policy.rules.matching import Tools
 from policy.sources.schema import LandFreely, PolicyDocument
 
@@ -41,6 +42,9 @@ def tightening(
     for name in LandFreely.model_fields:
         if getattr(content.land_freely, name):
             leave("land_freely", LandFreely(), f"land_freely.{name}")
+    if any(one.tier is Tier.CAUTION for one in content.programs):
+        strict_ones = tuple(one for one in content.programs if one.tier is not Tier.CAUTION)
+        leave("programs", strict_ones, "programs with `tier: caution`")
     loose = sorted(content.tools.model_fields_set - {"ask", "deny"})
     if loose:
         strict = Tools(ask=content.tools.ask, deny=content.tools.deny)

@@ -4,12 +4,14 @@
 A proposal needs several approvals of one shape and not one refusal. Each is tried before it is
 shown: the calls that were approved must pass with it, and others that look like them must not.
 Only questions that were asked for a want of knowledge lead to a rule: a tool that nobody knows,
-files that are made anew. What is FORBIDDEN, a governance rule, a secret or a folder outside is
-never proposed. No rule can let a single program pass; for these a grant is shown instead.
+programs that nobody knows, files that are made anew. What is FORBIDDEN, a governance rule, a secret
+or a folder outside is never proposed. No rule lets a program pass that the policy knows; for these
+a grant is shown instead.
 """
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -60,7 +62,7 @@ class Suggestion:
     """A proposal, with what speaks for it."""
 
     kind: str
-    """`tool`, `deletions`, or `grant` (no rule, but a command for a person)."""
+    """`tool`, `program`, `deletions`, or `grant` (no rule, but a command for a person)."""
     value: str
     """The name of the tool, the pattern of paths, or the command to type."""
     approvals: tuple[str, ...]
@@ -100,6 +102,7 @@ def suggest(
         held += _held(name, records)
     return [
         *_each(asked, _tool_key, lambda name, found: _tool(name, found, policy_of), least),
+        *_each(asked, _own_key, lambda name, found: _own(name, found, policy_of), least),
         *_deletions(held, policy_of, least),
         *_each(asked, _program_key, lambda _, found: _grant(found, policy_of), least),
     ]
@@ -119,11 +122,15 @@ def text_of(found: Sequence[Suggestion]) -> str:
         for one in some:
             lines += [f"    {line}" for line in _comments(one)]
             lines.append(f'    - "{one.value}"')
+    named = [one for one in found if one.kind == "program"]
+    lines += ["", "programs:"] if named else []
+    for one in named:
+        lines += [f"  {line}" for line in (*_comments(one), *_entry(one.value, one.match))]
     grants = [one for one in found if one.kind == "grant"]
     if grants:
         lines += [
             "",
-            "# No rule lets one program pass. These were approved again and again; a grant",
+            "# No rule lets a known program pass. These were approved again and again; a grant",
         ]
         lines.append("# lets the same program do the same to the same paths, for a time:")
     for one in grants:
@@ -253,6 +260,48 @@ def _context(plan: ActionPlan) -> Context:
     return Context(tuple(Workspace(path) for path in places), home="/home/user")
 
 
+# -- programs that nobody knows
+
+_SAID = re.compile(r"`([\w.+-]+)` is not a program that the policy knows")
+
+
+def _own_key(one: _Evidence) -> str | None:
+    """Return the one program for want of whose knowledge alone a call was asked about."""
+    if one.plan.params.command is None or is_masked(one.plan):
+        return None
+    asks = [x for x in one.record.get("layers") or () if x["verdict"] == "ask"]
+    asks = [x for x in asks if str(x["layer"]) not in _STANDING]
+    names = {found[1] if (found := _SAID.match(str(x.get("reason")))) else None for x in asks}
+    return names.pop() if len(names) == 1 else None
+
+
+def _entry(name: str, commands: Sequence[str]) -> list[str]:
+    match = json.dumps(list(commands))
+    return [f"- id: own-{name}", f"  programs: [{name}]", "  tier: caution",
+            "  because: a program of ours", f"  match: {match}"]  # fmt: skip
+
+
+def _own(
+    name: str, found: list[_Evidence], policy_of: Callable[[tuple[str, ...]], Effective]
+) -> Suggestion | None:
+    commands = tuple(dict.fromkeys(one.plan.params.command or "" for one in found))[:_SHOWN]
+    document = _document("\n".join(["version: 1", "programs:", *_entry(name, commands)]))
+    misses = tuple(f"{text}; git push" for text in commands[:1])
+    for one in found:
+        effective = policy_of((one.plan.workspace, *one.plan.also))
+        after = combine(effective.policy, effective.paths, [Source(Layer.USER, document)])
+        if _verdict(one.plan, effective.policy) is not Verdict.ASK:
+            return None  # it passes already, or is denied by now
+        if _verdict(one.plan, after.policy) is not Verdict.REPORT:
+            return None
+        for text in misses:
+            params = one.plan.params.model_copy(update={"command": text})
+            near = one.plan.model_copy(update={"params": params})
+            if _verdict(near, after.policy) is not Verdict.ASK:
+                return None
+    return Suggestion("program", name, tuple(one.call for one in found), commands, misses)
+
+
 # -- files that are made anew
 
 
@@ -324,6 +373,8 @@ def _program_key(one: _Evidence) -> str | None:
     """Return the command that was asked about, if a grant for it can be proposed at all."""
     command = one.plan.params.command
     layers = {layer for layer, _ in _rules(one)}
+    if _own_key(one) is not None:
+        return None  # a word under `programs` is proposed instead
     if command is None or is_masked(one.plan) or one.plan.role:
         return None
     if "tier" not in layers or not layers <= _OF_PROGRAMS:

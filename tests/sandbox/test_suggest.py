@@ -12,6 +12,8 @@ import pytest
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
 from policy.protected.paths import PathPolicy
+from policy.sources.document import read_document
+from policy.sources.examples import check
 from policy.sources.precedence import Effective
 from sandbox.audit.store import Store
 from sandbox.policy_tools.suggest import Family, Suggestion, suggest, text_of
@@ -144,6 +146,19 @@ HIDDEN = ("../a.html", "out/*.html", "out/a b.html", ".lockgate/x.html", ".git/h
 @pytest.mark.parametrize("path", HIDDEN)
 def test_some_files_are_never_proposed(path: str) -> None:
     assert found(*(held(f"c{number}", path) for number in range(5))) == []
+
+
+def test_a_program_that_nobody_knows_is_proposed_by_its_name() -> None:
+    calls = several(lambda name: asked(name, "Bash", command=f"nginx -t -c {name}"))
+    [one] = found(*calls)
+    assert (one.kind, one.value, one.approvals) == ("program", "nginx", ("c0", "c1", "c2"))
+    assert one.miss == ("nginx -t -c c0; git push",)
+    document = read_document(text_of([one]), "p.yaml")
+    check(document, Policy.default())
+    assert document.content.programs[0].programs == ("nginx",)
+    assert found(*calls, asked("x", "Bash", "no", command="nginx -s stop")) == []
+    both = several(lambda name: asked(name, "Bash", command="nginx -t; git push"))
+    assert [one.kind for one in found(*both)] == ["grant"]
 
 
 def test_a_command_gets_a_grant_to_type_and_no_rule() -> None:

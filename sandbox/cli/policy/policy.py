@@ -76,10 +76,13 @@ def validate(files: tuple[str, ...], workspace: str | None, **flags: bool) -> in
       lockgate policy validate
       lockgate policy validate .lockgate/policy.yaml
     """
+    from policy.gate1.decide import Policy
+    from policy.sources.examples import without_effect
     from policy.values.strict_yaml import PolicyError
 
     known, place = policies(), place_of(workspace)
     results: list[dict[str, Any]] = []
+    documents: dict[str, Any] = {}
     for layer, path in chosen(known, place, files):
         problem, document = "", None
         try:
@@ -91,6 +94,8 @@ def validate(files: tuple[str, ...], workspace: str | None, **flags: bool) -> in
         except PolicyError as error:
             problem = str(error)
         digest = document.digest if document else None
+        if document is not None:
+            documents[str(path)] = document
         results.append(
             {"file": str(path), "valid": not problem, "problem": problem or None, "digest": digest}
         )
@@ -98,6 +103,8 @@ def validate(files: tuple[str, ...], workspace: str | None, **flags: bool) -> in
         results += _together(known, place, results)
     for one in results:
         one["warnings"] = _warnings(Path(one["file"])) if one["valid"] else []
+        if document := documents.get(one["file"]):
+            one["warnings"] += without_effect(document, Policy.default())
     wrong = any(not one["valid"] for one in results)
     if flags["as_json"]:
         terminal.show_json(results)
