@@ -42,6 +42,8 @@ KERNEL_WISHED = (5, 12)
 """mount_setattr: workspaces that belong to root, and pins, need it."""
 WATCHES_WISHED = 65_536
 INSTANCES_WISHED = 128
+WATCHERS_MOST = 0.8
+"""Part of what a user may have from which on a warning is due."""
 DISK_WISHED = 2 * 1024**3
 """Bytes free for images, layers and before-images."""
 
@@ -430,20 +432,44 @@ def connected(dirs: Dirs) -> Iterator[Check]:
         yield Check(name, Status(status), detail, fix)
 
 
-def watching(folder: Path) -> Check:
-    """Check how many directories and trees one user may watch."""
+def count_watchers(proc: Path) -> int:
+    """Count the inotify instances of this user's processes, those in containers among them.
+
+    What cannot be read (processes of others) is not this user's.
+    """
+    count = 0
+    for process in proc.glob("[0-9]*"):
+        try:
+            if process.stat().st_uid != os.geteuid():
+                continue
+            for descriptor in (process / "fd").iterdir():
+                count += str(descriptor.readlink()) == "anon_inode:inotify"
+        except OSError:  # it ended meanwhile
+            continue
+    return count
+
+
+def watching(folder: Path, proc: Path = Path("/proc")) -> Check:
+    """Check how many directories and trees one user may watch, and how many are watched."""
     values = {}
     for name in ("max_user_watches", "max_user_instances"):
         try:
             values[name] = int((folder / name).read_text(encoding="ascii"))
         except (OSError, ValueError):
             return Check("watching", Status.WARN, f"`{folder / name}` cannot be read")
-    detail = f"{values['max_user_watches']} directories, {values['max_user_instances']} watchers"
+    most = values["max_user_instances"]
+    used = count_watchers(proc)
+    detail = f"{values['max_user_watches']} directories; {used} of {most} watchers of this user"
+    detail += " are in use (`inotify`; a cell takes one or two)"
     wished = {"max_user_watches": WATCHES_WISHED, "max_user_instances": INSTANCES_WISHED}
     for name, least in wished.items():
         if values[name] < least:
             fix = f"`sudo sysctl fs.inotify.{name}={least}`"
             return Check("watching", Status.WARN, f"{detail}: little for large workspaces", fix)
+    if used > most * WATCHERS_MOST:
+        fix = f"`sudo sysctl fs.inotify.max_user_instances={2 * most}`"
+        said = f"{detail}: few are left; idle cells end early, then calls are refused"
+        return Check("watching", Status.WARN, said, fix)
     return Check("watching", Status.OK, detail)
 
 

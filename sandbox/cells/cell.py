@@ -27,8 +27,8 @@ from sandbox.errors import NotEnforced, SandboxError, Unavailable
 START_SECONDS = 60.0
 END_SECONDS = 10.0
 """A runner that has not ended a call this long after it was told to is taken for lost."""
-KEEPER_SECONDS = 900.0
-"""A keeper that takes longer over one request (a huge landing) is taken for lost."""
+CHANGES = ("setup", "land", "land_held", "undo", "hold")
+"""Requests of a keeper that change files, or bring to its end what another one began."""
 STDIN_WINDOW = 1 << 20
 
 OnOutput = Callable[[int, bytes], None]
@@ -49,6 +49,10 @@ async def to_its_end(work: Callable[[], T]) -> T:
 
 class CellLost(SandboxError):
     """The cell ended under a call: nothing of that call landed."""
+
+
+class Unwatchable(SandboxError):
+    """The kernel watches as much for this user as it may, so no call that writes can be begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +88,13 @@ class CellSpec:
     """Files of the cell's own home: name -> text."""
     labels: dict[str, str] = field(default_factory=dict)
     network: str = "none"
+    look_seconds: float = 300.0
+    land_seconds: float = 900.0
+    """How long its keeper may take over a request; over one of CHANGES."""
+
+
+async def _no_room() -> bool:
+    return False
 
 
 class _Running:
@@ -132,6 +143,8 @@ class Cell:
         self.once = False
         """Whether it is for one call alone: what ends that call may come before its command."""
         self._over = False
+        self.make_room: Callable[[], Awaitable[bool]] = _no_room
+        """Ends a cell that nobody needs, so that the kernel has room to watch; False for none."""
         self._runner = Link(self._on_runner, lambda why: self._fail(f"the runner ended: {why}"))
         self._keeper = Link(self._on_keeper, lambda why: self._fail(f"the keeper ended: {why}"))
         self._removal: asyncio.Task[None] | None = None
@@ -143,6 +156,11 @@ class Cell:
     def alive(self) -> bool:
         """Whether calls can run in it."""
         return self._failed is None
+
+    @property
+    def idle(self) -> bool:
+        """Whether nobody uses it."""
+        return not (self.busy or self._asked or self._running)
 
     async def start(self) -> None:
         """Create, compare and start both containers. Raises SandboxError; then nothing is left."""
@@ -170,14 +188,19 @@ class Cell:
 
     async def ask(self, request: dict[str, Any] | None = None, *, op: str) -> dict[str, Any]:
         """Send the keeper a request and return its answer. Raises SandboxError."""
+        kind = "land_seconds" if op in CHANGES else "look_seconds"
+        seconds: float = getattr(self.spec, kind)
         try:
-            async with asyncio.timeout(KEEPER_SECONDS):
+            async with asyncio.timeout(seconds):
                 answer = await self._send(request or {}, op)
         except TimeoutError:
-            self._fail(f"the keeper did not {op} within {KEEPER_SECONDS:.0f} s")
+            self._fail(f"its keeper did not {op} within {seconds:g} s (`keeper.{kind}`)")
             self._check()
             raise
         self.held = answer.get("held", self.held)
+        self.used = time.monotonic()
+        if "lacks" in answer:
+            raise Unwatchable(f"{answer['error']}; no cell is idle that could be ended for it")
         if "error" in answer:
             raise SandboxError(f"the keeper could not {op}: {answer['error']}")
         return answer

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
-from sandbox.cells.cell import Cell
+from sandbox.cells.cell import Cell, Unwatchable
 from sandbox.cells.specs import Specs
 from sandbox.errors import SandboxError
 
@@ -42,6 +42,8 @@ class Disposables:
         self._used: set[Cell] = set()
         self._filling: dict[Kind, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
+        self.make_room: Callable[[], Awaitable[bool]] = self.end_one
+        """Ends a cell that nobody needs; False where there is none."""
 
     def all(self) -> list[Cell]:
         """Return every cell that is ready or used."""
@@ -66,12 +68,21 @@ class Disposables:
         while ready and cell is None:
             cell = await self._checked(ready.popleft())
         if cell is None:
-            cell = await self._make(kind)
+            cell = await self._made(kind)
             self._used.add(cell)
         cell.once = True
         if again:
             self.fill(kind)
         return cell
+
+    async def _made(self, kind: Kind) -> Cell:
+        """Make a cell; where the kernel watches as much as it may, others end for it."""
+        while True:
+            try:
+                return await self._make(kind)
+            except Unwatchable:
+                if not await self.make_room():
+                    raise
 
     def forget(self, cell: Cell) -> None:
         """Know no more of a cell that somebody else ends."""
@@ -98,6 +109,14 @@ class Disposables:
         for ready in self._ready.values():
             while ready and now - ready[0].used > seconds:
                 self.throw_away(ready.popleft())
+
+    async def end_one(self) -> bool:
+        """End one ready cell, and wait until it is gone; False where none is ready."""
+        ready = max(self._ready.values(), key=len, default=None)
+        if not ready:
+            return False
+        await ready.popleft().end("others need what the kernel watched for it")
+        return True
 
     async def end_all(self) -> None:
         """End every cell and wait until they are gone."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import hashlib
 import os
 import shutil
@@ -61,6 +62,7 @@ class CellPool:
         self._doors = doors
         self._disposable = settings.lifetime is Lifetime.DISPOSABLE
         self._disposables = Disposables(self._fresh, self._specs, warm=settings.warm)
+        self._disposables.make_room = self._make_room
         self._moves = moves_mounts(settings.runtime or "runc")
         """Whether its keeper can move mounts into a cell that runs."""
         self.on_start: Callable[[Cell], Awaitable[None]] = _nothing
@@ -186,12 +188,9 @@ class CellPool:
         """End cells that have had no call for longer than the settings allow."""
         for cell in list(self._cells.values()):
             idle = now - cell.used
-            needed = any(
-                extra.spec.network == f"container:{cell.identity}" for extra in self._extra
-            )
-            if not cell.busy and not needed and idle > self._settings.idle.cell_seconds:
+            if self._is_spare(cell) and idle > self._settings.idle.cell_seconds:
                 await self.end(cell)
-        for cell in [one for one in self._retired if not one.busy]:
+        for cell in [one for one in self._retired if one.idle]:
             await self.end(cell)
         await self._disposables.end_idle(now=now, seconds=self._settings.idle.cell_seconds)
 
@@ -225,9 +224,23 @@ class CellPool:
         return await self._started(ViewCell(self._engine, spec, writes=kind.writes))
 
     async def _started(self, cell: Cell) -> Cell:
+        cell.make_room = functools.partial(self._make_room, cell)
         await cell.start()
         await self.on_start(cell)
         return cell
+
+    async def _make_room(self, wanting: Cell | None = None) -> bool:
+        """End the cell that was used longest ago, of those that nobody needs; False for none."""
+        cells = (*self._cells.values(), *self._retired)
+        spare = [one for one in cells if one.alive and one is not wanting and self._is_spare(one)]
+        if not spare:
+            return await self._disposables.end_one()
+        await self.end(min(spare, key=lambda one: one.used))
+        return True
+
+    def _is_spare(self, cell: Cell) -> bool:
+        network = f"container:{cell.identity}"
+        return cell.idle and not any(extra.spec.network == network for extra in self._extra)
 
     def _kind(self, agent: str, workspaces: tuple[str, ...], *, write: bool) -> Kind:
         return Kind(agent, workspaces, None if self._moves else write)

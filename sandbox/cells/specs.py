@@ -34,6 +34,8 @@ PathsOf = Callable[[tuple[str, ...]], PathPolicy]
 """Gate 2's rules for workspaces, as they are now."""
 Patterns = dict[str, list[str]]
 MIB = 1024 * 1024
+_OF_A_LOOK = 0.5
+"""For which part of its time a keeper waits for others in a workspace."""
 _OWNERS_DIFFER = "[core]\n\tcheckStat = minimal\n"
 """Git settings where a cell sees other owners than the host: else each call would hash all files
 anew and change the index, which keeps the owner of every file."""
@@ -111,6 +113,7 @@ class Specs:
                 views=views,
             )
 
+        allowed = self._settings.keeper
         setup: dict[str, Any] = {
             "cell": name,
             "agent": agent,
@@ -122,12 +125,26 @@ class Specs:
             "place": place,
             "local": local,
             "undo_bytes": self._settings.undo_mib * MIB,
+            "wait_seconds": allowed.look_seconds * _OF_A_LOOK,
         }
         home = dict(self._home)
         if owners:
             home[".gitconfig"] = home.get(".gitconfig", "") + _OWNERS_DIFFER
         setup["home"] = {"reading": READING_HOME, "files": home}
-        return CellSpec(name, agent, workspaces, cell, keeper, setup, door, home, labels, network)
+        return CellSpec(
+            name,
+            agent,
+            workspaces,
+            cell,
+            keeper,
+            setup,
+            door,
+            home,
+            labels,
+            network,
+            look_seconds=allowed.look_seconds,
+            land_seconds=allowed.land_seconds,
+        )
 
     def patterns(self, workspaces: tuple[str, ...]) -> Patterns:
         """Return what is to be hidden and pinned in these workspaces, as expressions."""

@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
-from sandbox.cells.cell import Cell
+from sandbox.cells.cell import Cell, Unwatchable
 from sandbox.cells.observation import Watched
 from sandbox.errors import SandboxError
 
@@ -74,13 +74,24 @@ class Transaction:
 
     async def _open(self) -> None:
         if self.write:
-            await self.cell.ask({"tx": self.name, "access": "write"}, op="open")
+            await self._open_writing()
             return
         async with self.cell.opening:
             if self.cell.readers == 0:
                 await self.cell.ask({"tx": self.name, "access": "read"}, op="open")
                 self.cell.reading = self.name
             self.cell.readers += 1
+
+    async def _open_writing(self) -> None:
+        """Open it; where the kernel watches as much as it may, end idle cells until it does."""
+        while True:
+            try:
+                await self.cell.ask({"tx": self.name, "access": "write"}, op="open")
+            except Unwatchable:
+                if not await self.cell.make_room():
+                    raise
+            else:
+                return
 
     async def _leave(self) -> None:
         try:

@@ -79,6 +79,15 @@ class IdleSettings(Frozen):
     """A supervisor without a client, a call or a background call for this long ends."""
 
 
+class KeeperSettings(Frozen):
+    """How long the keeper of a cell may take over one request; then it is taken for lost."""
+
+    look_seconds: Annotated[float, Field(ge=10)] = 300.0
+    """To list what a call changed, or what an undo would do: the call is discarded after that."""
+    land_seconds: Annotated[float, Field(ge=10)] = 900.0
+    """To land or to undo; what had begun is brought to its end by the next keeper."""
+
+
 class HookSettings(Frozen):
     """How hooks of coding agents behave (docs/agents.md)."""
 
@@ -118,6 +127,8 @@ class Settings(Frozen):
     """What one cell may use of the host."""
     idle: IdleSettings = IdleSettings()
     """When what nobody uses goes away."""
+    keeper: KeeperSettings = KeeperSettings()
+    """How long the keeper of a cell may take."""
     undo_mib: Annotated[int, Field(ge=0)] = 2048
     """Before-images kept per workspace, in MiB; the oldest go first."""
     budgets: BudgetSettings = BudgetSettings()

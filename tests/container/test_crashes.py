@@ -22,6 +22,7 @@ import pytest
 
 from sandbox.cell.faults import DIE, HANG
 from sandbox.cells.specs import Specs
+from sandbox.config.settings import KeeperSettings, Settings
 from sandbox.containers.images import Images
 from sandbox.containers.plan import LABEL_CELL
 from sandbox.errors import BadInput, SandboxError
@@ -314,11 +315,10 @@ def test_a_keeper_that_hangs_is_taken_for_lost(
     fault: Fault,
     tmp_path: Path,
     owner: int,
-    monkeypatch: pytest.MonkeyPatch,
     at: int,
 ) -> None:
-    monkeypatch.setattr("sandbox.cells.cell.KEEPER_SECONDS", 3.0)
-    lab = make_lab(workspace(tmp_path / "work", owner))
+    short = Settings(keeper=KeeperSettings(look_seconds=10, land_seconds=10))
+    lab = make_lab(workspace(tmp_path / "work", owner), settings=short)
     _, happened = keeper_round(lab, fault, "call", {"at": at, "act": HANG}, Round(lab))
     assert happened
 

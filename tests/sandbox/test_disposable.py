@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pytest
 
-from sandbox.cells.cell import Cell
+from sandbox.cells.cell import Cell, Unwatchable
 from sandbox.cells.disposable import Disposables, Kind
 from sandbox.errors import SandboxError, Unavailable
 
@@ -156,6 +156,40 @@ def test_what_keeps_a_cell_from_starting_is_said_by_the_call() -> None:
         stock.problem = None
         assert await stock.use() == 0
         await stock.pool.end_all()
+
+    run(work())
+
+
+def test_ready_cells_end_where_the_kernel_watches_no_more() -> None:
+    async def work() -> None:
+        stock = Stock(warm=1)
+        await cast(Any, stock.pool.fill(KIND))
+        other = Kind("other", ("/w",), None)
+        stock.problem = Unwatchable("all 128 that a user may have are taken")
+
+        async def room() -> bool:
+            stock.problem = None if await stock.pool.end_one() else stock.problem
+            return stock.problem is None
+
+        stock.pool.make_room = room
+        assert await stock.use(other) == 1
+        assert 0 not in stock.living  # the one that stood ready for another agent
+        await stock.settled()
+        await stock.pool.end_all()
+        stock.problem = Unwatchable("all 128 that a user may have are taken")
+        with pytest.raises(Unwatchable, match="all 128"):
+            await stock.use(other)
+
+    run(work())
+
+
+def test_cells_made_ready_end_no_others_for_it() -> None:
+    async def work() -> None:
+        stock = Stock(warm=2)
+        await cast(Any, stock.pool.fill(KIND))
+        stock.problem = Unwatchable("all 128 that a user may have are taken")
+        await cast(Any, stock.pool.fill(Kind("other", ("/w",), None)))
+        assert stock.living == [0, 1]
 
     run(work())
 

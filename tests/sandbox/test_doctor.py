@@ -213,8 +213,25 @@ def test_limits_of_watching(
 ) -> None:
     for name, value in zip(("max_user_watches", "max_user_instances"), values, strict=True):
         (tmp_path / name).write_text(value)
-    check = doctor.watching(tmp_path)
+    check = doctor.watching(tmp_path, tmp_path / "proc")
     assert (check.status, check.fix) == (status, fix)
+
+
+def test_watchers_in_use_are_counted(tmp_path: Path) -> None:
+    for name, value in (("max_user_watches", "192536"), ("max_user_instances", "128")):
+        (tmp_path / name).write_text(value)
+    for process, descriptors in (("7", 100), ("8", 2), ("self", 100)):
+        (tmp_path / "proc" / process / "fd").mkdir(parents=True)
+        for number in range(descriptors):
+            (tmp_path / "proc" / process / "fd" / str(number)).symlink_to("anon_inode:inotify")
+        (tmp_path / "proc" / process / "fd" / "999").symlink_to("anon_inode:[eventfd]")
+    check = doctor.watching(tmp_path, tmp_path / "proc")
+    assert (check.status, check.fix) == (Status.OK, "")
+    assert "102 of 128 watchers of this user are in use" in check.detail
+    (tmp_path / "proc/8/fd/2").symlink_to("anon_inode:inotify")
+    check = doctor.watching(tmp_path, tmp_path / "proc")
+    assert check.status is Status.WARN
+    assert check.fix == "`sudo sysctl fs.inotify.max_user_instances=256`"
 
 
 def test_a_warning_is_above_the_floor_and_nothing_is_below() -> None:

@@ -495,3 +495,65 @@ def test_a_folder_that_watchdog_takes_for_another_is_watched_all_the_same(
     found = layer.alarm()
     assert found is not None
     assert found[0] == "x/governance/rules.yml"
+
+
+@pytest.mark.parametrize("limit", ["max_user_instances", "max_user_watches"])
+def test_a_limit_of_the_kernel_is_named_with_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    code = {"max_user_instances": errno.EMFILE, "max_user_watches": errno.ENOSPC}[limit]
+
+    def refused(*_: Any) -> Any:
+        raise OSError(code, "limit reached")
+
+    what = "_create_inotify_fd" if code == errno.EMFILE else "add_callback"
+    monkeypatch.setattr(InotifyFD, what, refused)
+    observer = Watch(PATTERNS)
+    try:
+        with pytest.raises(watch.OutOfWatchers) as raised:
+            Layer(observer, tmp_path / "layer")
+    finally:
+        observer.close()
+    assert raised.value.limit == limit
+    most = int(Path(f"/proc/sys/fs/inotify/{limit}").read_text())
+    said = str(raised.value)
+    assert f"all {most} that a user may have are taken (fs.inotify.{limit})" in said
+    assert f"`sudo sysctl fs.inotify.{limit}={2 * most}`" in said
+    assert "\n" not in said
+
+
+def test_a_reader_that_died_is_replaced_where_there_is_room_for_one_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    original, closed = InotifyFD._create_inotify_fd, InotifyFD._close_resources
+    there: list[int] = []
+
+    def create() -> int:
+        if there:
+            raise OSError(errno.EMFILE, "inotify instance limit reached")
+        there.append(original())
+        return there[0]
+
+    def close(self: InotifyFD) -> None:
+        closed(self)
+        there.clear()
+
+    def handle(self: InotifyFD, event: Any) -> None:
+        if b"deadly" in (event.name or b""):
+            raise KeyError("a test")
+        handled(self, event)
+
+    handled = InotifyFD.handle_event
+    monkeypatch.setattr(InotifyFD, "_create_inotify_fd", staticmethod(create))
+    monkeypatch.setattr(InotifyFD, "_close_resources", close)
+    monkeypatch.setattr(InotifyFD, "handle_event", handle)
+    observer = Watch(PATTERNS)
+    try:
+        layer = Layer(observer, tmp_path / "layer")
+        layer.do("echo x >deadly")
+        layer.do(f"echo x >{WAIVER}")
+        heard: list[Any] = []
+        wait_for(lambda: observer.lost or heard or heard.__iadd__(observer.take()))
+        assert (observer.lost, heard[0][1].alarm["path"]) == ("", WAIVER)
+    finally:
+        observer.close()

@@ -19,6 +19,7 @@ import fcntl
 import os
 import re
 import stat
+import time
 from collections.abc import Iterator
 
 from .. import fs
@@ -27,6 +28,8 @@ from . import format as journal
 from .removal import remove
 
 NAME = ".lockgate"
+AGAIN_SECONDS = 0.002
+"""Between two tries to lock a workspace's records."""
 UNDO_QUOTA = 1 << 30
 """Bytes of before-images that a workspace keeps; beyond it the oldest go."""
 
@@ -46,6 +49,32 @@ def turn_of(lock: int) -> int:
     return int(text) if text.isdigit() else 0
 
 
+class Patience:
+    """How long this keeper waits for others in a workspace."""
+
+    seconds = 150.0
+
+
+def _lock(descriptor: int) -> None:
+    """Lock a workspace's records. Raises LandingError where others hold them too long.
+
+    It ends before whoever asked takes this keeper for lost: it is not the one that stands still.
+    """
+    deadline = time.monotonic() + Patience.seconds
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise LandingError(
+                    "another landing or undo in this workspace has not come to its end for "
+                    f"{Patience.seconds:g} s"
+                ) from None
+            time.sleep(AGAIN_SECONDS)
+        else:
+            return
+
+
 class Vault:
     """An open `.lockgate` folder. Locked from opening to closing."""
 
@@ -56,7 +85,7 @@ class Vault:
         try:
             self._base = self._directory(NAME, root, 0o700, ignored=True)
             self._lock = self._file("lock")
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            _lock(self._lock)
             self.landing = self._directory("landing", self._base, 0o700)
             self.undo = self._directory("undo", self._base, 0o700)
         except BaseException:

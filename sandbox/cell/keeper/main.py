@@ -30,7 +30,7 @@ from ..landing.fates import became, digests_of
 from ..landing.held import Waiting
 from ..landing.held_actions import Afterwards, Turned
 from ..landing.spaces import LOWER, Prepared, Space
-from ..observer.client import Watch
+from ..observer.client import OutOfWatchers, Watch
 from ..overlay import masks, replaced, shadows, walk
 from . import orphans as leftovers
 from .notes import note_git
@@ -136,6 +136,7 @@ class Keeper:
         self._cell = f"{LIVE}/{request['cell']}"
         self._agent = request["agent"]
         self._undo_bytes = request["undo_bytes"]
+        vault.Patience.seconds = request["wait_seconds"]
         self._patterns = request["patterns"]
         self._watch.rules(self._patterns)
         self.fault = Faults(request.get("fault"))
@@ -473,6 +474,9 @@ class Keeper:
         if not self._watch.lost or used:
             return
         self._watch.close()
+        if self._watch.lacks:
+            for space in self._spaces:
+                space.spare_kernel()
         self._watch = Watch(self._patterns)
         for key in [key for key, ready in self._ready.items() if ready.layer]:
             self._throw(self._ready.pop(key))
@@ -627,6 +631,8 @@ def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
         keeper.fault(f"{request['op']} asked")
         answer = getattr(keeper, request["op"])(request)
         keeper.fault(f"{request['op']} done")
+    except OutOfWatchers as error:
+        return {**head, "error": f"it cannot be watched: {error}", "lacks": error.limit}
     except OSError as error:
         text = f"{error.strerror or error}: {error.filename}"
         return {**head, "error": text, "errno": error.errno}

@@ -6,6 +6,7 @@ Runs in the keeper: standard library only, Python 3.9.
 
 from __future__ import annotations
 
+import time
 from typing import Any, NamedTuple
 
 from .. import mounts
@@ -42,8 +43,9 @@ class Space:
     def look(self) -> None:
         """Look up what to hide and to pin; make a new mask layer if that changed."""
         folders: list[str] = []
+        since = time.time_ns()
         hidden, self.pinned = masks.find(self.root, self.patterns, folders=folders)
-        self._newcomers.watch(folders)
+        self._newcomers.watch(folders, since)
         self._hide(hidden)
 
     def notice(self) -> None:
@@ -57,12 +59,17 @@ class Space:
             if self.patterns.hides(path):
                 hidden.append(path)
             elif is_folder and not masks.skipped(path):
-                self._newcomers.watch([path])
                 folders: list[str] = []
+                since = time.time_ns()
+                self._newcomers.watch([path], since)
                 hidden += masks.find(self.root, self.patterns, path, folders)[0]
-                self._newcomers.watch(folders)
+                self._newcomers.watch(folders, since)
         if len(hidden) > len(self.hidden):
             self._hide(masks.topmost(hidden))
+
+    def spare_kernel(self) -> None:
+        """Notice what appears without the kernel's help, which others need."""
+        self._newcomers.release()
 
     def _hide(self, hidden: list[str]) -> None:
         if hidden == self.hidden:

@@ -8,6 +8,7 @@ has seen everything before. Runs in the keeper: standard library only, Python 3.
 
 from __future__ import annotations
 
+import errno
 import os
 import select
 import socket
@@ -28,6 +29,26 @@ NICE = 5
 """The observer shares the keeper's processor time; a landing goes first."""
 
 
+class OutOfWatchers(OSError):
+    """The kernel watches as much as it may for this user; `limit` names which limit that is."""
+
+    def __init__(self, limit: str) -> None:
+        super().__init__(errno.EMFILE, os.strerror(errno.EMFILE))
+        self.limit = limit
+
+    def __str__(self) -> str:
+        """Say it in one line, with what to do."""
+        try:
+            with open(f"/proc/sys/fs/inotify/{self.limit}", encoding="ascii") as file:
+                most = int(file.read())
+        except (OSError, ValueError):
+            return f"all that a user may have are taken (fs.inotify.{self.limit}); raise that limit"
+        return (
+            f"all {most} that a user may have are taken (fs.inotify.{self.limit}); end programs "
+            f"that watch files, or type `sudo sysctl fs.inotify.{self.limit}={2 * most}`"
+        )
+
+
 class Watched:
     """What is known of one layer."""
 
@@ -36,6 +57,8 @@ class Watched:
         self.settled = -1
         self.begun = False
         self.failed = ""
+        self.lacks = ""
+        """The limit of the kernel by which it cannot be watched."""
         self.alarm: dict[str, Any] | None = None
         self.behind = False
         """Whether the observer had not handled everything when the call ended."""
@@ -49,6 +72,8 @@ class Watch:
     def __init__(self, patterns: dict[str, list[str]] | None = None) -> None:
         self.lost = ""
         """Why the observer watches nothing any more; empty while it lives."""
+        self.lacks = ""
+        """The limit of the kernel by which that is so, if it is one."""
         self._layers: dict[str, Watched] = {}
         self._alarmed: list[str] = []
         self._alive = 0
@@ -85,6 +110,8 @@ class Watch:
         watched = self._layers[layer]
         self._wait(lambda: watched.begun or watched.failed, START_SECONDS)
         if self.lost or not watched.begun:
+            if limit := self.lacks or watched.lacks:
+                raise OutOfWatchers(limit)
             why = self.lost or watched.failed or "the observer does not answer"
             raise OSError(5, f"the layer cannot be watched: {why}", "observer")
 
@@ -165,6 +192,7 @@ class Watch:
             return
         watched = self._layers.get(message.get("layer", ""))
         if message["op"] == "lost":
+            self.lacks = message["lacks"]
             self._lose(message["why"])
         elif message["op"] == "alive":
             self._alive += 1
@@ -173,7 +201,7 @@ class Watch:
         elif message["op"] == "watching":
             watched.begun = True
         elif message["op"] == "failed":
-            watched.failed = message["why"]
+            watched.failed, watched.lacks = message["why"], message["lacks"]
         elif message["op"] == "settled":
             watched.settled = max(watched.settled, message["mark"])
             watched.lossy = message["lossy"]

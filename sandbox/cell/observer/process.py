@@ -64,6 +64,8 @@ STOP_SECONDS = 2.0
 DEEPEST = MAX_DEPTH + 20
 """Names in the path of a folder that is watched. What a layer has deeper never lands; to follow it
 takes time by the cube of the depth, in which nothing else would be heard."""
+LIMITS = {errno.EMFILE: "max_user_instances", errno.ENOSPC: "max_user_watches"}
+"""Limits of a user by what the kernel answers where they are reached."""
 _USED_UP = (errno.ENOSPC, errno.ENOMEM)
 """What the kernel answers where a user watches as many folders as it may (`max_user_watches`)."""
 
@@ -352,7 +354,7 @@ class Watcher:
             self._schedule(one)
         except (OSError, RuntimeError) as error:
             del self._watched[folder]
-            self.say({"op": "failed", "layer": folder, "why": str(error)})
+            self.say({"op": "failed", "layer": folder, "why": str(error), "lacks": _limit(error)})
             return
         self.say({"op": "watching", "layer": folder})
 
@@ -360,6 +362,16 @@ class Watcher:
         observer = _Observer(self._watched)
         observer.start()
         return observer
+
+    def _replace_observer(self) -> None:
+        old = self._observer
+        try:
+            self._observer = self._start()
+        except OSError:  # there may be room for one alone
+            _stop(old)
+            self._observer = self._start()
+            return
+        threading.Thread(target=_stop, args=(old,), daemon=True).start()
 
     def _schedule(self, one: _Watched) -> None:
         one.watch = self._observer.schedule(
@@ -384,8 +396,7 @@ class Watcher:
         if self._dead.is_set():
             self._dead.clear()
             self._lost.set()
-            old, self._observer = self._observer, self._start()
-            threading.Thread(target=_stop, args=(old,), daemon=True).start()
+            self._replace_observer()
             for one in list(self._watched.values()):
                 one.lossy = True
                 self._schedule(one)
@@ -397,6 +408,11 @@ class Watcher:
                 self._lost.set()
         took = time.monotonic() - started
         self._next_look = time.monotonic() + max(PAUSE_SECONDS, LOOK_SHARE * took)
+
+
+def _limit(error: Exception) -> str:
+    """Return the limit of a user that was reached, or nothing where another thing failed."""
+    return LIMITS.get(error.errno or 0, "") if isinstance(error, OSError) else ""
 
 
 def _stop(observer: BaseObserver) -> None:
@@ -411,4 +427,5 @@ def serve(sock: socket.socket) -> None:
         Watcher(sock).run()
     except Exception as error:  # the outermost edge of this process: say why, then end
         with contextlib.suppress(OSError):
-            host.send(sock, {"op": "lost", "why": f"{type(error).__name__}: {error}"})
+            why = f"{type(error).__name__}: {error}"
+            host.send(sock, {"op": "lost", "why": why, "lacks": _limit(error)})
