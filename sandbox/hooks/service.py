@@ -69,6 +69,10 @@ class HookDoor:
         self._calls: dict[tuple[str, str], str] = {}
         """(session, tool use) -> our call, for tools that ran on the host."""
 
+    def close(self) -> None:
+        """Begin nothing more in threads of its own; comes when nothing is asked any more."""
+        self._off_loop.close()
+
     async def answer(
         self, name: str, said: str, *, peer: int, environment: Mapping[str, str]
     ) -> Printed:

@@ -197,6 +197,8 @@ class Server:
                 await asyncio.gather(*self._connections, return_exceptions=True)
         finally:
             listener.close()
+            if self._hooks is not None:
+                self._hooks.close()
             if self.guardian is not None:
                 await self.guardian.close()
             if path.exists() and path.stat().st_ino == inode:

@@ -26,7 +26,7 @@ from sandbox.results import Ending
 from sandbox.server import connection, server
 from sandbox.server.server import hold_lock
 from sandbox.workspaces.registry import Registry
-from tests.fakes import FakeSupervisor, Served, served, wait_for
+from tests.fakes import WAIT_SECONDS, FakeSupervisor, Served, served, wait_for
 
 
 @pytest.fixture
@@ -122,6 +122,17 @@ def test_a_server_without_work_ends_by_itself(dirs: Dirs) -> None:
     with served(dirs, fake, idle_seconds=0.1) as one:
         assert one.ended.wait(20)
     assert (fake.entered, fake.exited) == (1, 1)
+
+
+def test_what_answers_hooks_ends_with_the_server(dirs: Dirs) -> None:
+    with served(dirs, FakeSupervisor(), idle_seconds=60) as running:
+        assert running.server is not None
+        door = running.server.hooks
+        assert running.server.hooks is door
+        assert door._off_loop._closed is False
+        running.stop()
+        assert running.ended.wait(WAIT_SECONDS)
+        assert door._off_loop._closed is True
 
 
 def test_a_background_call_keeps_it_alive(dirs: Dirs) -> None:
