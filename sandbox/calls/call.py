@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from policy.model import Access, ActionPlan, Decision, Outcome, Verdict
+from policy.people.shortfall import explain_failure
 from policy.protected.paths import PathPolicy
 from sandbox.approvals.stdin_capture import Given
 from sandbox.calls.output import Output
@@ -133,6 +134,9 @@ class Call:
             notes.append(f"what led there: {watched.sentence()}")
         if effects is not None and effects.judgement.outcome is Outcome.HOLD:
             notes.append(f"see `lockgate show {self.id}`")
+        if ending is Ending.RAN and self.plan.params.command is not None:
+            out, errors = self.output.text(1), self.output.text(2)
+            notes += [why] if (why := explain_failure(done.status, out, errors)) else []
         return notes
 
     def _base(self, ending: Ending, message: str, **more: Any) -> CallResult:

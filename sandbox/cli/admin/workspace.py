@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from pathlib import Path
 
 import click
 
@@ -35,8 +36,23 @@ def init(path: str, **flags: bool) -> int:
     terminal.show(f"workspace {safe_line(found.path)}")
     for line in _unseen(found.path):
         terminal.show(safe_line(line))
+    for image in _fitting(found.path):
+        terminal.show(
+            f"its programs may need `lockgate image build --from {image} --tag NAME`, and "
+            "`image: NAME` in the settings"
+        )
     terminal.show("next: `lockgate doctor` checks this host, `lockgate run -- COMMAND` runs one")
     return 0
+
+
+def _fitting(path: str) -> tuple[str, ...]:
+    """Return the images that have the programs of a project of this kind."""
+    from policy.people.shortfall import fitting_images
+
+    try:
+        return fitting_images(one.name for one in Path(path).iterdir())
+    except OSError:
+        return ()
 
 
 @click.group(short_help="Add, remove, list and check workspaces.")

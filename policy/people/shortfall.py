@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a command failed that could not work in a cell, in one line, and what to do about it. Pure.
+
+It is read off what the command printed, and is only told: nothing is decided by it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+_TAIL = 8_000
+_LINES = 60
+_NAME = re.compile(r"[\w.+-]{1,40}")
+_UNSTARTED = re.compile(
+    r"(?:env|timeout|nice|nohup|xargs|make(?:\[\d+\])?): (?:failed to run command )?"
+    r"['‘]?([\w.+-]{1,40})['’]?: No such file or directory"
+)
+_NO_NETWORK = re.compile(
+    r"(?i)could not resolve|temporary failure in name resolution|name or service not known"
+    r"|network is unreachable|getaddrinfo|\b(?:ENOTFOUND|EAI_AGAIN|ENETUNREACH)\b|dial tcp: lookup"
+    r"|failed to establish a new connection|temporary failure resolving|no route to host"
+    r"|unable to resolve host"
+)
+_NOT_LISTENING = re.compile(
+    r"(?i)(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]).{0,120}(?:refused|could ?n.t connect)"
+    r"|ECONNREFUSED|failed to connect to localhost"
+)
+_NO_SERVICE = re.compile(
+    r"(?i)has not been booted with systemd|failed to connect to bus"
+    r"|cannot connect to the docker daemon|docker\.sock"
+)
+_IMAGES = {
+    "golang:bookworm": ("go", "gofmt"),
+    "rust:bookworm": ("cargo", "rustc", "rustfmt", "rustup"),
+    "maven:3-eclipse-temurin-21": ("java", "javac", "mvn"),
+    "gradle:jdk21": ("gradle",),
+    "ruby:bookworm": ("ruby", "bundle", "gem", "rake", "rspec"),
+    "php:cli-bookworm": ("php",),
+    "composer:2": ("composer",),
+    "oven/bun:debian": ("bun", "bunx"),
+    "denoland/deno:debian": ("deno",),
+    "node:22-bookworm": ("yarn", "yarnpkg", "corepack", "pnpm"),
+}
+"""An image to make a cell's image of, and the programs that it adds."""
+_PROJECTS = {
+    "go.mod": "golang:bookworm",
+    "Cargo.toml": "rust:bookworm",
+    "pom.xml": "maven:3-eclipse-temurin-21",
+    "build.gradle": "gradle:jdk21",
+    "build.gradle.kts": "gradle:jdk21",
+    "Gemfile": "ruby:bookworm",
+    "composer.json": "composer:2",
+    "bun.lock": "oven/bun:debian",
+    "bun.lockb": "oven/bun:debian",
+    "deno.json": "denoland/deno:debian",
+    "pnpm-lock.yaml": "node:22-bookworm",
+    "yarn.lock": "node:22-bookworm",
+}
+"""Files at a project's top that say which of them fits."""
+
+
+def explain_failure(status: int | None, stdout: str, stderr: str) -> str:
+    """Return why a command that ended with `status` could not work in a cell, or nothing."""
+    if (name := _missing(stderr)) or (status and (name := _missing(stdout))):
+        return _without_program(name)
+    if not status:
+        return ""
+    text = stderr[-_TAIL:] + "\n" + stdout[-_TAIL:]
+    if _NOT_LISTENING.search(text):
+        return (
+            "nothing listens there in this call: a server of an earlier call has ended with it, "
+            "unless it was started in the background (`run_in_background`)"
+        )
+    if _NO_NETWORK.search(text):
+        return (
+            "a cell has no network, so that no approval makes this work: put what it needs into "
+            "the image (`lockgate image build --from IMAGE --tag NAME`), or let a person do it "
+            "outside"
+        )
+    if _NO_SERVICE.search(text):
+        return "a cell has no services and no container engine; a person looks after the host's"
+    return ""
+
+
+def fitting_images(names: Iterable[str]) -> tuple[str, ...]:
+    """Return the images that fit a project with these files at its top."""
+    return tuple(dict.fromkeys(_PROJECTS[one] for one in sorted(names) if one in _PROJECTS))
+
+
+def _without_program(name: str) -> str:
+    image = next((image for image, programs in _IMAGES.items() if name in programs), "IMAGE")
+    return (
+        f"`{name}` is not in this cell's image: `lockgate image build --from {image} --tag NAME` "
+        "makes one of an image that has it, for `image: NAME` in the settings"
+    )
+
+
+def _missing(text: str) -> str:
+    """Return the program that a shell did not find."""
+    for line in reversed(text[-_TAIL:].splitlines()[-_LINES:]):
+        for ending in (": command not found", ": not found"):
+            if line.endswith(ending):
+                name = line.removesuffix(ending).rpartition(": ")[2]
+                if _NAME.fullmatch(name) and ": " in line.removesuffix(ending):
+                    return name
+        if (found := _UNSTARTED.fullmatch(line)) is not None:
+            return found[1]
+    return ""

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A command that could not work in a cell says why in one line; any other says nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy.people.shortfall import explain_failure, fitting_images
+
+SAID = {
+    "a program of an image": (127, "bash: line 1: go: command not found", "--from golang:bookworm"),
+    "a program of no known image": (127, "bash: line 1: frob: command not found", "`frob` is not"),
+    "in a pipeline that went well": (0, "bash: line 3: cargo: command not found\n", "rust:"),
+    "another shell": (127, "sh: 1: yarn: not found", "node:22"),
+    "what timeout starts": (127, "timeout: failed to run command ‘mvn’: No such file or directory",
+                            "maven:"),
+    "a name that is not resolved": (6, "curl: (6) Could not resolve host: example.com", "network"),
+    "an index": (1, "npm error code EAI_AGAIN", "network"),
+    "a clone": (128, "fatal: unable to access: Could not resolve host: x", "network"),
+    "a server of an earlier call": (
+        7, "curl: (7) Failed to connect to localhost port 3000 after 0 ms: Couldn't connect",
+        "nothing listens",
+    ),
+    "a service": (1, "System has not been booted with systemd as init system", "services"),
+    "an engine": (1, "Cannot connect to the Docker daemon at unix:///run/x.sock", "engine"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("status, text, wanted", SAID.values(), ids=SAID)
+def test_a_shortfall_of_the_cell_is_told(status: int, text: str, wanted: str) -> None:
+    assert wanted in explain_failure(status, "", text)
+    assert "\n" not in explain_failure(status, "", text)
+
+
+QUIET = {
+    "it went well": (0, "could not resolve host"),
+    "it failed for another reason": (1, "AssertionError: 1 != 2"),
+    "a test says so of a page": (1, "page not found"),
+    "no program's name": (1, "error: rm -rf x; y: command not found"),
+    "a module that is not there": (1, "ModuleNotFoundError: No module named 'x'"),
+    "nothing": (1, ""),
+    "it was ended": (None, "Could not resolve host"),
+}
+
+
+@pytest.mark.parametrize("status, text", QUIET.values(), ids=QUIET)
+def test_everything_else_is_quiet(status: int | None, text: str) -> None:
+    assert explain_failure(status, "", text) == ""
+
+
+def test_the_output_counts_only_where_the_command_failed() -> None:
+    assert explain_failure(127, "bash: line 1: go: command not found", "") != ""
+    assert explain_failure(0, "bash: line 1: go: command not found", "") == ""
+
+
+def test_a_long_text_is_looked_at_by_its_end() -> None:
+    text = "could not resolve host\n" + "localhost " * 200_000
+    assert explain_failure(1, "", text) == ""
+
+
+def test_a_project_gets_the_image_that_fits() -> None:
+    assert fitting_images(["src", "go.mod", "pom.xml", "yarn.lock", "pnpm-lock.yaml"]) == (
+        "golang:bookworm", "node:22-bookworm", "maven:3-eclipse-temurin-21",
+    )  # fmt: skip
+    assert fitting_images(["README.md"]) == ()
