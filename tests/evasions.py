@@ -26,29 +26,29 @@ class Evasion:
 
 
 EVASIONS = {
-    "a plain child under another name": Evasion("bash -c 'exec -a @ sleep 45'; true"),
-    "a child whose shell exits at once": Evasion("(exec -a @ sleep 45) &"),
-    "hang-ups ignored": Evasion("nohup bash -c 'exec -a @ sleep 45' >/dev/null 2>&1 &"),
+    "a plain child under another name": Evasion("bash -c 'exec -a @ sleep 245'; true"),
+    "a child whose shell exits at once": Evasion("(exec -a @ sleep 245) &"),
+    "hang-ups ignored": Evasion("nohup bash -c 'exec -a @ sleep 245' >/dev/null 2>&1 &"),
     "a session of its own": Evasion(
-        "setsid bash -c 'exec -a @ sleep 45' >/dev/null 2>&1 < /dev/null &"
+        "setsid bash -c 'exec -a @ sleep 245' >/dev/null 2>&1 < /dev/null &"
     ),
     "every signal ignored that can be": Evasion(
         'bash -c \'trap "" TERM INT HUP QUIT USR1 USR2; '
-        "for i in $(seq 90); do sleep 0.5; done' @ &"
+        "for i in $(seq 490); do sleep 0.5; done' @ &"
     ),
     "a pool of workers": Evasion(
         "python3 - @ <<'EOF' >/dev/null 2>&1 &\n"
         "import multiprocessing as m, time\n"
-        "def f(x): time.sleep(45)\n"
+        "def f(x): time.sleep(245)\n"
         "if __name__ == '__main__':\n"
         "    m.set_start_method('fork'); p = m.Pool(4); p.map(f, range(4))\n"
         "EOF"
     ),
-    "twenty siblings": Evasion("for i in $(seq 20); do (exec -a @ sleep 45) & done"),
+    "twenty siblings": Evasion("for i in $(seq 20); do (exec -a @ sleep 245) & done"),
     "a process that hops from number to number": Evasion(
         "python3 - @ <<'EOF' >/dev/null 2>&1 &\n"
         "import os, time\n"
-        "e = time.time() + 40\n"
+        "e = time.time() + 240\n"
         "while time.time() < e:\n"
         "    if os.fork(): os._exit(0)\n"
         "    time.sleep(0.05)\n"
@@ -58,7 +58,7 @@ EVASIONS = {
         "python3 - <<'EOF' >/dev/null 2>&1 &\n"
         "import threading, time, ctypes, platform\n"
         "def f():\n"
-        "    e = time.time() + 40\n"
+        "    e = time.time() + 240\n"
         "    while time.time() < e:\n"
         "        open('%', 'a').write('.'); time.sleep(0.1)\n"
         "threading.Thread(target=f).start()\n"
@@ -67,39 +67,39 @@ EVASIONS = {
         beats=True,
     ),
     "blocked in a read of a pipe": Evasion(
-        "bash -c 'read -t 45 x < <(sleep 45)' @ >/dev/null 2>&1 &"
+        "bash -c 'read -t 245 x < <(sleep 245)' @ >/dev/null 2>&1 &"
     ),
     "an endless tail below its own timeout": Evasion(
-        "timeout 45 bash -c 'exec -a @ tail -f /dev/null' >/dev/null 2>&1 &"
+        "timeout 245 bash -c 'exec -a @ tail -f /dev/null' >/dev/null 2>&1 &"
     ),
     "a terminal of its own": Evasion(
-        "script -qfc \"bash -c 'exec -a @ sleep 45'\" /dev/null >/dev/null 2>&1 &"
+        "script -qfc \"bash -c 'exec -a @ sleep 245'\" /dev/null >/dev/null 2>&1 &"
     ),
     "a process namespace of its own": Evasion(
-        "unshare -rpf --mount-proc bash -c 'exec -a @ sleep 45' >/dev/null 2>&1 &",
+        "unshare -rpf --mount-proc bash -c 'exec -a @ sleep 245' >/dev/null 2>&1 &",
         refused_in_cells=True,
     ),
     "an alias of git": Evasion(
         "git -c core.fsmonitor=false -c gc.auto=0 "
-        "-c alias.z='!setsid bash -c \"exec -a @ sleep 45\" >/dev/null 2>&1 &' z"
+        "-c alias.z='!setsid bash -c \"exec -a @ sleep 245\" >/dev/null 2>&1 &' z"
     ),
     "started by the exit of its shell": Evasion(
-        "trap \"setsid bash -c 'exec -a @ sleep 40' >/dev/null 2>&1 &\" EXIT; sleep 2", late=True
+        "trap \"setsid bash -c 'exec -a @ sleep 240' >/dev/null 2>&1 &\" EXIT; sleep 2", late=True
     ),
     "a program without a file and without an environment": Evasion(
         "python3 - <<'EOF' >/dev/null 2>&1 &\n"
         "import os\n"
         "fd = os.memfd_create('x')\n"
         "os.write(fd, open('/bin/sleep', 'rb').read())\n"
-        "os.execve('/proc/self/fd/%d' % fd, ['@', '45'], {})\n".replace("%d' % fd", "' + str(fd)")
+        "os.execve('/proc/self/fd/%d' % fd, ['@', '245'], {})\n".replace("%d' % fd", "' + str(fd)")
         + "EOF"
     ),
     "an exported function in a detached shell": Evasion(
-        "vi_@() { sleep 45; }; export -f vi_@; setsid bash -c 'vi_@' >/dev/null 2>&1 &"
+        "vi_@() { sleep 245; }; export -f vi_@; setsid bash -c 'vi_@' >/dev/null 2>&1 &"
     ),
     "neither parent, session nor environment is left": Evasion(
         '(setsid env -i PATH="$PATH" bash -c '
-        "'(setsid bash -c \"exec -a @ sleep 45\" &) ; sleep 0.3' >/dev/null 2>&1 &)"
+        "'(setsid bash -c \"exec -a @ sleep 245\" &) ; sleep 0.3' >/dev/null 2>&1 &)"
     ),
 }
 """The cases of the stop's own list, and one that leaves by every door at once."""

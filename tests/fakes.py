@@ -27,7 +27,7 @@ from sandbox.results import (
 )
 from sandbox.server.server import Server, hold_lock
 
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 
 
 class FakeSupervisor:

@@ -81,7 +81,7 @@ def nothing_left(dirs: Dirs, folder: Path, *, held: bool = False) -> None:
         return [one for one in litter(dirs, folder) if not (held and one.startswith("volume "))]
 
     with contextlib.suppress(AssertionError):  # the engine may be removing something yet
-        wait_for(lambda: not found(), "nothing is left", 60.0)
+        wait_for(lambda: not found(), "nothing is left")
     left = found()
     assert left == [], left
 

@@ -7,7 +7,7 @@ import asyncio
 import os
 import subprocess
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -37,7 +37,7 @@ from sandbox.containers.plan import LABEL_CELL, LABEL_ROLE, LABEL_STATE, LABEL_T
 from sandbox.results import CallResult
 
 T = TypeVar("T")
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 READ, WRITE = "read", "write"
 READING = ("Read", "Glob", "Grep", "LS")
 ME = os.geteuid()
@@ -287,6 +287,12 @@ async def eventually(
     while not await asyncio.to_thread(condition):
         assert time.monotonic() < deadline, f"{what}: not within {seconds} s"
         await asyncio.sleep(0.02)
+
+
+async def after(event: asyncio.Event) -> AsyncIterator[bytes]:
+    """Give a command the line that it reads (`read x`) when something has happened."""
+    await event.wait()
+    yield b"\n"
 
 
 async def ended(work: Awaitable[Any]) -> BaseException:

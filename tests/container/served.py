@@ -23,7 +23,7 @@ from tests.container.lab import remove_layers
 from tests.sandbox.shells import ROOT, Shell
 
 LOCKGATE = ROOT / ".venv" / "bin" / "lockgate"
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from sandbox.containers.plan import LABEL_TEST
 from sandbox.results import CallResult, Ending
 
 pytestmark = pytest.mark.docker
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 
 @pytest.mark.parametrize("approved", [True, False])

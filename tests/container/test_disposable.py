@@ -25,7 +25,18 @@ from sandbox.results import Ending
 from sandbox.setup import gvisor
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab
-from tests.container.lab import ME, OWNERS, Lab, ended, eventually, repository, snapshot, wait_for
+from tests.container.lab import (
+    ME,
+    OWNERS,
+    WAIT_SECONDS,
+    Lab,
+    after,
+    ended,
+    eventually,
+    repository,
+    snapshot,
+    wait_for,
+)
 from tests.container.routes import ROUTES, Route, take
 
 RESIDENT = Settings()
@@ -83,16 +94,18 @@ def test_nothing_changes_while_a_call_runs(of_kind: Callable[..., Lab]) -> None:
     before = snapshot(lab.ws)
 
     async def work() -> None:
-        heard = asyncio.Event()
+        heard, looked = asyncio.Event(), asyncio.Event()
         task = asyncio.ensure_future(
             lab.call(
-                "echo changed > README.md; rm tool.sh; echo ready; sleep 1",
+                "echo changed > README.md; rm tool.sh; echo ready; read x",
+                stdin=after(looked),
                 on_output=lambda *_: heard.set(),
                 derived_from="deletes",
             )
         )
-        await asyncio.wait_for(heard.wait(), 60)
+        await asyncio.wait_for(heard.wait(), WAIT_SECONDS)
         assert snapshot(lab.ws) == before
+        looked.set()
         assert (await task).landed
 
     lab.run(work())
@@ -116,12 +129,17 @@ def test_an_edit_meanwhile_is_a_conflict(of_kind: Callable[..., Lab]) -> None:
     lab = of_kind()
 
     async def work() -> Any:
-        heard = asyncio.Event()
+        heard, edited = asyncio.Event(), asyncio.Event()
         task = asyncio.ensure_future(
-            lab.call("echo ready; sleep 1; echo mine > README.md", on_output=lambda *_: heard.set())
+            lab.call(
+                "echo ready; read x; echo mine > README.md",
+                stdin=after(edited),
+                on_output=lambda *_: heard.set(),
+            )
         )
-        await asyncio.wait_for(heard.wait(), 60)
+        await asyncio.wait_for(heard.wait(), WAIT_SECONDS)
         (lab.ws / "README.md").write_text("theirs\n")
+        edited.set()
         return await task
 
     done = lab.run(work())
@@ -168,9 +186,7 @@ def test_settings_of_a_protected_file_never_land(of_kind: Callable[..., Lab]) ->
 
 
 def test_a_protected_path_that_appears_ends_the_call(of_kind: Callable[..., Lab]) -> None:
-    started = time.monotonic()
     done = of_kind().sh("echo x > tmp1; mv tmp1 .devkit-waiver.yml; sleep 60; echo went on")
-    assert time.monotonic() - started < 50
     assert (done.judgement, done.landed, done.stdout) == ("discard", False, "")
 
 
@@ -245,7 +261,7 @@ def test_a_cell_has_no_mount_of_the_host_but_its_view(
     lab = of_kind()
 
     async def work() -> list[dict[str, Any]]:
-        task = asyncio.ensure_future(lab.call("sleep 30"))
+        task = asyncio.ensure_future(lab.call("sleep 300"))
         await eventually(lambda: lab.containers("cell"), "a cell is there")
         found = await asyncio.to_thread(lambda: lab.cell.attrs["Mounts"])
         task.cancel()
@@ -289,7 +305,7 @@ def test_calls_of_one_agent_run_at_the_same_time(of_kind: Callable[..., Lab]) ->
     lab = of_kind()
 
     async def work() -> list[Any]:
-        wait = "echo {0} > {0}.txt; for i in $(seq 600); do sleep 0.1; done"
+        wait = "echo {0} > {0}.txt; sleep 300"
         one, two = (asyncio.ensure_future(lab.call(wait.format(n))) for n in ("a", "b"))
         await eventually(lambda: len(lab.containers("cell")) == 2, "two cells are there")
         for task in (one, two):
@@ -331,6 +347,8 @@ def test_input_output_status_and_tools(of_kind: Callable[..., Lab]) -> None:
 def test_the_time_limit_and_a_flood_end_a_call(of_kind: Callable[..., Lab]) -> None:
     lab = of_kind(limits=Limits(output_bytes=100_000))
     slow = lab.sh("echo before; (setsid sleep 300 &); sleep 300", timeout=1000)
+    if not slow.stdout:  # a busy machine had not begun it by then
+        slow = lab.sh("echo before; (setsid sleep 300 &); sleep 300", timeout=30_000)
     assert (slow.ending, slow.exit_status, slow.stdout) == (Ending.TIMED_OUT, 124, "before\n")
     flood = lab.sh("yes")
     assert flood.ending is Ending.FLOODED
@@ -385,7 +403,7 @@ def test_a_cancelled_call_lands_nothing_and_leaves_nothing(of_kind: Callable[...
         task = asyncio.ensure_future(
             lab.call("echo x > x.txt; echo ready; sleep 300", on_output=lambda *_: heard.set())
         )
-        await asyncio.wait_for(heard.wait(), 60)
+        await asyncio.wait_for(heard.wait(), WAIT_SECONDS)
         task.cancel()
         assert isinstance(await ended(task), asyncio.CancelledError)
 
@@ -402,7 +420,7 @@ def test_a_lost_cell_fails_its_call_and_nothing_lands(of_kind: Callable[..., Lab
         task = asyncio.ensure_future(
             lab.call("echo x > x.txt; echo ready; sleep 300", on_output=lambda *_: heard.set())
         )
-        await asyncio.wait_for(heard.wait(), 60)
+        await asyncio.wait_for(heard.wait(), WAIT_SECONDS)
         for one in await asyncio.to_thread(lab.containers, role):
             await asyncio.to_thread(one.kill)
         return await ended(task)
@@ -421,7 +439,7 @@ def test_a_stop_ends_everything(of_kind: Callable[..., Lab]) -> None:
         task = asyncio.ensure_future(
             lab.call("echo x > x.txt; echo ready; sleep 300", on_output=lambda *_: heard.set())
         )
-        await asyncio.wait_for(heard.wait(), 60)
+        await asyncio.wait_for(heard.wait(), WAIT_SECONDS)
         report = await lab.supervisor.stop("a test")
         assert report.left == ()
         await asyncio.gather(task, return_exceptions=True)

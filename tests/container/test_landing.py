@@ -53,7 +53,7 @@ def test_nothing_changes_while_a_writing_call_runs(lab: Lab) -> None:
 
 
 ENDS = {
-    "it is ended by its time limit": ("sleep 60", {"timeout": 700}, Ending.TIMED_OUT),
+    "it is ended by its time limit": ("sleep 260", {"timeout": 2000}, Ending.TIMED_OUT),
     "it kills its whole session": ("kill -9 0", {}, Ending.RAN),
     "it fails": ("exit 3", {}, Ending.RAN),
 }
@@ -114,7 +114,7 @@ def test_a_cancelled_call_changes_nothing_and_leaves_no_process(lab: Lab) -> Non
     async def cancelled() -> None:
         call = asyncio.ensure_future(
             lab.call(
-                f"{CHANGES}; setsid sleep 61.5 & echo started; sleep 61.5",
+                f"{CHANGES}; setsid sleep 261.5 & echo started; sleep 261.5",
                 on_output=lambda *_: heard.set(),
             )
         )
@@ -123,7 +123,7 @@ def test_a_cancelled_call_changes_nothing_and_leaves_no_process(lab: Lab) -> Non
         assert isinstance(await ended(call), asyncio.CancelledError)
 
     lab.run(cancelled())
-    assert not any("61.5" in one for one in lab.processes())
+    assert not any("261.5" in one for one in lab.processes())
     assert snapshot(lab.ws) == before
     assert lab.sh("echo again > again.txt").landed  # the cell goes on
 
@@ -134,7 +134,7 @@ def test_a_stop_in_the_middle_lands_nothing(lab: Lab) -> None:
 
     async def stopped() -> BaseException:
         call = asyncio.ensure_future(
-            lab.call(f"{CHANGES}; echo started; sleep 60", on_output=lambda *_: heard.set())
+            lab.call(f"{CHANGES}; echo started; sleep 260", on_output=lambda *_: heard.set())
         )
         await heard.wait()
         report = await lab.supervisor.stop("a test")

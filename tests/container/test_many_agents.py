@@ -26,10 +26,14 @@ from tests.bench.litter import litter
 def test_many_agents_lose_no_update_and_leave_nothing(
     docker_client: docker.DockerClient, images: Images, tmp_path: Path, run_id: str
 ) -> None:
-    found = asyncio.run(run(tmp_path, seconds=20.0, labels={LABEL_TEST: run_id}))
-    assert found.problems == ()
+    for seconds in (8.0, 20.0, 60.0):
+        root = tmp_path / f"{seconds}"
+        found = asyncio.run(run(root, seconds=seconds, labels={LABEL_TEST: run_id}))
+        assert found.problems == ()
+        assert found.edits > 0
+        if found.conflicts:  # a busy machine makes so few calls that they may not meet
+            break
     assert found.calls > found.agents
-    assert found.edits > 0
     assert found.conflicts > 0  # they really met
 
 

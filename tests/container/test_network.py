@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.container.lab import Lab
+from tests.container.lab import WAIT_SECONDS, Lab, after
 from tests.container.test_privileges import python
 
 CANARY = b"lockgate-canary"
@@ -156,7 +156,7 @@ def test_loopback_inside_the_cell_works(lab: Lab) -> None:
     """Tests of servers are what agents run: the cell's own loopback must carry them."""
     found = lab.sh(
         "python3 -m http.server 8123 --bind 127.0.0.1 >/dev/null 2>&1 & "
-        "for i in $(seq 200); do curl -sf localhost:8123/README.md && break; sleep 0.05; done"
+        "for i in $(seq 1200); do curl -sf localhost:8123/README.md && break; sleep 0.05; done"
     )
     assert found.stdout == lab.text("README.md")
 
@@ -194,21 +194,20 @@ def test_two_cells_share_no_loopback(make_lab: Callable[..., Lab]) -> None:
     lab = make_lab()
 
     async def both() -> tuple[str, str]:
+        serves, over = asyncio.Event(), asyncio.Event()
         server = asyncio.ensure_future(
             lab.call(
-                "python3 -m http.server 8124 >/dev/null 2>&1 & sleep 1.5; curl -s "
-                "localhost:8124/README.md",
+                "python3 -m http.server 8124 >/dev/null 2>&1 & for i in $(seq 1200); do "
+                "curl -sf localhost:8124/README.md && break; sleep 0.05; done; read x",
                 "read",
                 agent="one",
+                stdin=after(over),
+                on_output=lambda *_: serves.set(),
             )
         )
-        client = asyncio.ensure_future(
-            lab.call(
-                "for i in $(seq 20); do curl -s localhost:8124/README.md; sleep 0.05; done",
-                "read",
-                agent="two",
-            )
-        )
-        return (await server).stdout, (await client).stdout
+        await asyncio.wait_for(serves.wait(), WAIT_SECONDS)
+        other = await lab.call("curl -s localhost:8124/README.md", "read", agent="two")
+        over.set()
+        return (await server).stdout, other.stdout
 
     assert lab.run(both()) == (lab.text("README.md"), "")

@@ -15,6 +15,14 @@ CONFIG, WAIVER = "devkit.config.json", ".devkit-waiver.yml"
 ORDINARY = "ordinary.json"
 OLD = '{"strict": true}\n'
 
+
+def _later(text: str) -> str:
+    return (
+        f"rm -f /tmp/done; (setsid sh -c 'echo {text} > {{f}}; : > /tmp/done' &); "
+        "until [ -e /tmp/done ]; do sleep 0.02; done"
+    )
+
+
 # {f} is the file; each leaves "changed" in it where nothing protects it.
 TRICKS = {
     "a direct write": ["echo changed > {f}"],
@@ -57,7 +65,7 @@ TRICKS = {
         "mkdir -p deep && cp {f} deep/ && mv deep d2 && echo changed > d2/{f} && cp d2/{f} {f}"
     ],
     "a background process": ["(sleep 0.1; echo changed > {f}) & wait"],
-    "a process that outlives the call": ["(setsid sh -c 'echo changed > {f}' &) ; sleep 0.2"],
+    "a process that outlives the call": [_later("changed")],
     "an archive": ["mkdir a && echo changed > a/{f} && tar -C a -cf - {f} | tar -xf -"],
     "the workspace under another path": ["echo changed > /proc/self/cwd/{f}"],
     "dd": ["echo changed | dd of={f} status=none"],
@@ -121,7 +129,7 @@ CREATIONS = {
     "a folder": ["mkdir {f}"],
     "a copy": ["cp README.md {f}"],
     "a folder that is renamed with it": ["mkdir d && echo x > d/{f} && mv d e"],
-    "a process that outlives the call": ["(setsid sh -c 'echo x > {f}' &) ; sleep 0.2"],
+    "a process that outlives the call": [_later("x")],
     "an archive": ["mkdir a && echo x > a/{f} && tar -C a -cf - {f} | tar -xf -"],
     "a FIFO": ["mkfifo {f}"],
 }

@@ -145,7 +145,7 @@ def test_the_fake(behaviour: Behaviour, tmp_path: Path) -> None:
     async def work() -> None:
         await behaviour(cast(Cell, FakeCell([])), str(tmp_path))
 
-    asyncio.run(asyncio.wait_for(work(), 20))
+    asyncio.run(asyncio.wait_for(work(), 120))
 
 
 def test_the_real_one(docker_client: Any, images: Any, run_id: str, tmp_path: Path) -> None:
@@ -164,5 +164,5 @@ def test_the_real_one(docker_client: Any, images: Any, run_id: str, tmp_path: Pa
         finally:
             await pool.end_all()
 
-    asyncio.run(asyncio.wait_for(work(), 120))
+    asyncio.run(asyncio.wait_for(work(), 280))
     remove_layers(docker_client, dirs)

@@ -28,7 +28,7 @@ def test_a_cell_that_is_cancelled_as_it_starts_leaves_nothing(
 
     async def work() -> None:
         for number in range(12):
-            task = asyncio.ensure_future(lab.call("sleep 60"))
+            task = asyncio.ensure_future(lab.call("sleep 260"))
             await asyncio.sleep(0.05 * number)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

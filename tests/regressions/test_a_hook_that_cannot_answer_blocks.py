@@ -26,7 +26,7 @@ from sandbox.host.relaunch import environment, program
 from tests.sandbox.test_hook_entry import EVENT, GOOD, blocks, home, hook, says, serving
 
 __all__ = ["home"]
-WAIT_SECONDS = 60
+WAIT_SECONDS = 120
 ROOT = Path(__file__).parents[2]
 SILENT = {**GOOD, "stdout": ""}
 

@@ -16,7 +16,7 @@ from sandbox.stopping.stop import stop_all
 from tests.sandbox.shells import Shell
 
 SAID = "agent w: who watched it (`lockgate agent run`) was killed"
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 
 def begun(shell: Shell, script: str) -> tuple[subprocess.Popen[bytes], Agent]:
@@ -39,7 +39,7 @@ def killed(started: subprocess.Popen[bytes], agent: Agent) -> None:
 
 @pytest.mark.parametrize("watched", [True, False])
 def test_while_it_runs(shell: Shell, watched: bool) -> None:
-    started, agent = begun(shell, "exec sleep 61")
+    started, agent = begun(shell, "exec sleep 261")
     if not watched:
         killed(started, agent)
     left = stop_all(shell.dirs, "a test").left
@@ -50,7 +50,7 @@ def test_while_it_runs(shell: Shell, watched: bool) -> None:
 
 @pytest.mark.parametrize("watched", [True, False])
 def test_when_it_has_ended(shell: Shell, watched: bool) -> None:
-    started, agent = begun(shell, "read x" if watched else "exec sleep 61")
+    started, agent = begun(shell, "read x" if watched else "exec sleep 261")
     if watched:
         started.communicate(b"\n", timeout=WAIT_SECONDS)
     else:
@@ -66,7 +66,7 @@ def test_when_it_has_ended(shell: Shell, watched: bool) -> None:
 
 
 def test_what_goes_on_after_the_agent_is_watched_as_before(shell: Shell) -> None:
-    started, agent = begun(shell, "sleep 61 </dev/null >/dev/null 2>&1 &")
+    started, agent = begun(shell, "sleep 261 </dev/null >/dev/null 2>&1 &")
     started.communicate(timeout=WAIT_SECONDS)
     now = Registry(shell.dirs).find("w")
     assert now is not None
@@ -78,7 +78,7 @@ def test_what_goes_on_after_the_agent_is_watched_as_before(shell: Shell) -> None
 
 
 def test_an_agent_below_another_is_ended_with_its_watcher(shell: Shell) -> None:
-    words = f"{sys.executable} -m sandbox.cli.main agent run --name below -- sleep 61"
+    words = f"{sys.executable} -m sandbox.cli.main agent run --name below -- sleep 261"
     started, _ = begun(shell, f"{words} & while sleep 0.1; do :; done")
     registry = Registry(shell.dirs)
     while registry.find("below") is None:

@@ -26,7 +26,7 @@ WAIT_SECONDS = 60.0
 @pytest.fixture
 def agent(shell: Shell) -> Iterator[Agent]:
     """Return an agent that runs."""
-    words = ("agent", "run", "--name", "w", "--", "bash", "-c", "echo ready; exec sleep 61")
+    words = ("agent", "run", "--name", "w", "--", "bash", "-c", "echo ready; exec sleep 261")
     with shell.start(*words) as started:
         assert started.stdout is not None
         assert started.stdout.readline() == b"ready\n"
@@ -96,7 +96,7 @@ FORGED: dict[str, dict[str, Any]] = {
 def test_an_entry_that_no_registry_writes_is_none(
     shell: Shell, what: str, fields: dict[str, Any]
 ) -> None:
-    with subprocess.Popen(["sleep", "61"]) as other:
+    with subprocess.Popen(["sleep", "261"]) as other:
         one = Host().process(other.pid)
         assert one is not None
         entry = {

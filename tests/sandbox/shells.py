@@ -14,7 +14,7 @@ from pathlib import Path
 from sandbox.host.dirs import Dirs
 
 ROOT = Path(__file__).parent.parent.parent
-WAIT_SECONDS = 60
+WAIT_SECONDS = 120
 
 
 class Shell:

@@ -40,7 +40,7 @@ def plan(command: str) -> ActionPlan:
 def with_async(dirs: Dirs, work: Callable[[Client], Awaitable[Any]]) -> Any:
     async def main() -> Any:
         async with Client(dirs) as client:
-            return await asyncio.wait_for(work(client), 20)
+            return await asyncio.wait_for(work(client), 120)
 
     return asyncio.run(main())
 

@@ -24,7 +24,7 @@ from sandbox.gates.policy_files import BuiltIn
 from sandbox.gates.second_opinion import SecondOpinion
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")
-WAIT_SECONDS = 20.0
+WAIT_SECONDS = 120.0
 
 
 class Office:

@@ -84,7 +84,7 @@ class Stock:
 
 def run(work: Coroutine[Any, Any, None]) -> None:
     """Run a test's coroutine, with a bound."""
-    asyncio.run(asyncio.wait_for(work, 20))
+    asyncio.run(asyncio.wait_for(work, 120))
 
 
 def test_each_call_gets_a_cell_of_its_own() -> None:

@@ -85,7 +85,7 @@ def change(path: str, kind: str = "modified", **more: Any) -> dict[str, Any]:
     return {"path": path, "kind": kind, "type": "file", **more}
 
 
-def wait_for(condition: Callable[[], object], what: str, seconds: float = 20.0) -> None:
+def wait_for(condition: Callable[[], object], what: str, seconds: float = 120.0) -> None:
     waiting = threading.Event()
     for _ in range(int(seconds / 0.01)):
         if condition():
@@ -105,7 +105,7 @@ def running(guarded: Guarded, **settings: Any) -> Any:
         yield guard
     finally:
         stopping.set()
-        thread.join(20)
+        thread.join(120)
         assert not thread.is_alive()
 
 

@@ -21,7 +21,7 @@ from sandbox.guard.guard import Guard, GuardSettings
 from sandbox.host.dirs import Dirs
 from sandbox.workspaces.registry import Registry
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 
 
 class Home:

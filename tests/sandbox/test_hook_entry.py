@@ -19,7 +19,7 @@ import pytest
 from sandbox.host.dirs import Dirs
 
 ROOT = Path(__file__).parent.parent.parent
-WAIT_SECONDS = 60
+WAIT_SECONDS = 120
 EVENT = b'{"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {"command": "ls"}}'
 GOOD = {"stdout": "yes\n", "stderr": "", "status": 0}
 START = (

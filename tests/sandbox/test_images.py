@@ -105,11 +105,11 @@ def test_splitting_a_tag(image: str, parts: tuple[str, str]) -> None:
 
 
 def test_images_that_exist_are_found_at_once(
-    docker_client: docker.DockerClient, images: Images
+    docker_client: docker.DockerClient, images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun = time.monotonic()
+    for name in ("ensure_base", "_build"):
+        monkeypatch.delattr(f"sandbox.containers.images.{name}")
     assert ensure_images(docker_client, Silent()) == images
-    assert time.monotonic() - begun < 10  # building takes a minute
 
 
 def test_images_carry_the_digest_of_their_code(
@@ -313,8 +313,5 @@ def test_an_image_is_not_replaced_by_its_own_cell(
         build_cell_image(docker_client, images.cell, images.cell, Silent())
 
 
-def test_an_image_that_cannot_be_had_fails_soon(docker_client: docker.DockerClient) -> None:
-    begun = time.monotonic()
-    problem = pull(docker_client, "localhost:9/lockgate-test/none:1", Silent())
-    assert problem
-    assert time.monotonic() - begun < 30
+def test_an_image_that_cannot_be_had_is_a_problem(docker_client: docker.DockerClient) -> None:
+    assert pull(docker_client, "localhost:9/lockgate-test/none:1", Silent())

@@ -601,18 +601,18 @@ def test_two_keepers_land_one_after_the_other(overlay: Overlay) -> None:
     def other() -> None:
         with vault.Vault(fs.open_directory(str(overlay.lower))):
             locked.set()
-            leave.wait(30)
+            leave.wait(120)
 
     processes = [fork.Process(target=other), fork.Process(target=lambda: overlay.land(walked))]
     processes[0].start()
-    assert locked.wait(30)
+    assert locked.wait(120)
     processes[1].start()
     processes[1].join(0.3)
     assert processes[1].is_alive()
     assert (overlay.lower / "a").read_text() == "a\n"
     leave.set()
     for process in processes:
-        process.join(30)
+        process.join(120)
     assert [process.exitcode for process in processes] == [0, 0]
     assert (overlay.lower / "a").read_text() == "a\nx\n"
 

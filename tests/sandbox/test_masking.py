@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 import time
+import timeit
 
 import pytest
 from hypothesis import given
@@ -220,12 +221,12 @@ def test_hostile_text_does_not_take_long(piece: str) -> None:
 def test_text_that_is_looked_at_in_vain_costs_little() -> None:
     texts = ("y" * 1_000_000, "hello world, this is text\n" * 40_000)
     for text in texts:
-        started = time.process_time()
+        plain = re.compile(r"(?i)pass|secret|token|identified").search
         assert mask(text) is text
-        took = time.process_time() - started
-        started = time.process_time()
-        assert re.search(r"(?i)pass|secret|token|identified", text) is None
-        assert took < 3 * (time.process_time() - started)  # it was twenty times as much
+        assert plain(text) is None
+        took = min(timeit.repeat(lambda: mask(text), number=1, timer=time.process_time))  # noqa: B023
+        least = min(timeit.repeat(lambda: plain(text), number=1, timer=time.process_time))  # noqa: B023
+        assert took < 6 * least  # it was twenty times as much
 
 
 @pytest.mark.parametrize(

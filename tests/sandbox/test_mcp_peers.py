@@ -75,7 +75,7 @@ def test_a_client_is_under_watch_before_its_request_and_a_stop_ends_it(
     assert served == [[process.pid]] * 4
     assert asked == ["main"]  # looked up once
     report = stop_all(dirs, "a test", engine=None)
-    assert process.wait(10) != 0
+    assert process.wait(120) != 0
     assert (len(report.killed), report.left) == (1, ())
 
 

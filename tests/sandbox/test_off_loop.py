@@ -21,7 +21,7 @@ from sandbox.host.off_loop import QUICK, OffLoop, Turns
 from sandbox.results import Ending
 from tests.sandbox.test_supervisor import Bench
 
-WAIT_SECONDS = 60.0
+WAIT_SECONDS = 120.0
 LONG = ActionPlan(
     tool="Bash", workspace="/w", agent="a", params=Params(command="echo " + "x" * 20_000)
 )

@@ -120,7 +120,7 @@ def test_a_client_with_another_runtime_folder_finds_the_server(running: Served) 
 def test_a_server_without_work_ends_by_itself(dirs: Dirs) -> None:
     fake = FakeSupervisor()
     with served(dirs, fake, idle_seconds=0.1) as one:
-        assert one.ended.wait(20)
+        assert one.ended.wait(WAIT_SECONDS)
     assert (fake.entered, fake.exited) == (1, 1)
 
 
@@ -136,21 +136,24 @@ def test_what_answers_hooks_ends_with_the_server(dirs: Dirs) -> None:
 
 
 def test_a_background_call_keeps_it_alive(dirs: Dirs) -> None:
-    with served(dirs, idle_seconds=0.2) as one:
+    fake = FakeSupervisor()
+    fake.background = [{"call": "another", "command": "y"}]  # until the client has come
+    with served(dirs, fake, idle_seconds=0.2) as one:
         with BlockingClient(dirs) as client:
             result = client.call(plan("background x"))
             assert result.ending is Ending.RUNNING
+            del fake.background[0]
         assert not one.ended.wait(1)
         with BlockingClient(dirs) as client:
             assert client.running() == [{"call": result.id, "command": "background x"}]
             client.end(result.id)
-        assert one.ended.wait(20)
+        assert one.ended.wait(WAIT_SECONDS)
 
 
 def test_a_disconnect_cancels_the_call(running: Served) -> None:
     line = reach(running.dirs)
     line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
-    assert running.fake.started.wait(20)
+    assert running.fake.started.wait(WAIT_SECONDS)
     line.close()
     wait_for(lambda: running.fake.cancelled == ["c1"], "cancelled")
 
@@ -166,7 +169,7 @@ def test_a_client_that_reads_nothing_is_cut_off(
 
     patient, deaf = reach(running.dirs), reach(running.dirs)
     deaf.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
-    assert running.fake.started.wait(20)
+    assert running.fake.started.wait(WAIT_SECONDS)
     for number in range(2, 9):  # each of them may be left unread, but not all
         flood(deaf, number, 2)
     wait_for(lambda: running.fake.cancelled == ["c1"], "cut off")
@@ -181,7 +184,7 @@ def test_a_client_that_reads_nothing_is_cut_off(
 def test_a_disconnect_does_not_cut_an_undo_short(running: Served) -> None:
     line = reach(running.dirs)
     line.send({"id": 1, "op": "undo", "call": "slow"})
-    assert running.fake.started.wait(20)
+    assert running.fake.started.wait(WAIT_SECONDS)
     line.close()
     running.fake.release.set()
     wait_for(lambda: "undone slow" in running.fake.done, "undone")
@@ -190,7 +193,7 @@ def test_a_disconnect_does_not_cut_an_undo_short(running: Served) -> None:
 def test_cancel_ends_the_call_alone(running: Served) -> None:
     line = reach(running.dirs)
     line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
-    assert running.fake.started.wait(20)
+    assert running.fake.started.wait(WAIT_SECONDS)
     line.send({"id": 1, "op": "cancel"})
     assert line.receive() == {"id": 1, "event": "cancelled"}
     line.send({"id": 2, "op": "ping"})
@@ -202,11 +205,11 @@ def test_shutdown_waits_for_nobody_when_forced(dirs: Dirs) -> None:
     with served(dirs) as one:
         line = reach(dirs)
         line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
-        assert one.fake.started.wait(20)
+        assert one.fake.started.wait(WAIT_SECONDS)
         with BlockingClient(dirs) as client:
             assert client.shutdown() is False
             assert client.shutdown(force=True) is True
-        assert one.ended.wait(20)
+        assert one.ended.wait(WAIT_SECONDS)
         assert one.fake.cancelled == ["c1"]
         line.close()
 
@@ -219,7 +222,7 @@ def test_another_version_is_replaced_when_idle(running: Served) -> None:
     from sandbox.client import connect as start
 
     start._replace(line)
-    assert running.ended.wait(20)
+    assert running.ended.wait(WAIT_SECONDS)
 
 
 def test_a_server_that_ends_before_it_says_hello_is_none(dirs: Dirs) -> None:
@@ -263,7 +266,7 @@ def test_a_server_that_cannot_start_says_why(dirs: Dirs) -> None:
 def test_another_version_that_is_busy_is_said(running: Served) -> None:
     line = reach(running.dirs)
     line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
-    assert running.fake.started.wait(20)
+    assert running.fake.started.wait(WAIT_SECONDS)
     assert running.server is not None
     running.server._digest = "another"
     with pytest.raises(Unavailable) as caught:

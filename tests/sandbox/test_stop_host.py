@@ -24,6 +24,7 @@ import pytest
 
 from sandbox.agents.registry import Agent, Registry, describe, register
 from sandbox.errors import BadInput, Stopped
+from sandbox.guard.child import MODULE
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import Latch
 from sandbox.processes.table import Host, Known, Sent
@@ -32,7 +33,7 @@ from tests.conftest import cannot_run
 from tests.evasions import EVASIONS, Evasion, command, marked
 from tests.sandbox.shells import ROOT
 
-WAIT_SECONDS = 30.0
+WAIT_SECONDS = 120.0
 NOBODY = 65_534
 
 
@@ -174,7 +175,7 @@ def test_a_plain_kill_of_the_parent_ends_none_of_them(place: Place, evasion: Eva
 def test_a_stop_ends_each_of_them(either: Place, evasion: Evasion) -> None:
     inner = either.root / "inner.sh"
     inner.write_text(command(evasion, either.mark, either.beat))
-    agent = either.agent(f"bash {inner}; sleep 44", "evader")
+    agent = either.agent(f"bash {inner}; sleep 244", "evader")
     assert (either.registered("evader").group is None) or not either.without_groups
     if not evasion.late:
         wait_for(lambda: either.lives(evasion), "it runs")
@@ -195,9 +196,9 @@ def children(pid: int) -> list[int]:
 
 
 def test_a_stop_of_one_agent_leaves_the_others_alone(place: Place) -> None:
-    place.agent(f"exec -a {place.mark}-one sleep 40", "one")
-    place.agent(f"exec -a {place.mark}-two sleep 40", "two")
-    place.agent(f"exec -a {place.mark}-child sleep 40", "child", "--parent", "one")
+    place.agent(f"exec -a {place.mark}-one sleep 240", "one")
+    place.agent(f"exec -a {place.mark}-two sleep 240", "two")
+    place.agent(f"exec -a {place.mark}-child sleep 240", "child", "--parent", "one")
     wait_for(lambda: len(live(place)) == 3, "all run")
     report = stop_all(place.dirs, "a test", agent="one")
     assert live(place) == [f"{place.mark}-two"]
@@ -229,8 +230,8 @@ def live(place: Place) -> list[str]:
 
 
 def test_an_unrelated_process_of_the_same_shell_lives_on(place: Place) -> None:
-    lockgate = " ".join(place.words("agent", "run", "--name", "a", "--", "sleep", "40"))
-    shell = place.start(["bash", "-c", f"(exec -a {place.mark} sleep 41) & {lockgate} & wait"])
+    lockgate = " ".join(place.words("agent", "run", "--name", "a", "--", "sleep", "240"))
+    shell = place.start(["bash", "-c", f"(exec -a {place.mark} sleep 241) & {lockgate} & wait"])
     wait_for(lambda: Registry(place.dirs).find("a"), "the agent is registered")
     report = stop_all(place.dirs, "a test")
     assert (report.left, len(report.killed)) == ((), 1)
@@ -241,7 +242,7 @@ def test_an_unrelated_process_of_the_same_shell_lives_on(place: Place) -> None:
 def test_an_agent_that_calls_stop_gets_the_answer_and_ends_after_it(place: Place) -> None:
     answer = place.root / "answer"
     stop = " ".join(place.words("stop", "--reason", "itself"))
-    script = f"(setsid bash -c 'exec -a {place.mark} sleep 40' &); {stop} > {answer}; sleep 39"
+    script = f"(setsid bash -c 'exec -a {place.mark} sleep 240' &); {stop} > {answer}; sleep 239"
     process = place.agent(script, "self")
     agent = place.registered("self")
     assert process.wait(WAIT_SECONDS) == 137
@@ -270,7 +271,7 @@ def test_a_supervisor_that_an_agent_started_is_no_part_of_the_agent(place: Place
     )
     pidfile = place.root / "pid"
     place.agent(
-        f"{reach} > {pidfile}.new; mv {pidfile}.new {pidfile}; exec -a {place.mark} sleep 40", "a"
+        f"{reach} > {pidfile}.new; mv {pidfile}.new {pidfile}; exec -a {place.mark} sleep 240", "a"
     )
     wait_for(pidfile.exists, "the supervisor answers")
     pid = int(pidfile.read_text())
@@ -279,9 +280,10 @@ def test_a_supervisor_that_an_agent_started_is_no_part_of_the_agent(place: Place
     wait_for(lambda: live(place), "the agent goes on")
 
     def started() -> set[int]:
-        return {one.pid for one in Host().table().values() if one.ppid == pid and not one.ended}
+        children = {one.pid for one in Host().table().values() if one.ppid == pid and not one.ended}
+        return {one for one in children if MODULE in Host().command(one)}
 
-    wait_for(started, "the supervisor starts programs of its own")
+    wait_for(started, "the supervisor starts its guard")
     registry = Registry(place.dirs)
     [agent] = registry.all()
     try:
@@ -315,7 +317,7 @@ def test_status_input_and_output_pass_through(place: Place) -> None:
 def test_a_signal_passes_through_and_its_death_is_passed_back(place: Place) -> None:
     process = place.agent(
         f"trap 'echo got; trap - USR1; kill -TERM $$' USR1; echo ready; "
-        f"(exec -a {place.mark} sleep 40) & wait",
+        f"(exec -a {place.mark} sleep 240) & wait",
         "a",
     )
     assert process.stdout is not None
@@ -327,7 +329,7 @@ def test_a_signal_passes_through_and_its_death_is_passed_back(place: Place) -> N
 
 def test_what_an_ended_agent_leaves_is_said_and_can_be_stopped(place: Place) -> None:
     process = place.agent(
-        f"(setsid bash -c 'exec -a {place.mark} sleep 40' >/dev/null 2>&1 &)", "a"
+        f"(setsid bash -c 'exec -a {place.mark} sleep 240' >/dev/null 2>&1 &)", "a"
     )
     assert process.wait(WAIT_SECONDS) == 0
     assert process.stderr is not None
@@ -341,7 +343,7 @@ def test_what_an_ended_agent_leaves_is_said_and_can_be_stopped(place: Place) -> 
 
 
 def test_a_killed_waiting_command_loses_no_process(place: Place) -> None:
-    process = place.agent(f"exec -a {place.mark} sleep 40", "a")
+    process = place.agent(f"exec -a {place.mark} sleep 240", "a")
     wait_for(lambda: live(place), "it runs")
     process.kill()
     process.wait()
@@ -375,9 +377,8 @@ def test_a_program_that_is_not_there(place: Place) -> None:
 
 
 def test_a_running_process_is_attached_with_all_that_it_started(place: Place) -> None:
-    process = place.start(
-        ["bash", "-c", f"(exec -a {place.mark} sleep 40) & (exec -a {place.mark} sleep 41) & wait"]
-    )
+    two = f"(exec -a {place.mark} sleep 240) & (exec -a {place.mark} sleep 241) & wait"
+    process = place.start(["bash", "-c", two])
     wait_for(lambda: len(live(place)) == 2, "both run")
     out = json.loads(place.run("agent", "attach", str(process.pid), "--name", "a", "--json")[1])
     assert (out["processes"], out["source"]) == (3, "attach")
@@ -394,7 +395,7 @@ def test_what_cannot_be_attached(place: Place) -> None:
         "lockgate: process 1 is the system's own, and no agent\n"
     )
     assert place.run("agent", "attach", "4194304")[2] == "lockgate: there is no process 4194304\n"
-    process = place.start(["sleep", "40"])
+    process = place.start(["sleep", "240"])
     assert place.run("agent", "attach", str(process.pid), "--name", "a/b")[2] == (
         "lockgate: `a/b` cannot name an agent: 1 to 64 letters, digits, `.`, `_`, `-`\n"
     )
@@ -406,7 +407,7 @@ def test_what_cannot_be_attached(place: Place) -> None:
 def test_another_users_process_cannot_be_attached(place: Place) -> None:
     if os.geteuid() != 0:
         cannot_run("only root can start a program as another user")
-    theirs = subprocess.Popen(["sleep", "40"], user=NOBODY, group=NOBODY, extra_groups=[])
+    theirs = subprocess.Popen(["sleep", "240"], user=NOBODY, group=NOBODY, extra_groups=[])
     try:
         with pytest.raises(BadInput, match=r"process \d+ belongs to another user"):
             register(place.dirs, theirs.pid, source="test")
@@ -417,7 +418,7 @@ def test_another_users_process_cannot_be_attached(place: Place) -> None:
 
 
 def test_a_forgotten_agent_goes_on_and_only_a_person_may_forget_it(place: Place) -> None:
-    place.agent(f"exec -a {place.mark} sleep 40", "a")
+    place.agent(f"exec -a {place.mark} sleep 240", "a")
     wait_for(lambda: live(place), "it runs")
     status, _, err = place.run("agent", "remove", "a")
     assert (status, "a person's decision" in err) == (126, True)
@@ -430,7 +431,7 @@ def test_a_forgotten_agent_goes_on_and_only_a_person_may_forget_it(place: Place)
 
 def test_an_agents_number_taken_anew_is_not_the_agent(place: Place) -> None:
     registry = Registry(place.dirs)
-    process = place.start(["sleep", "40"])
+    process = place.start(["sleep", "240"])
     agent = register(place.dirs, process.pid, name="a", source="test")
     registry.remove(agent)
     if group := registry.group(agent):
@@ -443,7 +444,7 @@ def test_an_agents_number_taken_anew_is_not_the_agent(place: Place) -> None:
 
 def test_an_entry_of_an_earlier_boot_is_dropped(place: Place) -> None:
     registry = Registry(place.dirs)
-    process = place.start(["sleep", "40"])
+    process = place.start(["sleep", "240"])
     agent = register(place.dirs, process.pid, name="a", source="test")
     registry.remove(agent)
     registry.add(replace(agent, boot="another"))
@@ -455,7 +456,7 @@ def test_an_entry_of_an_earlier_boot_is_dropped(place: Place) -> None:
 
 
 def test_a_broken_entry_and_a_cut_list_do_no_harm(place: Place) -> None:
-    process = place.start(["sleep", "40"])
+    process = place.start(["sleep", "240"])
     agent = register(place.dirs, process.pid, name="a", source="test")
     folder = place.dirs.state / "agents"
     (folder / "b.json").write_text('{"id": "b"')
@@ -469,7 +470,7 @@ def test_a_broken_entry_and_a_cut_list_do_no_harm(place: Place) -> None:
 
 
 def test_many_registrations_at_once_are_all_kept(place: Place) -> None:
-    processes = [place.start(["sleep", "40"]) for _ in range(12)]
+    processes = [place.start(["sleep", "240"]) for _ in range(12)]
     script = (
         "import sys\nfrom sandbox.agents.registry import register\n"
         "from sandbox.host.dirs import Dirs\n"
@@ -486,7 +487,7 @@ def test_many_registrations_at_once_are_all_kept(place: Place) -> None:
 
 def test_a_hundred_agents_are_stopped_together(place: Place) -> None:
     registry = Registry(place.dirs)
-    processes = [place.start(["sleep", "40"]) for _ in range(100)]
+    processes = [place.start(["sleep", "240"]) for _ in range(100)]
     for number, process in enumerate(processes):
         registry.add(describe(registry, process.pid, name=f"a{number}", role=None, parent=None,
                               source="test"))  # fmt: skip
@@ -497,7 +498,7 @@ def test_a_hundred_agents_are_stopped_together(place: Place) -> None:
 
 
 def test_a_name_is_one_living_agents_alone(place: Place) -> None:
-    first, second = place.start(["sleep", "40"]), place.start(["sleep", "40"])
+    first, second = place.start(["sleep", "240"]), place.start(["sleep", "240"])
     register(place.dirs, first.pid, name="a", source="test")
     with pytest.raises(BadInput, match="agent `a` runs already"):
         register(place.dirs, second.pid, name="a", source="test")
@@ -507,7 +508,7 @@ def test_a_name_is_one_living_agents_alone(place: Place) -> None:
 
 
 def test_who_comes_in_through_a_front_door_is_the_agent_that_it_belongs_to(place: Place) -> None:
-    inner = f"exec -a {place.mark}-1 sleep 40 & exec -a {place.mark}-2 sleep 41"
+    inner = f"exec -a {place.mark}-1 sleep 240 & exec -a {place.mark}-2 sleep 241"
     place.agent(f"(bash -c '{inner}') & wait", "a", "--role", "coder")
     wait_for(lambda: len(live(place)) == 2, "both run")
     pids = {live_name(p): p for p in marked(place.mark)}
@@ -534,7 +535,7 @@ def test_what_an_attached_agent_cuts_loose_is_ended(place: Place, watched: bool)
     # Between two looks at the host: a new session, no environment, no parent left.
     if not os.access("/sys/fs/cgroup/freezer", os.W_OK):
         cannot_run("no freezer of version 1, in which what is attached can be held")
-    loose = f"setsid env -i /bin/bash -c 'exec -a {place.mark} sleep 60' </dev/null & exit 0"
+    loose = f"setsid env -i /bin/bash -c 'exec -a {place.mark} sleep 260' </dev/null & exit 0"
     shell = place.start(["bash", "-c", f"until [ -e go ]; do sleep 0.02; done; {loose}"])
     if watched:
         register(place.dirs, shell.pid, name="a", source="attach")

@@ -33,7 +33,7 @@ from sandbox.results import CallResult, Ending
 from tests.sandbox.fake_cell import FakeCell, FakePool
 
 T = TypeVar("T")
-PROMISE_SECONDS = 20.0
+PROMISE_SECONDS = 120.0
 
 
 class Bench:
