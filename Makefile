@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 QUIET := $(shell test -t 2 || echo -qq)
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-agents check fuzz bench images setup clean help
+.PHONY: run test test-agents check quick fuzz bench images setup clean help
 
 run: images ## Set up, then send the example session through the lock
 	@$(BIN)/python -m examples.run
@@ -29,6 +29,19 @@ check: setup ## Lint, types, and the tests that need no Docker
 	@$(BIN)/lint-imports --no-logo
 	@$(BIN)/python -m sandbox.policy_tools.rates
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not docker"
+
+# Folders and files whose tests decide and compute; one that starts a process is skipped.
+QUICK := tests/policy tests/corpus tests/property/test_decide.py tests/test_layers.py tests/test_docs.py \
+    $(foreach each,agents_budgets apply_patch chain config connect_texts effects grants locks masks plan \
+    protocol seccomp shell_words text tools turns watched,tests/sandbox/test_$(each).py)
+
+quick: setup ## Half a minute, while you work: lint, types, layers, and the tests that start no process
+	@$(BIN)/ruff check -q .
+	@$(BIN)/ruff format --check -q .
+	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports --no-logo
+	@$(BIN)/mypy
+	@LOCKGATE_TESTS_QUICK=1 $(BIN)/python -m pytest -n 2 --dist loadscope -m "not docker" \
+	    --ignore tests/policy/test_advice.py $(QUICK)  # it decides the corpus once more
 
 fuzz: setup ## Give random inputs to all that reads what agents write, for FUZZ_SECONDS (600)
 	@$(BIN)/python -m tests.fuzz

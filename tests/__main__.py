@@ -40,7 +40,7 @@ def main() -> int:
     Whoever starts this in the background may have SIGINT ignored, which tests of Ctrl-C inherit.
     """
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    status = run_tests(*AT_ONCE, *sys.argv[1:])
+    status = run_tests(*AT_ONCE, *sys.argv[1:])  # another one than 1 where a process died
     failed = list_failed() if status == _SOME_FAILED else []
     if not 0 < len(failed) <= TRIED_AGAIN:
         return status

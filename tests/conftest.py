@@ -5,10 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import docker
 import docker.errors
@@ -20,6 +21,7 @@ from sandbox.containers.images import Images, ensure_images
 from sandbox.containers.plan import LABEL_TEST
 from sandbox.containers.progress import Silent
 from sandbox.errors import Unavailable
+from tests.examples import FEW, QUICK
 
 MUST_RUN = os.environ.get("LOCKGATE_TESTS_MUST_RUN") == "1"
 
@@ -27,14 +29,58 @@ MUST_RUN = os.environ.get("LOCKGATE_TESTS_MUST_RUN") == "1"
 # No example is timed: that would tell of the machine, not of the code.
 settings.register_profile("may-skip", deadline=None)
 settings.register_profile("must-run", derandomize=True, deadline=None)
+settings.register_profile("quick", max_examples=FEW, deadline=None)
 if MUST_RUN:
     settings.load_profile("must-run")
+elif QUICK:
+    settings.load_profile("quick")
+
+STARTS = ("subprocess.Popen", "os.fork", "os.forkpty", "os.posix_spawn", "os.exec", "os.system")
+"""What Python says before a process is started."""
 
 
 LONG = ("test_crashes.py", "test_crashing_engine.py")
 """Files whose tests take a minute each: they come first, each for itself."""
 LONG_SECONDS = 1200
 """When such a test is taken to hang: it walks through all steps of a call, beside others."""
+
+
+DIED = pytest.StashKey[list[str]]()
+"""Names of processes that died while they ran tests."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Start no process in place of one that died: the run ends instead of waiting for ever."""
+    if getattr(config.option, "maxworkerrestart", "") is None:
+        config.option.maxworkerrestart = "0"
+    if QUICK and (hasattr(config, "workerinput") or not getattr(config.option, "tx", None)):
+        sys.addaudithook(_skip_at_a_process)
+
+
+def _skip_at_a_process(event: str, _arguments: tuple[Any, ...]) -> None:
+    if event in STARTS:
+        pytest.skip("it starts a process")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: object) -> None:
+    """Note a process that died: what it had left was not run."""
+    if error:
+        node.config.stash.setdefault(DIED, []).append(node.gateway.id)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Let no run pass in which a process died."""
+    if session.config.stash.get(DIED, []):
+        session.exitstatus = pytest.ExitCode.INTERNAL_ERROR
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Say which processes died."""
+    for name in config.stash.get(DIED, []):
+        terminalreporter.write_line(f"{name}, which ran tests, died: not all tests were run")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

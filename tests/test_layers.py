@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
-
-import pytest
 
 ROOT = Path(__file__).parents[1]
 POLICY = sorted((ROOT / "policy").rglob("*.py"))
@@ -43,6 +42,7 @@ def inside(path: Path) -> str:
     return str(path.relative_to(home if path.is_relative_to(home) else ROOT))
 
 
+@cache
 def tree(path: Path) -> ast.Module:
     """Return a module's syntax."""
     return ast.parse(path.read_text("utf-8"), str(path))
@@ -90,66 +90,80 @@ def called(path: Path) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("path", POLICY, ids=name)
-def test_policy_imports_nothing_of_sandbox(path: Path) -> None:
-    assert not tops(path) & {"sandbox", "tests", "docker", "psutil", "click", "rich"}
+def offending(paths: Iterable[Path], finds: Callable[[Path], set[str]]) -> dict[str, set[str]]:
+    """Return what is wrong in each module, by name; those in which nothing is are left out."""
+    return {name(path): wrong for path in paths if (wrong := finds(path))}
 
 
-@pytest.mark.parametrize("path", [p for p in POLICY if p.name not in IO_IN_POLICY], ids=name)
-def test_policy_is_pure(path: Path) -> None:
-    assert not tops(path) & (IO_MODULES - {"pathlib"})  # a path may be handed on to `strict_yaml`
-    assert not called(path) & {"open", "print", "input", "exec", "eval", "__import__", "Path"}
+def test_policy_imports_nothing_of_sandbox() -> None:
+    foreign = {"sandbox", "tests", "docker", "psutil", "click", "rich"}
+    assert offending(POLICY, lambda path: tops(path) & foreign) == {}
+
+
+def test_policy_is_pure() -> None:
+    modules = IO_MODULES - {"pathlib"}  # a path may be handed on to `strict_yaml`
+    calls = {"open", "print", "input", "exec", "eval", "__import__", "Path"}
     reads = {"read_text", "read_bytes", "write_text", "write_bytes", "exists", "stat", "iterdir"}
-    assert not {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)} & (
-        reads if "pathlib" in tops(path) else set()
-    )
+
+    def finds(path: Path) -> set[str]:
+        names = {node.attr for node in ast.walk(tree(path)) if isinstance(node, ast.Attribute)}
+        wrong = (tops(path) & modules) | (called(path) & calls)
+        return wrong | (names & reads if "pathlib" in tops(path) else set())
+
+    assert offending([path for path in POLICY if path.name not in IO_IN_POLICY], finds) == {}
 
 
-@pytest.mark.parametrize("path", CELL, ids=name)
-def test_programs_in_containers_need_the_standard_library_alone(path: Path) -> None:
-    foreign = tops(path) - set(sys.stdlib_module_names) - {"sandbox"}
-    assert foreign <= {"watchdog"}
-    assert {one for one in imported(path) if one.startswith("sandbox")} <= {
-        f"sandbox.{inside(p).removesuffix('.py').removesuffix('/__init__').replace('/', '.')}"
-        for p in CELL
-    }
-    relative = [
-        node for node in ast.walk(tree(path))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sandbox")
-    ]  # fmt: skip
-    assert relative == []  # inside a container the package has another name
+def test_programs_in_containers_need_the_standard_library_alone() -> None:
+    known = {*sys.stdlib_module_names, "sandbox", "watchdog"}
+    own = {module_name(path).removesuffix(".__init__") for path in CELL}
+
+    def finds(path: Path) -> set[str]:
+        absolute = {  # inside a container the package has another name
+            str(node.module) for node in ast.walk(tree(path))
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sandbox")
+        }  # fmt: skip
+        theirs = {one for one in imported(path) if one.startswith("sandbox")} - own
+        return (tops(path) - known) | theirs | absolute
+
+    assert offending(CELL, finds) == {}
 
 
-@pytest.mark.parametrize("path", [*POLICY, *SANDBOX], ids=name)
-def test_only_the_second_opinion_imports_bashlex(path: Path) -> None:
-    assert "bashlex" not in tops(path) or path.name == "bashlex_worker.py"
+def test_only_the_second_opinion_imports_bashlex() -> None:
+    users = offending([*POLICY, *SANDBOX], lambda path: tops(path) & {"bashlex"})
+    assert users.keys() == {"policy/gate1/bashlex_worker.py"}
 
 
-@pytest.mark.parametrize("path", [ROOT / "sandbox" / one for one in sorted(PURE_SANDBOX)], ids=name)
-def test_what_is_pure_in_sandbox_stays_pure(path: Path) -> None:
-    assert not tops(path) & (IO_MODULES | {"docker", "psutil", "fcntl"})
-    assert not called(path) & {"open", "print", "input"}
+def test_what_is_pure_in_sandbox_stays_pure() -> None:
+    modules = IO_MODULES | {"docker", "psutil", "fcntl"}
+    paths = [ROOT / "sandbox" / one for one in sorted(PURE_SANDBOX)]
+
+    def finds(path: Path) -> set[str]:
+        return (tops(path) & modules) | (called(path) & {"open", "print", "input"})
+
+    assert offending(paths, finds) == {}
 
 
-@pytest.mark.parametrize("path", [*POLICY, *SANDBOX], ids=name)
-def test_only_front_doors_print_and_exit(path: Path) -> None:
-    if inside(path).startswith(("cli/", "cell/")) or path.name == "bashlex_worker.py":
-        return
-    if inside(path) in FRONT_DOORS:
-        return
-    assert not called(path) & {"print", "exit", "quit"}
-    exits = [
-        node for node in ast.walk(tree(path))
-        if isinstance(node, ast.Attribute) and node.attr in ("exit", "_exit")
-        and isinstance(node.value, ast.Name) and node.value.id in ("sys", "os")
-    ]  # fmt: skip
-    assert exits == []
+def test_only_front_doors_print_and_exit() -> None:
+    def finds(path: Path) -> set[str]:
+        exits = {
+            ast.unparse(node) for node in ast.walk(tree(path))
+            if isinstance(node, ast.Attribute) and node.attr in ("exit", "_exit")
+            and isinstance(node.value, ast.Name) and node.value.id in ("sys", "os")
+        }  # fmt: skip
+        return exits | (called(path) & {"print", "exit", "quit"})
+
+    doors = {
+        path for path in SANDBOX
+        if inside(path).startswith(("cli/", "cell/")) or inside(path) in FRONT_DOORS
+    }  # fmt: skip
+    others = [path for path in (*POLICY, *SANDBOX) if path not in doors]
+    assert offending([p for p in others if p.name != "bashlex_worker.py"], finds) == {}
 
 
-@pytest.mark.parametrize("path", [p for p in SANDBOX if p not in CELL], ids=name)
-def test_only_the_engine_and_what_sets_it_up_speak_to_docker(path: Path) -> None:
-    allowed = inside(path).startswith(("containers/", "setup/")) or inside(path) == "doctor.py"
-    assert "docker" not in tops(path) or allowed
+def test_only_the_engine_and_what_sets_it_up_speak_to_docker() -> None:
+    users = offending([p for p in SANDBOX if p not in CELL], lambda path: tops(path) & {"docker"})
+    homes = ("sandbox/containers/", "sandbox/setup/", "sandbox/doctor.py")
+    assert [one for one in users if not one.startswith(homes)] == []
 
 
 def test_the_supervisor_is_above_everything_but_the_front_doors() -> None:
@@ -158,23 +172,27 @@ def test_the_supervisor_is_above_everything_but_the_front_doors() -> None:
     assert {inside(one) for one in users} <= allowed
 
 
-@pytest.mark.parametrize("path", [*POLICY, *SANDBOX], ids=name)
-def test_every_module_says_its_licence_and_what_it_does(path: Path) -> None:
-    first = path.read_text("utf-8").split("\n", 2)[:2]
-    lines = first[1:] if first[0].startswith("#!") else first
-    assert lines[0].startswith("# SPDX-License-Identifier: ")
-    assert ast.get_docstring(tree(path))
+def test_every_module_says_its_licence_and_what_it_does() -> None:
+    def finds(path: Path) -> set[str]:
+        first = path.read_text("utf-8").split("\n", 2)[:2]
+        lines = first[1:] if first[0].startswith("#!") else first
+        missing = set() if lines[0].startswith("# SPDX-License-Identifier: ") else {"licence"}
+        return missing if ast.get_docstring(tree(path)) else {*missing, "docstring"}
+
+    assert offending([*POLICY, *SANDBOX], finds) == {}
 
 
-@pytest.mark.parametrize("path", [*POLICY, *SANDBOX], ids=name)
-def test_nothing_happens_on_import(path: Path) -> None:
-    calls = [
-        ast.unparse(node.value.func)
-        for node in tree(path).body
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
-    ]
-    # A reader of YAML of its own kind can only be made by telling its class.
-    assert [call for call in calls if not call.startswith("_Strict.add_")] == []
+def test_nothing_happens_on_import() -> None:
+    def finds(path: Path) -> set[str]:
+        calls = {
+            ast.unparse(node.value.func)
+            for node in tree(path).body
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+        }
+        # A reader of YAML of its own kind can only be made by telling its class.
+        return {call for call in calls if not call.startswith("_Strict.add_")}
+
+    assert offending([*POLICY, *SANDBOX], finds) == {}
 
 
 def test_packages_are_small() -> None:

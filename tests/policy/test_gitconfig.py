@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from policy.gate2.git import config as gitconfig
 from policy.protected.paths import PathPolicy
 from tests.conftest import cannot_run
+from tests.examples import examples
 
 KEYS = PathPolicy.default().git_keys
 
@@ -90,7 +91,7 @@ PIECES = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(PIECES)
 def test_whatever_git_reads_is_read(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[str]

@@ -17,6 +17,7 @@ from policy.sources.document import Document
 from policy.sources.precedence import Effective, Layer, Source, combine
 from policy.sources.schema import PolicyDocument
 from policy.values.strict_yaml import PolicyError
+from tests.examples import examples
 from tests.policy.asking import CONTEXT, plan
 
 POLICY, PATHS = Policy.default(), PathPolicy.default()
@@ -130,7 +131,7 @@ def tightened(data: dict[str, Any], base: Effective | None = None) -> Effective 
         return None  # every call is refused then
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(FILES, CALLS)
 def test_an_untrusted_file_never_loosens_a_decision(data: dict[str, Any], call: Any) -> None:
     after = tightened(data)
@@ -141,7 +142,7 @@ def test_an_untrusted_file_never_loosens_a_decision(data: dict[str, Any], call: 
     assert now.rights.meet(was.rights) == now.rights
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(FILES, st.lists(CHANGED, min_size=1, max_size=3, unique=True))
 def test_an_untrusted_file_never_loosens_a_judgement(data: dict[str, Any], paths: Any) -> None:
     after = tightened(data)
@@ -153,7 +154,7 @@ def test_an_untrusted_file_never_loosens_a_judgement(data: dict[str, Any], paths
     assert OUTCOMES.index(now.outcome) >= OUTCOMES.index(was.outcome)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(FILES, FILES, st.sampled_from(["a.pem", ".env", "a.py", "x/.env.prod"]))
 def test_an_untrusted_file_shows_nothing(
     mine: dict[str, Any], data: dict[str, Any], path: str
@@ -168,7 +169,7 @@ def test_an_untrusted_file_shows_nothing(
         assert after.paths.secrets.covers(normal(path))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(FILES)
 def test_what_is_left_out_of_a_file_is_said(data: dict[str, Any]) -> None:
     after = tightened(data)

@@ -20,6 +20,7 @@ from policy.gate1.decide import Policy, decide, heed
 from policy.model import Access, ActionPlan, Decision, Landing, Params, Rights, Tier, Verdict
 from policy.rules.matching import PolicyFile
 from policy.values.strict_yaml import PolicyError, build, parse
+from tests.examples import examples
 from tests.policy.asking import CONTEXT, bash
 from tests.policy.test_levels import AGENT_FILES, AGENTS, USERS
 
@@ -377,7 +378,7 @@ def narrower(after: Decision, before: Decision) -> bool:
     )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(WORK, USER, AGENT, ROLE, AGENT_FILES, st.sampled_from(Mode), TRUST_FILES)
 def test_tightening_never_loosens(
     command: str,
@@ -393,7 +394,7 @@ def test_tightening_never_loosens(
     assert narrower(ask(command, tighter, user=user, agent=agent, role=role), before)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(WORK, USER, AGENT, ROLE, ROLE)
 def test_a_role_never_loosens_and_a_child_is_never_wider(
     command: str, user: str, agent: str, parent: str | None, child: str | None
@@ -404,7 +405,7 @@ def test_a_role_never_loosens_and_a_child_is_never_wider(
         assert narrower(after, ask(command, OTTO, user=user, agent=agent, role=role))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(WORK, USER, AGENT, st.sampled_from(["green", "yellow", "red"]))
 def test_a_category_of_ones_own_never_loosens(
     command: str, user: str, agent: str, level: str
@@ -415,7 +416,7 @@ def test_a_category_of_ones_own_never_loosens(
     assert narrower(after, before)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(WORK, st.dictionaries(st.sampled_from(list(OTTO.levels.categories)), st.just("green")))
 def test_no_override_makes_forbidden_or_a_rule_or_a_place_milder(
     command: str, overrides: dict[str, str]

@@ -26,6 +26,7 @@ from policy.rules.matching import Check, Checks, CommandRule, PolicyFile, Rule, 
 from policy.sources.document import Document, read_document
 from policy.sources.precedence import Layer, Source, combine
 from policy.values.paths import absolute
+from tests.examples import examples
 
 POLICY = Policy.default()
 CONTEXT = Context(workspaces=(Workspace("/workspace"),), home="/home/me")
@@ -84,7 +85,7 @@ def plan(command: str) -> ActionPlan:
     return ActionPlan(tool="Bash", params=Params(command=command), workspace="/workspace")
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=examples(400), deadline=None)
 @given(COMMANDS)
 def test_every_text_gets_the_same_answer_twice(command: str) -> None:
     first = decide(plan(command), CONTEXT, POLICY)
@@ -92,7 +93,7 @@ def test_every_text_gets_the_same_answer_twice(command: str) -> None:
     assert "\n" not in first.message
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.text(max_size=30), st.text(alphabet=string.printable, max_size=30))
 def test_every_tool_and_path_gets_an_answer(tool: str, path: str) -> None:
     asked = ActionPlan(
@@ -103,7 +104,7 @@ def test_every_tool_and_path_gets_an_answer(tool: str, path: str) -> None:
     assert decide(asked, CONTEXT, POLICY).verdict in ORDER
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(WORK, st.lists(RULES, max_size=3), st.lists(COMMAND_RULES, max_size=2))
 def test_adding_rules_never_loosens(
     command: str, rules: list[Rule], commands: list[CommandRule]
@@ -118,7 +119,7 @@ def test_adding_rules_never_loosens(
     assert after.rights.meet(before.rights) == after.rights
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(WORK, st.lists(RULES, min_size=2, max_size=4))
 def test_the_order_of_rules_does_not_matter(command: str, rules: list[Rule]) -> None:
     one = decide(plan(command), CONTEXT, POLICY.tightened(PolicyFile(rules=tuple(rules))))
@@ -129,7 +130,7 @@ def test_the_order_of_rules_does_not_matter(command: str, rules: list[Rule]) -> 
 
 
 @given(COMMANDS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_whatever_is_read_only_has_no_write_right(command: str) -> None:
     decision = decide(plan(command), CONTEXT, POLICY)
     if decision.rights.workspace is Access.READ:
@@ -140,7 +141,7 @@ def test_whatever_is_read_only_has_no_write_right(command: str) -> None:
 
 
 @given(COMMANDS, COMMANDS)
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 def test_a_forbidden_command_stays_forbidden_in_company(before: str, after: str) -> None:
     quiet = "".join(one for one in before if one.isalnum() or one == " ")
     tail = "".join(one for one in after if one.isalnum() or one == " ")
@@ -201,7 +202,7 @@ def test_a_file_that_nobody_trusts_can_tighten() -> None:
         assert not decide(plan(command), CONTEXT, strict).allowed
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(WORK, st.lists(st.sampled_from(DOCUMENTS), min_size=1, max_size=3))
 def test_a_file_that_nobody_trusts_never_loosens_nor_widens(
     command: str, documents: list[Document]
@@ -210,7 +211,7 @@ def test_a_file_that_nobody_trusts_never_loosens_nor_widens(
     not_looser(before, decide(plan(command), CONTEXT, effective(documents, trusted=False)))
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(WORK, st.permutations(DOCUMENTS))
 def test_the_order_of_files_that_nobody_trusts_does_not_matter(
     command: str, documents: list[Document]
@@ -220,7 +221,7 @@ def test_the_order_of_files_that_nobody_trusts_does_not_matter(
     assert (one.verdict, one.tier, one.rights) == (other.verdict, other.tier, other.rights)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(WORK, ROLES)
 def test_a_role_never_loosens_nor_widens(command: str, role: str) -> None:
     asked = plan(command)
@@ -228,7 +229,7 @@ def test_a_role_never_loosens_nor_widens(command: str, role: str) -> None:
     not_looser(before, decide(asked.model_copy(update={"role": role}), CONTEXT, POLICY))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(WORK, st.sampled_from(["propose", "supervised", "semi-auto", "autonomous", "unknown"]))
 def test_less_trust_never_loosens(command: str, level: str) -> None:
     most = Context(CONTEXT.workspaces, CONTEXT.home, trust=(("code_changes", "autonomous"),))
@@ -236,7 +237,7 @@ def test_less_trust_never_loosens(command: str, level: str) -> None:
     not_looser(decide(plan(command), most, POLICY), decide(plan(command), less, POLICY))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_get_an_answer(raw: bytes) -> None:
     for text in (raw.decode("latin-1"), raw.decode("utf-8", "surrogateescape")):
@@ -245,7 +246,7 @@ def test_any_bytes_get_an_answer(raw: bytes) -> None:
         assert decision.layers
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(COMMANDS, st.lists(st.sampled_from(["ls", "git", "nmap", "", "x/y"]), max_size=4))
 def test_a_second_reading_never_loosens(command: str, seen: list[str]) -> None:
     decision = decide(plan(command), CONTEXT, POLICY)

@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sandbox.cells.rwlock import ReadWriteLock
+from tests.examples import examples
 
 
 async def settle() -> None:
@@ -93,7 +94,7 @@ def test_a_turn_that_was_given_and_cancelled_at_once_is_given_back() -> None:
     assert asyncio.run(work())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     st.lists(
         st.tuples(st.booleans(), st.integers(0, 3), st.one_of(st.none(), st.integers(0, 5))),
@@ -128,8 +129,8 @@ def test_whatever_happens_no_writer_has_company_and_nobody_waits_for_ever(
                 for _ in range(patience):
                     await asyncio.sleep(0)
                 task.cancel()
-        done = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 10)
+        done = await asyncio.wait_for(asyncio.gather(*tasks, return_exceptions=True), 120)
         assert not [one for one in done if isinstance(one, AssertionError)]
-        await asyncio.wait_for(lock.acquire(write=True), 1)
+        await asyncio.wait_for(lock.acquire(write=True), 120)
 
     asyncio.run(work())
