@@ -24,7 +24,7 @@ from sandbox.containers.engine import Engine
 from sandbox.containers.plan import HOME, ContainerPlan
 from sandbox.errors import NotEnforced, SandboxError, Unavailable
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 END_SECONDS = 10.0
 """A runner that has not ended a call this long after it was told to is taken for lost."""
 CHANGES = ("setup", "land", "land_held", "undo", "hold")

@@ -210,7 +210,7 @@ def _home_files() -> dict[str, str]:
                 ["git", "config", "--global", f"user.{key}"],
                 capture_output=True,
                 text=True,
-                timeout=5,
+                timeout=30,
                 check=False,
                 cwd=Path("/"),
             )

@@ -20,8 +20,9 @@ from sandbox.host.dirs import Dirs
 from sandbox.host.poll import readable
 from sandbox.host.version import VERSION, digest
 
-START_SECONDS = 30.0
-HELLO_SECONDS = 15.0
+START_SECONDS = 120.0
+"""How long a supervisor may take to start; one that ends before is not waited for."""
+HELLO_SECONDS = 30.0
 """How long a supervisor may take to greet whoever connects."""
 RETRY_SECONDS = 0.02
 LOG_BYTES = 5_000_000

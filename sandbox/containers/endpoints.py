@@ -29,9 +29,9 @@ from sandbox.errors import Unavailable
 OLDEST_API = (1, 41)
 """Docker 20.10: the first with cgroup namespaces and what the plans of cells compare."""
 
-ANSWER_SECONDS = 10
-"""An engine that runs answers within this time."""
-CALL_SECONDS = 60
+ANSWER_SECONDS = 30
+"""An engine that runs answers within this time, also on a busy machine."""
+CALL_SECONDS = 180
 """Any other call to the engine, unless it says otherwise."""
 
 

@@ -16,7 +16,7 @@ from sandbox.errors import ImageProblem
 
 LABEL_PROBE = "org.lockgate.probe"
 """On containers: made to look into an image, of no use after that."""
-PROBE_SECONDS = 60
+PROBE_SECONDS = 180
 """A new image must answer within this time."""
 OLDEST_PYTHON = (3, 9)
 

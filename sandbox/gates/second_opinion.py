@@ -34,11 +34,12 @@ from pathlib import Path
 
 import policy
 
-DEADLINE_SECONDS = 0.05
-"""How long a caller waits for an answer."""
-STUCK_SECONDS = 0.25
+DEADLINE_SECONDS = 0.5
+"""How long a caller waits for an answer. It takes milliseconds, but on a busy machine; and without
+an answer a person is asked."""
+STUCK_SECONDS = 1.0
 """How long the program may be busy with one text; the longest takes some milliseconds."""
-START_SECONDS = 5.0
+START_SECONDS = 30.0
 """How long the program may take until it can answer; loading its grammar takes most of it."""
 AGAIN_SECONDS = 0.5
 """The least time between two starts, so that hostile texts do not keep a processor busy."""

@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from sandbox.errors import Unavailable
 
-_BUSY_SECONDS = 10.0
+_BUSY_SECONDS = 30.0
 
 
 class Database:

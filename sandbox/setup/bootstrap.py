@@ -44,7 +44,7 @@ from sandbox.errors import SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.setup import cgroups, gvisor
 
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 """A started engine answers within this time."""
 STOP_SECONDS = 30.0
 """A stopped engine ends within this time, or is killed."""

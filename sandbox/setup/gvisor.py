@@ -31,7 +31,7 @@ ARGUMENTS = ("--network=none", "--oci-seccomp")
 SYSTEMD_CGROUPS = "--systemd-cgroup"
 """For an engine that has systemd make its control groups."""
 SETTINGS = Path("/etc/docker/daemon.json")
-RELOAD_SECONDS = 20.0
+RELOAD_SECONDS = 60.0
 
 
 def ensure(

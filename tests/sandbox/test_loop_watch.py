@@ -16,7 +16,7 @@ import pytest
 from sandbox.client.connect import reach
 from sandbox.processes.supervisor_process import supervisor
 from sandbox.processes.table import Host
-from sandbox.stopping.silent import end_silent
+from sandbox.stopping.silent import ANSWER_SECONDS, end_silent
 from sandbox.stopping.stop import stop_all
 from tests.sandbox.shells import Shell
 
@@ -102,7 +102,8 @@ def running(shell: Shell) -> Iterator[int]:
 def test_a_stop_ends_a_supervisor_that_does_not_answer(shell: Shell, running: int) -> None:
     os.kill(running, signal.SIGSTOP)  # it answers nobody, as one that computes for ever
     report = stop_all(shell.dirs, "it hangs")
-    said = f"the supervisor (process {running}) did not answer within 3 s and was ended"
+    waited = f"did not answer within {ANSWER_SECONDS:g} s and was ended"
+    said = f"the supervisor (process {running}) {waited}"
     assert [one for one in report.notes if one.startswith(said)]
     assert supervisor(shell.dirs.lock, Host()) is None
     line = reach(shell.dirs)

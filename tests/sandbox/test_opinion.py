@@ -213,20 +213,20 @@ def test_a_call_that_nobody_reads_a_second_time_is_asked_about(tmp_path: Path) -
         assert plain.decision.verdict is Verdict.ALLOW
 
 
-def test_with_an_event_loop_a_hang_costs_the_deadline() -> None:
-    async def hang() -> float:
+def test_with_an_event_loop_a_hang_costs_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STUCK_SECONDS", BOUND_SECONDS)
+
+    async def hang() -> None:
         opinion = SecondOpinion(deadline=GENEROUS)
         assert opinion.wait_ready()
         assert await opinion.answer(opinion.ask("ls")) == ("ls",)
-        hasten(opinion)
-        began = time.monotonic()
-        assert await opinion.answer(opinion.ask(HANG)) is None
-        took = time.monotonic() - began
         pid = opinion.pid
         assert pid is not None
+        opinion.deadline = 0.05
+        assert await opinion.answer(opinion.ask(HANG)) is None
+        assert opinion.pid == pid  # it goes on with the text, and nobody waits for it
         while opinion.pid == pid:  # the kernel ends it, and the loop notices
             await asyncio.sleep(0.01)
         opinion.close()
-        return took
 
-    assert asyncio.run(asyncio.wait_for(hang(), BOUND_SECONDS)) < module.STUCK_SECONDS
+    asyncio.run(asyncio.wait_for(hang(), BOUND_SECONDS))
