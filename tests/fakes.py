@@ -12,6 +12,8 @@ from types import TracebackType
 from typing import Any
 
 from policy.model import ActionPlan, Decision, LayerAnswer, Rights, Tier, Verdict
+from sandbox.audit.events import ChildRecord, OutcomeRecord
+from sandbox.audit.store import Store
 from sandbox.calls.tickets import Admission
 from sandbox.errors import BadInput, NotEnforced, Stopped, Unavailable
 from sandbox.host.dirs import Dirs
@@ -28,6 +30,11 @@ from sandbox.results import (
 from sandbox.server.server import Server, hold_lock
 
 WAIT_SECONDS = 120.0
+
+
+def lines_of(store: Store) -> list[dict[str, Any]]:
+    """Return what the log of a store says, newest first, without what the chain adds."""
+    return [one.as_json() for one in store.records()]
 
 
 class FakeSupervisor:
@@ -183,7 +190,7 @@ class FakeSupervisor:
         """Attach to nothing."""
         raise BadInput(f"no background call `{call_id}`")
 
-    async def note(self, event: Mapping[str, Any]) -> None:
+    async def note(self, said: ChildRecord | OutcomeRecord) -> None:
         """Note nothing."""
 
     def check_latch(self, agent: str) -> None:

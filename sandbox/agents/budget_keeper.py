@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.agents.budgets import Budgets, Exceeded, Use
+from sandbox.audit.events import AuditRecord, BudgetRecord
 from sandbox.config.budgets import BudgetSettings, Then
 from sandbox.errors import SandboxError, Stopped
 from sandbox.host.latch import Latch
@@ -18,7 +19,7 @@ from sandbox.results import CallResult, Ending
 
 REFUSED = (Ending.DENIED, Ending.NOT_APPROVED)
 
-Record = Callable[[dict[str, Any]], Awaitable[None]]
+Record = Callable[[AuditRecord], Awaitable[None]]
 Stopping = Callable[[str, str], Awaitable[Any]]
 """Stops an agent: reason, agent."""
 EndRunning = Callable[[str], None]
@@ -87,12 +88,12 @@ class BudgetKeeper:
         until = exceeded.until if pause else None
         self._latch.set(exceeded.why, agent=exceeded.agent, until=until)
         await self._record(
-            {
-                "event": "paused" if pause else "stopping",
-                "agent": exceeded.agent,
-                "reason": exceeded.why,
-                "until": until,
-            }
+            BudgetRecord(
+                event="paused" if pause else "stopping",
+                agent=exceeded.agent,
+                reason=exceeded.why,
+                until=until,
+            )
         )
         if not pause:  # not waited for: what is to be ended may be this very call
             task = asyncio.ensure_future(self._stop(exceeded.why, exceeded.agent))

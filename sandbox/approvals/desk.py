@@ -22,6 +22,7 @@ from sandbox.approvals.approver import UNSEEN, Answer, Approver, nobody
 from sandbox.approvals.rehearsal import NAMED
 from sandbox.approvals.stdin_capture import Given
 from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.audit.events import AskedRecord
 from sandbox.cells.transaction import uninterrupted
 from sandbox.gates.gate1 import Answer as GateAnswer
 from sandbox.host.off_loop import OffLoop
@@ -33,7 +34,7 @@ MOST_OPEN = 50
 ROUNDS = 3
 """How often a question is asked anew because what it was about changed under it."""
 
-Notify = Callable[[str, dict[str, Any], ActionPlan], Awaitable[None]]
+Notify = Callable[[AskedRecord, ActionPlan], Awaitable[None]]
 """Tells people outside: the kind (`asked`, `reminded`), what it is about, and the plan."""
 Again = Callable[[], Awaitable[GateAnswer]]
 """Decides about the call once more, by the policy as it is now."""
@@ -158,7 +159,7 @@ class Desk:
 
     async def _put(self, request: Request) -> None:
         await uninterrupted(asyncio.to_thread(self._grants.ask, request))
-        await self._notify("asked", said_of(request), request.plan)
+        await self._notify(AskedRecord(**said_of(request)), request.plan)
 
     def _request(
         self,
@@ -227,7 +228,8 @@ class Desk:
                 return Answer(state == "approved", by, reason or f"the question is {state}")
             if now >= remind:
                 remind = request.until + 1
-                await self._notify("reminded", said_of(request), request.plan)
+                again = AskedRecord(event="reminded", **said_of(request))
+                await self._notify(again, request.plan)
             await asyncio.sleep(min(POLL_SECONDS, max(request.until - now, 0.01)))
         await asyncio.to_thread(self._grants.close, request.call, "expired")
         minutes = self._seconds / 60

@@ -3,6 +3,7 @@
 
 __all__ = [
     "chain",
+    "events",
     "history",
     "query",
     "reader",

@@ -15,11 +15,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.audit.events import (
+    LostRecord,
+    RemovedRecord,
+    RepairedRecord,
+    SegmentRecord,
+    read,
+)
+
 START = "0" * 64
-SEGMENT, ROTATED, REMOVED, LOST, REPAIRED = "segment", "rotated", "removed", "lost", "repaired"
-RESERVED = frozenset((SEGMENT, ROTATED, REMOVED, LOST, REPAIRED))
-"""Events that the log writes of itself; nobody else's record may be called so."""
-_SPECIAL = tuple(f'"event":"{name}"'.encode() for name in (REMOVED, LOST, REPAIRED))
+_SPECIAL = tuple(f'"event":"{name}"'.encode() for name in ("removed", "lost", "repaired"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +148,7 @@ class Walk:
             return "line 1 is not a record"
         if begin.count < 0 or (begin.count == 0 and begin != EMPTY):
             return "line 1 does not follow line 0"
-        if begin.count and json.loads(text).get("event") != SEGMENT:
+        if begin.count and not isinstance(read(text), SegmentRecord):
             return f"line 1 does not follow line 0: the first line here is line {begin.count + 1}"
         self._begin = self.head = begin
         self._passed = self._passed or begin == self._kept
@@ -151,17 +156,15 @@ class Walk:
 
     def _special(self, number: int, text: bytes) -> None:
         try:
-            record = json.loads(text)
-            match record.get("event"):
-                case "removed":
-                    until = record["until"]
+            match read(text):
+                case RemovedRecord(until=dict(until)):
                     self._removed.add(Head(until["n"], until["hash"]))
-                case "lost":
-                    self._lost[number] = str(record.get("outcome", "lines were lost"))
-                case "repaired":
-                    for accepted in record.get("accepts", ()):
+                case LostRecord() as lost:
+                    self._lost[number] = lost.outcome or "lines were lost"
+                case RepairedRecord(accepts=list(accepts)):
+                    for accepted in accepts:
                         self._lost.pop(accepted, None)
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError):
             return  # it was tampered with: the next line, or the head, says so
 
 

@@ -9,6 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sandbox.audit.events import (
+    AuditRecord,
+    CorrectionRecord,
+    DecidedRecord,
+    DiscardedRecord,
+    EndedRecord,
+    PartedRecord,
+    UndoneRecord,
+    is_entry,
+)
 from sandbox.errors import BadInput
 
 FIELDS = (
@@ -20,11 +30,14 @@ FIELDS = (
 """What readers get of a call; where several records give a field, the newest counts, but `ts` is
 when it was decided."""
 
-Record = Mapping[str, Any]
 Entry = dict[str, Any]
 
 
-def calls(records: Iterable[Record], *, limit: int) -> list[Entry]:
+_LANDED = (EndedRecord, CorrectionRecord, PartedRecord)
+"""Records that may say that changes landed."""
+
+
+def calls(records: Iterable[AuditRecord], *, limit: int) -> list[Entry]:
     """Return the newest calls, undos and landings of parts, each with all that is known of it."""
     found: dict[str, Entry] = {}
     order: list[str] = []
@@ -32,7 +45,7 @@ def calls(records: Iterable[Record], *, limit: int) -> list[Entry]:
     undone: dict[str, str] = {}
     for record in records:
         name = _gather(record, found, undone)
-        if name is not None and (record["event"] == "decided" or _by_itself(record)):
+        if name is not None and (isinstance(record, DecidedRecord) or is_entry(record)):
             if name not in listed:  # a call may have been decided about anew
                 order.append(name)
                 listed.add(name)
@@ -41,13 +54,13 @@ def calls(records: Iterable[Record], *, limit: int) -> list[Entry]:
     return [_shape(found[name], undone) for name in order]
 
 
-def call(records: Iterable[Record], asked: str, wanted: str) -> Entry:
+def call(records: Iterable[AuditRecord], asked: str, wanted: str) -> Entry:
     """Return one call by its id or a unique beginning of it (`wanted`). Raises BadInput."""
     found: dict[str, Entry] = {}
     undone: dict[str, str] = {}
     for record in records:
         name = _gather(record, found, undone, wanted)
-        if name == wanted and (record["event"] == "decided" or _by_itself(record)):
+        if name == wanted and (isinstance(record, DecidedRecord) or is_entry(record)):
             break
     families = [name for name in found if not _is_part(name, found)]
     if not wanted or not families:
@@ -57,43 +70,45 @@ def call(records: Iterable[Record], asked: str, wanted: str) -> Entry:
     return _shape(found[wanted if wanted in found else families[0]], undone)
 
 
-def newest(records: Iterable[Record]) -> str:
+def newest(records: Iterable[AuditRecord]) -> str:
     """Return the id of the newest call; empty when there is none."""
-    return next((str(one["call"]) for one in records if one["event"] == "decided"), "")
+    return next((one.call for one in records if isinstance(one, DecidedRecord)), "")
 
 
-def landed(records: Iterable[Record], count: int) -> list[Entry]:
+def landed(records: Iterable[AuditRecord], count: int) -> list[Entry]:
     """Return the newest calls, or parts of calls, whose changes stand; no undos."""
     found: dict[str, Entry] = {}
     order: list[str] = []
     undone: dict[str, str] = {}
     for record in records:
         name = _gather(record, found, undone)
-        if name is None or name in order or not record.get("landed"):
+        if name is None or name in order or not isinstance(record, _LANDED) or not record.landed:
             continue
-        if record["event"] in ("undone", "discarded"):  # of what was discarded, parts have landed
+        # of what was discarded, parts have landed
+        if isinstance(record, UndoneRecord | DiscardedRecord):
             continue
-        if not record.get("parts") and stands(name, undone)[0]:
+        parted = isinstance(record, PartedRecord) and record.parts
+        if not parted and stands(name, undone)[0]:
             order.append(name)
         if len(order) >= count and all("agent" in found[one] for one in order):
             break
     return [_shape(found[name], undone) for name in order[:count]]
 
 
-def held(records: Iterable[Record]) -> list[Entry]:
+def held(records: Iterable[AuditRecord]) -> list[Entry]:
     """Return the calls that wait for a person to land or discard them."""
     found: dict[str, Entry] = {}
     undone: dict[str, str] = {}
-    order = [
-        name
-        for record in records
-        if (name := _gather(record, found, undone)) is not None and record["event"] == "decided"
-    ]
+    order = []
+    for record in records:
+        name = _gather(record, found, undone)
+        if name is not None and isinstance(record, DecidedRecord):
+            order.append(name)
     entries = [found[name] for name in order]
     return [_shape(one, undone) for one in entries if is_held(one)]
 
 
-def is_held(entry: Record) -> bool:
+def is_held(entry: Mapping[str, Any]) -> bool:
     """Whether a call waits for a person to land or discard it."""
     return entry.get("judgement") == "hold" and not entry.get("landed")
 
@@ -110,25 +125,20 @@ def stands(name: str, undone: Mapping[str, str]) -> tuple[bool, str]:
 
 
 def _gather(
-    record: Record, found: dict[str, Entry], undone: dict[str, str], beginning: str = ""
+    record: AuditRecord, found: dict[str, Entry], undone: dict[str, str], beginning: str = ""
 ) -> str | None:
     """Add what a record says of its call; return the call, None where it is none that is wanted."""
-    if record["event"] == "undone":
-        undone[record["undone"]] = record["call"]
-    name = record.get("call")
-    if not isinstance(name, str) or not name.startswith(beginning):
+    name = record.call
+    if isinstance(record, UndoneRecord) and name is not None:
+        undone[record.undone] = name
+    if name is None or not name.startswith(beginning):
         return None
     entry = found.setdefault(name, {})
-    for key, value in record.items():
+    for key, value in record.as_json().items():
         entry.setdefault(key, value)
-    if record["event"] == "decided" and not entry.get("dated"):
-        entry |= {"ts": record["ts"], "dated": True}
+    if isinstance(record, DecidedRecord) and not entry.get("dated"):
+        entry |= {"ts": record.ts, "dated": True}
     return name
-
-
-def _by_itself(record: Record) -> bool:
-    """Whether a record tells of an undo, or of a landing of a part."""
-    return record["event"] == "undone" or (record["event"] == "landed" and "of" in record)
 
 
 def _is_part(name: str, found: Mapping[str, Any]) -> bool:
@@ -136,7 +146,7 @@ def _is_part(name: str, found: Mapping[str, Any]) -> bool:
     return bool(whole) and whole in found
 
 
-def _shape(entry: Record, undone: Mapping[str, str]) -> Entry:
+def _shape(entry: Mapping[str, Any], undone: Mapping[str, str]) -> Entry:
     """Return one call under the names that readers use; what is not known is None."""
     standing, last = stands(entry["call"], undone)
     return {

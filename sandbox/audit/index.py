@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import math
 import os
 import sqlite3
@@ -20,6 +19,16 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, BinaryIO
 
+from sandbox.audit.events import (
+    AuditRecord,
+    CorrectionRecord,
+    DecidedRecord,
+    EndedRecord,
+    PartedRecord,
+    UndoneRecord,
+    is_entry,
+    read,
+)
 from sandbox.audit.query import Query, seconds_of
 from sandbox.audit.segments import BEGIN, Place, Segments
 from sandbox.errors import Unavailable
@@ -55,6 +64,8 @@ _STEPS = (
     );
     """,
 )
+_JUDGED = (EndedRecord, PartedRecord, CorrectionRecord)
+"""Records that may say that a call is held."""
 Said = Callable[[int], None]
 
 
@@ -135,25 +146,29 @@ class Index:
         counts: Counter[tuple[int, str, int, int, int]] = Counter()
         for place, raw in lines:
             try:
-                record = json.loads(raw)
-                number = int(record["n"])
-            except (ValueError, KeyError, TypeError):
+                record = read(raw)
+            except ValueError:
                 continue  # `verify` names it
-            event, call = record.get("event"), record.get("call")
-            records.append(
-                (number, call if isinstance(call, str) else None, record.get("undone")
-                 if event == "undone" else None, 1 if record.get("judgement") == "hold" else None,
-                 place.segment, place.offset, len(raw))
-            )  # fmt: skip
-            if event != "decided" and not _by_itself(record):
+            if record.n is None:
                 continue
-            at = seconds_of(str(record.get("ts", "")))
+            undone = record.undone if isinstance(record, UndoneRecord) else None
+            held = 1 if isinstance(record, _JUDGED) and record.judgement == "hold" else None
+            written = (place.segment, place.offset, len(raw))
+            records.append((record.n, record.call, undone, held, *written))
+            decided = record if isinstance(record, DecidedRecord) else None
+            own = record if isinstance(record, CorrectionRecord) and is_entry(record) else None
+            if not (told := decided or own):
+                continue
+            at = seconds_of(told.ts or "")
             verdict, tool, agent = (
-                self._name(db, str(record.get(key) or "")) for key in ("verdict", "tool", "agent")
+                self._name(db, one or "")
+                for one in (decided.verdict if decided else "", told.tool, told.agent)
             )
-            rules = _packed({self._name(db, str(one)) for one in record.get("rules") or ()})
-            entries.append((number, int(event == "decided"), at, verdict, tool, agent, rules))
-            if event == "decided":
+            rules = _packed(
+                {self._name(db, one) for one in (decided.rules if decided else None) or ()}
+            )
+            entries.append((record.n, int(decided is not None), at, verdict, tool, agent, rules))
+            if decided:
                 counts[int(at // DAY), rules, agent, tool, verdict] += 1
         db.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", records)
         db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", entries)
@@ -309,11 +324,6 @@ def _edges(query: Query) -> list[tuple[float | None, float | None]]:
     return parts
 
 
-def _by_itself(record: dict[str, Any]) -> bool:
-    """Whether a record tells of an undo, or of a landing of a part."""
-    return record.get("event") == "undone" or (record.get("event") == "landed" and "of" in record)
-
-
 def _names(db: sqlite3.Connection) -> dict[str, int]:
     return dict(db.execute("SELECT name, id FROM names").fetchall())
 
@@ -349,17 +359,16 @@ class Reader:
         self._segments = segments
         self._files: dict[int, BinaryIO] = {}
 
-    def record(self, place: Place, length: int) -> dict[str, Any] | None:
+    def record(self, place: Place, length: int) -> AuditRecord | None:
         """Return the record at a place; None where it cannot be read."""
         file = self._files.get(place.segment) or self._segments.open(place.segment)
         if file is None:
             return None
         self._files[place.segment] = file
         try:
-            record = json.loads(os.pread(file.fileno(), length, place.offset))
+            return read(os.pread(file.fileno(), length, place.offset))
         except ValueError:
             return None
-        return record if isinstance(record, dict) else None
 
     def close(self) -> None:
         """Close the files."""

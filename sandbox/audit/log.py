@@ -14,9 +14,19 @@ import threading
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 from sandbox.audit import chain
+from sandbox.audit.events import (
+    RESERVED,
+    AuditRecord,
+    LogRecord,
+    LostRecord,
+    RemovedRecord,
+    RepairedRecord,
+    RotatedRecord,
+    SegmentRecord,
+    read,
+)
 from sandbox.audit.segments import Segments, backwards
 from sandbox.errors import Unavailable
 
@@ -58,10 +68,10 @@ class AuditLog:
         """Give up the file with the last user of the log."""
         self._close()
 
-    def append(self, record: dict[str, Any], *, durable: bool) -> None:
+    def append(self, record: AuditRecord, *, durable: bool) -> None:
         """Append one record; with `durable`, return when it is on disk. Raises Unavailable."""
-        if record.get("event") in chain.RESERVED:
-            raise Unavailable(f"`{record['event']}` is a record of the log's own")
+        if isinstance(record, LogRecord) or record.event in RESERVED:
+            raise Unavailable(f"`{record.event}` is a record of the log's own")
         self._guarded(record, durable=durable)
 
     def sync(self) -> None:
@@ -73,7 +83,7 @@ class AuditLog:
         except OSError as error:
             raise self._unavailable(error) from None
 
-    def mend(self, record: dict[str, Any]) -> None:
+    def mend(self, record: LogRecord) -> None:
         """Append one of the log's own records, durably: a person's repair. Raises Unavailable."""
         self._guarded(record, durable=True)
 
@@ -96,7 +106,7 @@ class AuditLog:
 
     # -- one line
 
-    def _guarded(self, record: dict[str, Any], *, durable: bool) -> None:
+    def _guarded(self, record: AuditRecord, *, durable: bool) -> None:
         try:
             with self._lock:
                 for _ in range(_TRIES):
@@ -116,7 +126,7 @@ class AuditLog:
     def _unavailable(self, error: OSError) -> Unavailable:
         return Unavailable(f"{self.file}: cannot be written: {error.strerror}")
 
-    def _once(self, record: dict[str, Any]) -> None:
+    def _once(self, record: AuditRecord) -> None:
         """Append one record to the file as it is now. Raises _Moved."""
         fd = self._opened()
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -153,9 +163,9 @@ class AuditLog:
         ours = os.fstat(fd)
         return (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)
 
-    def _write(self, fd: int, record: dict[str, Any]) -> None:
+    def _write(self, fd: int, record: AuditRecord) -> None:
         """Write one line; the lock is held, and `_last` and `_size` say where the log ends."""
-        stamped = {"ts": datetime.now(UTC).isoformat(timespec="milliseconds"), **record}
+        stamped = {"ts": datetime.now(UTC).isoformat(timespec="milliseconds"), **record.as_json()}
         data, head = chain.line(stamped, self._last)
         size = os.fstat(fd).st_size
         if os.write(fd, data) < len(data):  # a full disk: take the half line back
@@ -189,11 +199,11 @@ class AuditLog:
         lost = self._lost(fd, kept)
         if size - len(half) == 0 and self._last != chain.EMPTY:
             closed = self.segments.closed()
-            self._write(fd, {"event": chain.SEGMENT, "segment": closed[-1] + 1})
+            self._write(fd, SegmentRecord(segment=closed[-1] + 1))
             self._remove_old(fd)
         if half:
             said = f"{len(half)} bytes of a line that was never finished were taken back"
-            self._write(fd, {"event": chain.REPAIRED, "by": "lockgate", "outcome": said})
+            self._write(fd, RepairedRecord(by="lockgate", outcome=said))
         if lost:
             self._write(fd, lost)
         return os.fstat(fd).st_size if size > len(half) else 0  # a new file takes one record
@@ -210,7 +220,7 @@ class AuditLog:
         if not whole and start == 0 and b"\n" not in raw:
             return raw, chain.EMPTY, False
         try:
-            return half, chain.head_of(text), f'"event":"{chain.ROTATED}"'.encode() in text
+            return half, chain.head_of(text), isinstance(read(text), RotatedRecord)
         except ValueError:
             raise Unavailable(
                 f"{self.file}: its last line is damaged; see `lockgate audit verify`"
@@ -231,7 +241,7 @@ class AuditLog:
                 ) from None
             return
 
-    def _lost(self, fd: int, kept: chain.Head | None) -> dict[str, Any] | None:
+    def _lost(self, fd: int, kept: chain.Head | None) -> LostRecord | None:
         """Return the record of lines that were there and are not, or None where all are there."""
         found = self._last
         if kept == found:
@@ -245,12 +255,9 @@ class AuditLog:
             said = f"line {kept.count} was rewritten"
         if not said:
             return None
-        return {
-            "event": chain.LOST,
-            "found": found.as_json(),
-            "kept": kept.as_json() if kept else None,
-            "outcome": said,
-        }
+        return LostRecord(
+            found=found.as_json(), kept=kept.as_json() if kept else None, outcome=said
+        )
 
     def _holds(self, fd: int, kept: chain.Head) -> bool:
         """Whether the end of the file holds the line that a head names."""
@@ -272,7 +279,7 @@ class AuditLog:
         """Close the file with a line that names the next one. Raises _Moved: go on with that."""
         number = (self.segments.closed() or [0])[-1] + 1
         following = self.segments.path(number + 1).name
-        self._write(fd, {"event": chain.ROTATED, "segment": number, "next": following})
+        self._write(fd, RotatedRecord(segment=number, next=following))
         self._move(fd)
         raise _Moved
 
@@ -296,7 +303,7 @@ class AuditLog:
         with self.segments.path(closed[len(gone)]).open("rb") as file:
             until = chain.before(file.readline())
         names = [self.segments.path(number).name for number in gone]
-        self._write(fd, {"event": chain.REMOVED, "segments": names, "until": until.as_json()})
+        self._write(fd, RemovedRecord(segments=names, until=until.as_json()))
         os.fdatasync(fd)
         for number in gone:
             self.segments.path(number).unlink(missing_ok=True)

@@ -4,13 +4,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
 
 from policy.model import Verdict
 from policy.people.reports import GATES, Gate
+from sandbox.audit.events import AuditRecord, DecidedRecord
 from sandbox.errors import BadInput
 
 _AGO = re.compile(r"(?P<count>\d{1,9})(?P<unit>[smhdw])")
@@ -33,16 +32,16 @@ class Query:
     limit: int | None = None
     """At most so many, the newest ones."""
 
-    def matches(self, record: Mapping[str, Any]) -> bool:
+    def matches(self, record: AuditRecord) -> bool:
         """Whether a record is a decision that is looked for."""
-        if record.get("event") != "decided":
+        if not isinstance(record, DecidedRecord):
             return False
-        at = seconds_of(str(record.get("ts", "")))
+        at = seconds_of(record.ts or "")
         return (
-            (self.verdicts is None or record.get("verdict") in self.verdicts)
-            and self.tool in (None, record.get("tool"))
-            and self.agent in (None, record.get("agent"))
-            and (self.rule is None or self.rule in (record.get("rules") or ()))
+            (self.verdicts is None or record.verdict in self.verdicts)
+            and self.tool in (None, record.tool)
+            and self.agent in (None, record.agent)
+            and (self.rule is None or self.rule in (record.rules or ()))
             and (self.since is None or at >= self.since)
             and (self.until is None or at < self.until)
         )

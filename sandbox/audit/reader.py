@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sandbox.audit import history
+from sandbox.audit.events import AuditRecord, DecidedRecord
 from sandbox.audit.index import DAY, Index, Reader, Said
 from sandbox.audit.query import Query
 from sandbox.audit.segments import Segments
@@ -73,7 +74,7 @@ class Audit:
 
     def families(
         self, query: Query, *, own: bool = False, oldest_first: bool = False
-    ) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    ) -> Iterator[tuple[str, list[AuditRecord]]]:
         """Yield each call that is looked for with its records, the newest record first."""
         limit = query.limit
         if oldest_first and limit is not None:
@@ -85,7 +86,7 @@ class Audit:
             for number in reversed(numbers) if oldest_first else numbers:
                 found = self._index.place(number)
                 record = reader.record(*found) if found else None
-                name = str(record.get("call")) if record else ""
+                name = (record.call or "") if record else ""
                 if name and name not in seen:
                     seen.add(name)
                     yield name, list(self._records(name, reader))
@@ -98,13 +99,13 @@ class Audit:
         some = None if query.limit is None else 2 * query.limit + 10  # some are of one call
         return self._index.decided(replace(query, limit=some), own=own)
 
-    def decisions(self, query: Query) -> Iterator[dict[str, Any]]:
+    def decisions(self, query: Query) -> Iterator[DecidedRecord]:
         """Yield the records of decisions that are looked for, the newest first."""
         self.refresh()
         with self._reading() as reader:
             for number in self._index.decided(query):
                 found = self._index.place(number)
-                if found and (record := reader.record(*found)):
+                if found and isinstance(record := reader.record(*found), DecidedRecord):
                     yield record
 
     def call(self, asked: str) -> history.Entry:
@@ -144,7 +145,7 @@ class Audit:
     def _entry(self, name: str, reader: Reader) -> history.Entry:
         return history.call(self._records(name, reader), name, name)
 
-    def _records(self, beginning: str, reader: Reader) -> Iterator[dict[str, Any]]:
+    def _records(self, beginning: str, reader: Reader) -> Iterator[AuditRecord]:
         for _, place, length in self._index.places_of(beginning):
             record = reader.record(place, length)
             if record is not None:

@@ -9,12 +9,12 @@ is broken in its middle cannot be mended, since what is wrong with it can only b
 from __future__ import annotations
 
 import fcntl
-import json
 import os
 import time
 from pathlib import Path
 
 from sandbox.audit import chain
+from sandbox.audit.events import LostRecord, RepairedRecord, read
 from sandbox.audit.segments import BEGIN
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
@@ -32,13 +32,11 @@ def repair(store: Store, *, by: str, set_aside: bool = False) -> list[str]:
     if set_aside:
         return [_set_aside(store, by, wrong)]
     done = [said for said in (_cut_tail(store),) if said]
-    record = {"event": chain.REPAIRED, "by": by, "outcome": "; ".join(done) or wrong}
+    record = RepairedRecord(by=by, outcome="; ".join(done) or wrong)
     store.audit.mend(record)  # a line that says what is missing comes before it
-    lost = [(one["n"], str(one.get("outcome"))) for one in _lost(store)]
-    if lost:
-        numbers = [number for number, _ in lost]
-        said = f"accepted: {'; '.join(said for _, said in lost)}"
-        store.audit.mend({"event": chain.REPAIRED, "by": by, "accepts": numbers, "outcome": said})
+    if lost := _lost(store):
+        said = f"accepted: {'; '.join(str(one.outcome) for one in lost.values())}"
+        store.audit.mend(RepairedRecord(by=by, accepts=list(lost), outcome=said))
         done.append(said)
     if still := store.verify():
         raise BadInput(
@@ -48,22 +46,22 @@ def repair(store: Store, *, by: str, set_aside: bool = False) -> list[str]:
     return done or [wrong]
 
 
-def _lost(store: Store) -> list[dict[str, object]]:
+def _lost(store: Store) -> dict[int, LostRecord]:
     """Return the lines that say that others were lost, and that nobody accepted yet."""
-    open_ = {}
+    open_: dict[int, LostRecord] = {}
     for _, raw in store.segments.from_place(BEGIN):
         if not any(name in raw for name in (b'"event":"lost"', b'"event":"repaired"')):
             continue
         try:
-            record = json.loads(raw)
+            record = read(raw)
         except ValueError:
             continue
-        if record.get("event") == chain.LOST:
-            open_[record["n"]] = record
-        elif record.get("event") == chain.REPAIRED:
-            for number in record.get("accepts", ()):
+        if isinstance(record, LostRecord) and record.n is not None:
+            open_[record.n] = record
+        elif isinstance(record, RepairedRecord):
+            for number in record.accepts or ():
                 open_.pop(number, None)
-    return list(open_.values())
+    return open_
 
 
 def _cut_tail(store: Store) -> str:
@@ -113,6 +111,6 @@ def _set_aside(store: Store, by: str, wrong: str) -> str:
         if path.exists():
             path.rename(folder / path.name)
     said = f"the log before this one was set aside in {folder.name}: {wrong}"
-    record = {"event": chain.REPAIRED, "by": by, "outcome": said}
-    store.audit.mend({**record, "head": kept.as_json() if kept else None})
+    head = kept.as_json() if kept else None
+    store.audit.mend(RepairedRecord(by=by, outcome=said, head=head))
     return said

@@ -7,13 +7,14 @@ say of calls that of `history.py`.
 
 from __future__ import annotations
 
-import json
+from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox.audit import chain, history
+from sandbox.audit.events import AuditRecord, read, unknown_part
 from sandbox.audit.log import MIB, AuditLog, Bounds
 from sandbox.audit.retention import until
 from sandbox.audit.segments import Segments
@@ -55,7 +56,7 @@ class Store:
             self._audit = AuditLog(self.log, self.head, self._bounds or _bounds(self._dirs))
         return self._audit
 
-    def append(self, record: dict[str, Any], *, durable: bool) -> None:
+    def append(self, record: AuditRecord, *, durable: bool) -> None:
         """Append one record; with `durable`, return when it is on disk. Raises Unavailable."""
         self.audit.append(record, durable=durable)
 
@@ -83,11 +84,11 @@ class Store:
 
     # -- reading
 
-    def records(self) -> Iterator[dict[str, Any]]:
+    def records(self) -> Iterator[AuditRecord]:
         """Yield the records, newest first. A line that is damaged ends the reading."""
         for text in self.segments.backwards():
             try:
-                record = json.loads(text)
+                record = read(text)
             except ValueError:
                 return
             yield record
@@ -164,6 +165,11 @@ class Store:
     def dropped(self, call: str, when: float) -> bool:
         """Whether what a call wrote at `when` (seconds since 1970) went to make room."""
         return not (self.folders / call).exists() and when <= until(self.folders)
+
+    def unknown(self) -> dict[str, int]:
+        """Return what lines hold that this version does not know -> how many lines."""
+        parts = (unknown_part(one) for one in self.records())
+        return dict(sorted(Counter(part for part in parts if part).items()))
 
     def _file(self, call: str, name: str) -> bytes:
         try:

@@ -14,6 +14,13 @@ from datetime import datetime
 from typing import Any
 
 from policy.model import Tier, Verdict
+from sandbox.audit.events import (
+    DiscardedRecord,
+    DiscardingRecord,
+    LandedRecord,
+    LandingRecord,
+    LookedRecord,
+)
 from sandbox.audit.history import is_held
 from sandbox.calls.ignore_noting import note
 from sandbox.calls.keepers import Keepers, named
@@ -132,14 +139,16 @@ class Held:
             raise BadInput(NOT_SHOWN.format(call=call, paths=named(others)))
         in_parts = bool(names or parts)
         name = f"{call}-{len(parts) + 1}" if in_parts else call
-        by = {
+        about: dict[str, Any] = {
+            "call": name,
+            "workspace": workspaces[0],
+            "also": list(workspaces[1:]),
             "landed_by": {"call": call, "person": login(), "grant": None},
             "asked_by": {"person": login()},
         }
-        about = {"workspace": workspaces[0], "also": list(workspaces[1:]), **by}
         if in_parts:
             about |= {"of": call, "agent": entry["agent"], "tool": "land"}
-        await self._keepers.aftermath.begin("landing", name, **about)
+        await self._keepers.aftermath.begin(LandingRecord(**about))
         request = {
             "tx": call,
             "as": name,
@@ -171,16 +180,14 @@ class Held:
         shown = await self._keepers.shown(answer, workspaces)
         shown = shown.with_digests(digests)
         await self._record.event(
-            {
-                "event": "landed",
-                "call": name,
+            LandedRecord(
                 **about,
-                "landed": True,
-                "judgement": "land",
-                "outcome": LANDED,
-                "changes": recorded(shown.views),
-                "changes_total": shown.total,
-            }
+                landed=True,
+                judgement="land",
+                outcome=LANDED,
+                changes=recorded(shown.views),
+                changes_total=shown.total,
+            )
         )
         self._record.forgotten(answer.get("evicted", ()))
         lost = f"; no longer undoable: {named(answer['lost'])}" if answer.get("lost") else ""
@@ -210,14 +217,13 @@ class Held:
         others = bound.unlike(shown, entry["changes"] or (), whole=True)
         if others:
             await self._record.event(
-                {
-                    "event": "looked",
-                    "call": call,
-                    "looked_by": login(),
-                    "changes": recorded(shown.views),
-                    "changes_total": shown.total,
-                    "size": shown.size,
-                }
+                LookedRecord(
+                    call=call,
+                    looked_by=login(),
+                    changes=recorded(shown.views),
+                    changes_total=shown.total,
+                    size=shown.size,
+                )
             )
             await self._record.keep_diff(call, look["diff"], rest=True)
             await self._record.flush()
@@ -275,8 +281,9 @@ class Held:
                 return _unknown(call_id)
             raise
         cell, workspaces = await self._keepers.of(entry)
-        about = {"workspace": workspaces[0], "also": list(workspaces[1:])}
-        await self._keepers.aftermath.begin("discarding", entry["id"], **about)
+        await self._keepers.aftermath.begin(
+            DiscardingRecord(call=entry["id"], workspace=workspaces[0], also=list(workspaces[1:]))
+        )
         answer = await cell.ask({"tx": entry["id"]}, op="drop")
         fate = (await cell.ask({"calls": [entry["id"]]}, op="fate"))["fates"][entry["id"]]
         # Of several workspaces it may stand in one where it could not be taken back.
@@ -284,14 +291,13 @@ class Held:
         gone = "; its layer was gone already" if answer.get("gone") else ""
         said = f"discarded by a person{gone}"
         await self._record.event(
-            {
-                "event": "discarded",
-                "call": entry["id"],
-                "landed": landed,
-                "judgement": "discard",
-                "outcome": said,
-                "discarded_by": login(),
-            }
+            DiscardedRecord(
+                call=entry["id"],
+                landed=landed,
+                judgement="discard",
+                outcome=said,
+                discarded_by=login(),
+            )
         )
         return _result(entry, said, None, landed=False)
 
@@ -306,9 +312,7 @@ class Held:
         if call_id not in {row["name"] for row in answer["waiting"]}:
             return False
         await cell.ask({"tx": call_id}, op="drop")
-        await self._record.event(
-            {"event": "discarded", "call": call_id, "landed": False, "discarded_by": login()}
-        )
+        await self._record.event(DiscardedRecord(call=call_id, landed=False, discarded_by=login()))
         return True
 
     @staticmethod

@@ -11,6 +11,7 @@ from policy.model import ActionPlan, Context
 from policy.people.approval import domain
 from policy.values.strict_yaml import PolicyError
 from sandbox.agents.reputation import Event, Reputations, Source, observed
+from sandbox.audit.events import ReputationRecord
 from sandbox.calls.call import Call
 from sandbox.calls.recorder import Recorder
 from sandbox.gates.gate1 import PolicySource
@@ -82,13 +83,12 @@ class Learning:
         if after.current is before and not event.violation:
             return
         await self._record.event(
-            {
-                "event": "reputation",
-                "agent": agent,
-                "domain": event.domain.value,
-                "because": event.what,
-                "score": after.score,
-                "level_before": before.value,
-                "level_after": after.current.value,
-            }
+            ReputationRecord(
+                agent=agent,
+                domain=event.domain.value,
+                because=event.what,
+                score=after.score,
+                level_before=before.value,
+                level_after=after.current.value,
+            )
         )

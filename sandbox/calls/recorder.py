@@ -14,6 +14,15 @@ from typing import Any
 
 from policy.model import ActionPlan, Decision
 from sandbox.approvals.desk import Permission
+from sandbox.audit.events import (
+    AnsweredRecord,
+    AuditRecord,
+    DecidedRecord,
+    EndedRecord,
+    ForgottenRecord,
+    RehearsedRecord,
+    WaitingRecord,
+)
 from sandbox.audit.store import Store
 from sandbox.audit.writer import Writer
 from sandbox.config.settings import Dirs
@@ -66,30 +75,29 @@ class Recorder:
         A long text is masked first, so that no other decision waits for that.
         """
         params = _shortened(plan)
-        record = {
-            "event": "decided",
-            "call": call,
-            "agent": plan.agent,
-            "role": plan.role,
-            "user": plan.user,
-            "tool": plan.tool,
-            "params": params,
-            "digest": plan.digest(),
-            "intent": plan.intent,
-            "workspace": plan.workspace,
-            "also": list(plan.also),
-            "cwd": plan.cwd,
-            **({"env": dict(env)} if env else {}),
-            "verdict": decision.verdict.value,
-            "tier": decision.tier.value,
-            "rules": list(decision.rules),
-            "message": decision.message,
-            "layers": [layer.model_dump(mode="json") for layer in decision.layers],
-            "rights": decision.rights.model_dump(mode="json"),
-            "landing": decision.landing.value,
-            "policy": decision.policy,
-            "supervisor": owner_label(),
-        }
+        record = DecidedRecord(
+            call=call,
+            agent=plan.agent,
+            role=plan.role,
+            user=plan.user,
+            tool=plan.tool,
+            params=params,
+            digest=plan.digest(),
+            intent=plan.intent,
+            workspace=plan.workspace,
+            also=list(plan.also),
+            cwd=plan.cwd,
+            **_given(env=dict(env or {})),
+            verdict=decision.verdict.value,
+            tier=decision.tier.value,
+            rules=list(decision.rules),
+            message=decision.message,
+            layers=[layer.model_dump(mode="json") for layer in decision.layers],
+            rights=decision.rights.model_dump(mode="json"),
+            landing=decision.landing.value,
+            policy=decision.policy,
+            supervisor=owner_label(),
+        )
         if not _is_short((*params.values(), plan.intent, *(env or {}).values())):
             masked = await self.off_loop.do(plan.agent, lambda: _masked(record))
             return self._writer.put(lambda durable: self._checked(masked, durable), durable=True)
@@ -102,14 +110,13 @@ class Recorder:
         if said.approved:
             self._answers[call] = said.by or None, said.grant
         await self.event(
-            {
-                "event": "answered",
-                "call": call,
-                "approved": said.approved,
-                "approved_by": said.by or None,
-                "answer_reason": said.reason or None,
-                "grant": said.grant,
-            }
+            AnsweredRecord(
+                call=call,
+                approved=said.approved,
+                approved_by=said.by or None,
+                answer_reason=said.reason or None,
+                grant=said.grant,
+            )
         )
 
     def ended(self, result: CallResult) -> None:
@@ -123,51 +130,48 @@ class Recorder:
         ended = isinstance(error, (asyncio.CancelledError, Stopped))
         ending = Ending.CANCELLED.value if ended else "failed"
         self._later(
-            {
-                "event": "ended",
-                "call": call,
-                "ending": ending,
-                "landed": False,
-                "outcome": str(error) or type(error).__name__,
-                "ms": round(ms, 2),
-            }
+            EndedRecord(
+                call=call,
+                ending=ending,
+                landed=False,
+                outcome=str(error) or type(error).__name__,
+                ms=round(ms, 2),
+            )
         )
 
     async def rehearsed(self, call: str, shown: Mapping[str, Any], effects: Effects | None) -> None:
         """Record that a call was rehearsed, and which effects a person is shown."""
         kept = ("ending", "exit_status", "judgement", "effects", "ms")
         await self.event(
-            {
-                "event": "rehearsed",
-                "call": call,
-                "rehearsal": {
+            RehearsedRecord(
+                call=call,
+                rehearsal={
                     **{key: shown[key] for key in kept if key in shown},
                     "changes": recorded(effects.views) if effects else [],
                     "changes_total": effects.total if effects else 0,
                 },
-            }
+            )
         )
 
     async def waiting(self, call: str, effects: Effects, seconds: float) -> None:
         """Record that changes wait to land, so that a person can look at them and object."""
         await self.event(
-            {
-                "event": "waiting",
-                "call": call,
-                "seconds": seconds,
-                "changes": recorded(effects.views),
-                "changes_total": effects.total,
-            }
+            WaitingRecord(
+                call=call,
+                seconds=seconds,
+                changes=recorded(effects.views),
+                changes_total=effects.total,
+            )
         )
 
     def forgotten(self, calls: Sequence[str]) -> None:
         """Record that calls can no longer be undone: the quota of before-images is reached."""
         if calls:
-            self._later({"event": "forgotten", "calls": list(calls)})
+            self._later(ForgottenRecord(calls=list(calls)))
 
-    async def event(self, record: dict[str, Any]) -> None:
+    async def event(self, record: AuditRecord) -> None:
         """Record something else, on disk when this returns."""
-        texts = [record[key] for key in _TEXTS if key in record]
+        texts = list(_texts(record).values())
         short = _is_short(texts)
         masked = _masked(record) if short else await asyncio.to_thread(_masked, record)
         await self._writer.put(lambda durable: self._append(masked, durable), durable=True)
@@ -195,7 +199,7 @@ class Recorder:
     def _soon(self, work: Callable[[], Any]) -> asyncio.Future[None]:
         return self._writer.put(lambda _durable: work(), durable=False)
 
-    def _later(self, record: dict[str, Any]) -> None:
+    def _later(self, record: AuditRecord) -> None:
         self._soon(lambda: self._guarded(lambda: self._append(_masked(record), False)))
 
     def _guarded(self, work: Callable[[], Any]) -> None:
@@ -204,12 +208,12 @@ class Recorder:
         except (SandboxError, OSError) as error:
             self._broken = SandboxError(f"an outcome could not be recorded: {error}")
 
-    def _checked(self, record: dict[str, Any], durable: bool) -> None:
+    def _checked(self, record: AuditRecord, durable: bool) -> None:
         if self._broken is not None:
             raise self._broken
         self._append(record, durable)
 
-    def _append(self, record: dict[str, Any], durable: bool) -> None:
+    def _append(self, record: AuditRecord, durable: bool) -> None:
         self.store.append(record, durable=durable)
 
 
@@ -227,9 +231,14 @@ def _is_short(values: Sequence[Any]) -> bool:
     return plain and len(values) <= MOST_VALUES and sum(map(len, texts)) <= SMALL
 
 
-def _masked(record: dict[str, Any]) -> dict[str, Any]:
+def _texts(record: AuditRecord) -> dict[str, Any]:
+    """Return the fields of a record that may hold text of an agent, and were given."""
+    return {key: one for key, one in record.as_json().items() if key in _TEXTS}
+
+
+def _masked(record: AuditRecord) -> AuditRecord:
     """Return a record without the secrets that stand in its texts."""
-    return {key: mask_all(one) if key in _TEXTS else one for key, one in record.items()}
+    return record.model_copy(update={key: mask_all(one) for key, one in _texts(record).items()})
 
 
 def recorded(views: Sequence[ChangeView]) -> list[dict[str, Any]]:
@@ -242,23 +251,27 @@ def recorded(views: Sequence[ChangeView]) -> list[dict[str, Any]]:
     return [_plain(view) for view in first + others[: max(0, MOST_CHANGES - len(first))]]
 
 
-def _ended(result: CallResult, by: str | None, grant: str | None) -> dict[str, Any]:
+def _ended(result: CallResult, by: str | None, grant: str | None) -> EndedRecord:
     """Return the record of how a call ended; it grows with what was changed."""
-    return {
-        "event": "ended",
-        "call": result.id,
-        "ending": result.ending.value,
-        "judgement": result.judgement,
-        "landed": result.landed,
-        "exit_status": result.exit_status,
+    return EndedRecord(
+        call=result.id,
+        ending=result.ending.value,
+        judgement=result.judgement,
+        landed=result.landed,
+        exit_status=result.exit_status,
         **_landed_by(result, by, grant),
-        "changes": recorded(result.changes),
-        "changes_total": max(result.changes_total, len(result.changes)),
-        "size": result.changes_size,
-        **({"events": [_plain(event) for event in result.events]} if result.events else {}),
-        "outcome": result.message,
-        "ms": round(result.ms, 2),
-    }
+        changes=recorded(result.changes),
+        changes_total=max(result.changes_total, len(result.changes)),
+        size=result.changes_size,
+        **_given(events=[_plain(event) for event in result.events]),
+        outcome=result.message,
+        ms=round(result.ms, 2),
+    )
+
+
+def _given(**fields: Any) -> dict[str, Any]:
+    """Return the fields that hold something; the others are left out of a record."""
+    return {key: one for key, one in fields.items() if one}
 
 
 def _landed_by(result: CallResult, by: str | None, grant: str | None) -> dict[str, Any]:

@@ -11,13 +11,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
 from policy.model import Judgement, Outcome, Verdict
 from policy.protected.paths import PathPolicy
+from sandbox.audit.events import (
+    AuditRecord,
+    CorrectionRecord,
+    DecidedRecord,
+    DiscardedRecord,
+    DiscardingRecord,
+    EndedRecord,
+    GivenUpRecord,
+    LandedRecord,
+    LandingRecord,
+    PartedRecord,
+    UndoingRecord,
+    UndoneRecord,
+)
 from sandbox.calls.recorder import Recorder, recorded
 from sandbox.cells.cell import Cell, CellLost
 from sandbox.errors import BadInput, SandboxError
@@ -27,16 +41,15 @@ from sandbox.results import ChangeView, Ending
 
 MOST_RECORDS = 5_000
 """Newest records of the log that are looked through for what has no end."""
-GIVEN_UP = "given-up"
-ENDS = {
-    "decided": ("ended",),
-    "undoing": ("undone", GIVEN_UP),
-    "landing": ("landed", GIVEN_UP),
-    "discarding": ("discarded", GIVEN_UP),
+Begun = DecidedRecord | UndoingRecord | LandingRecord | DiscardingRecord
+"""What begins something."""
+_ENDS: dict[type[AuditRecord], tuple[type[AuditRecord], ...]] = {
+    DecidedRecord: (EndedRecord,),
+    UndoingRecord: (UndoneRecord, GivenUpRecord),
+    LandingRecord: (LandedRecord, GivenUpRecord),
+    DiscardingRecord: (DiscardedRecord, GivenUpRecord),
 }
-"""What begins something -> what says how it ended; first, that it was done."""
-PARTING = "parting"
-"""Stands for a part of a held call whose landing is recorded, while what is left of it is not."""
+"""What begins something -> what says how it ended."""
 _JUDGED = ("outcome", "reason")
 """What gate 2 said of a change."""
 _SHOWN = ("protected", "mode", "sha256")
@@ -56,15 +69,13 @@ class Aftermath:
         self._unsure: set[str] = set()
         """Names of this very process about which no keeper could be asked yet."""
 
-    async def begin(self, event: str, name: str, **fields: Any) -> None:
+    async def begin(self, begun: CorrectionRecord) -> None:
         """Record that an undo or a landing by a person begins; on disk when this returns."""
-        await self._record.event(
-            {"event": event, "call": name, "supervisor": owner_label(), **fields}
-        )
+        await self._record.event(begun.model_copy(update={"supervisor": owner_label()}))
 
     async def given_up(self, name: str, why: str) -> None:
         """Record that what `begin` announced was not done."""
-        await self._record.event({"event": GIVEN_UP, "call": name, "because": why})
+        await self._record.event(GivenUpRecord(call=name, because=why))
 
     async def settle(self, cell: Cell) -> None:
         """Record what became of all that has no end, in the workspaces of a cell that started."""
@@ -72,15 +83,16 @@ class Aftermath:
         open_ends = self._open_ends(cell.spec.workspaces)
         if not open_ends:
             return
-        fates = await self._ask(cell, [record["call"] for record in open_ends])
-        for record in open_ends:
-            name, fate = record["call"], fates[record["call"]]
-            if record["event"] != PARTING:
+        fates = await self._ask(cell, [one.begun.call for one in open_ends])
+        for one in open_ends:
+            begun, name = one.begun, one.begun.call
+            fate = fates[name]
+            if not one.parting:
                 shown = await self._left(cell, name, fate["changes"])
                 stands = fate.get("stands") or {}
-                await self._record.event(_told(record, fate["state"], shown.views, stands))
-            if fate["state"] == "landed" and of_part(record):
-                await self._settle_parts(cell, record["of"])
+                await self._record.event(_told(begun, fate["state"], shown.views, stands))
+            if fate["state"] == "landed" and (whole := _whole(begun)):
+                await self._settle_parts(cell, whole)
             self._unsure.discard(name)
 
     async def _left(self, cell: Cell, name: str, changes: Sequence[Any]) -> Shown:
@@ -96,9 +108,9 @@ class Aftermath:
         """Record what is still held of a call, after a part of it landed and nobody said so."""
         await self._record.flush()
         parts = [
-            record["call"]
+            record.call
             for record in islice(self._record.store.records(), MOST_RECORDS)
-            if record["event"] == "landed" and record.get("of") == call
+            if isinstance(record, LandedRecord) and record.of == call
         ]
         await self.parted(call, parts[::-1], *await self.rest(cell, call))
 
@@ -121,18 +133,18 @@ class Aftermath:
             )
             for view in rest.views
         ]
+        said: dict[str, Any] = {"outcome": "landed in parts by a person"} if over else {}
         await self._record.event(
-            {
-                "event": "parted",
-                "call": call,
-                "parts": list(parts),
-                "judgement": (Outcome.LAND if over else Outcome.HOLD).value,
-                "landed": over,
-                "changes": recorded(views),
-                "changes_total": rest.total,
-                "size": rest.size,
-                **({"outcome": "landed in parts by a person"} if over else {}),
-            }
+            PartedRecord(
+                call=call,
+                parts=list(parts),
+                judgement=(Outcome.LAND if over else Outcome.HOLD).value,
+                landed=over,
+                changes=recorded(views),
+                changes_total=rest.total,
+                size=rest.size,
+                **said,
+            )
         )
         if not over:
             await self._record.keep_diff(call, diff, rest=True)
@@ -188,67 +200,72 @@ class Aftermath:
         answer = await cell.ask({"calls": list(names)}, op="fate")
         return dict(answer["fates"])
 
-    def _open_ends(self, workspaces: tuple[str, ...]) -> list[dict[str, Any]]:
+    def _open_ends(self, workspaces: tuple[str, ...]) -> list[OpenEnd]:
         records = islice(self._record.store.records(), MOST_RECORDS)
         found = open_ends(records, self._unsure)
-        return [one for one in found if _workspaces(one) == workspaces]
+        return [one for one in found if _workspaces(one.begun) == workspaces]
 
 
-def open_ends(
-    records: Iterable[dict[str, Any]], unsure: Collection[str] = ()
-) -> list[dict[str, Any]]:
-    """Return the records, newest first, that begin something of which no end is recorded.
+@dataclass(frozen=True, slots=True)
+class OpenEnd:
+    """What was begun, and of which the record does not say how it ended."""
+
+    begun: Begun
+    parting: bool = False
+    """Whether the landing of a part is recorded, while what is left of the call is not."""
+
+
+def open_ends(records: Iterable[AuditRecord], unsure: Collection[str] = ()) -> list[OpenEnd]:
+    """Return what began and of which no end is recorded, newest first.
 
     What belongs to a process that lives is left out, unless its name is in `unsure`.
     """
-    ended: set[tuple[str, str]] = set()
+    ended: set[tuple[type[AuditRecord], str | None]] = set()
     found = []
     for record in records:
-        event, name = record["event"], str(record.get("call", ""))
-        ended.update(("parted", str(part)) for part in record.get("parts") or ())
-        if event not in ENDS:
-            ended.add((event, name))
+        if not isinstance(record, Begun):
+            ended.add((type(record), record.call))
+            if isinstance(record, PartedRecord):
+                ended.update((PartedRecord, part) for part in record.parts or ())
             continue
-        over = any((end, name) in ended for end in ENDS[event])
-        if over and (not of_part(record) or {("parted", name), (GIVEN_UP, name)} & ended):
+        name = record.call
+        over = any((end, name) in ended for end in _ENDS[type(record)])
+        told = {(PartedRecord, name), (GivenUpRecord, name)} & ended
+        if over and (not _whole(record) or told):
             continue
-        mine = name in unsure or not lives(str(record.get("supervisor", "")))
-        if mine and "workspace" in record:
-            found.append({**record, "event": PARTING} if over else record)
+        mine = name in unsure or not lives(record.supervisor or "")
+        if mine and record.workspace is not None:
+            found.append(OpenEnd(record, parting=over))
     return found
 
 
-def of_part(record: Mapping[str, Any]) -> bool:
-    """Whether a record is of the landing of a part; an undo names the call it is `of` as well."""
-    return record["event"] in ("landing", PARTING) and "of" in record
+def _whole(begun: Begun) -> str | None:
+    """Return the call a part of which is landed; an undo names the call it is `of` as well."""
+    return begun.of if isinstance(begun, LandingRecord) else None
 
 
-def _workspaces(record: Mapping[str, Any]) -> tuple[str, ...]:
-    return (record["workspace"], *(record.get("also") or ()))
+def _workspaces(begun: Begun) -> tuple[str, ...]:
+    return (begun.workspace or "", *(begun.also or ()))
 
 
 def _told(
-    begun: Mapping[str, Any], state: str, views: Sequence[ChangeView], stands: Mapping[str, str]
-) -> dict[str, Any]:
+    begun: Begun, state: str, views: Sequence[ChangeView], stands: Mapping[str, str]
+) -> AuditRecord:
     """Return the record that says how something ended; `stands` is where alone it did, and why."""
-    if begun["event"] == "decided":
-        return {
-            "event": "ended",
-            "call": begun["call"],
-            **_end_of_call(begun, state, views, stands),
-        }
-    if begun["event"] == "discarding" and state == "nothing":
-        fields = {"landed": False, "judgement": Outcome.DISCARD.value}
-        return {"event": "discarded", "call": begun["call"], **fields}
-    if state != "landed" or begun["event"] == "discarding":
+    if isinstance(begun, DecidedRecord):
+        return _end_of_call(begun, state, views, stands)
+    if isinstance(begun, DiscardingRecord) and state == "nothing":
+        return DiscardedRecord(call=begun.call, landed=False, judgement=Outcome.DISCARD.value)
+    if state != "landed" or isinstance(begun, DiscardingRecord):
         why = "the supervisor or its keeper died; it was not done"
-        return {"event": GIVEN_UP, "call": begun["call"], "because": why}
-    told = {k: v for k, v in begun.items() if k not in _NOT_TOLD}
-    if begun["event"] == "landing":
-        told["judgement"] = Outcome.LAND.value
+        return GivenUpRecord(call=begun.call, because=why)
+    told = {key: one for key, one in begun.as_json().items() if key not in _NOT_TOLD}
+    told |= {"landed": True, "changes": recorded(views)}
     if stands:
         told["outcome"] = _only_there(stands)
-    return {**told, "event": ENDS[begun["event"]][0], "landed": True, "changes": recorded(views)}
+    if isinstance(begun, LandingRecord):
+        return LandedRecord(**told, judgement=Outcome.LAND.value)
+    return UndoneRecord(**told)
 
 
 def _only_there(stands: Mapping[str, str]) -> str:
@@ -257,32 +274,33 @@ def _only_there(stands: Mapping[str, str]) -> str:
     return f"only where it could not be taken back after a crash: {named}"
 
 
-_NOT_TOLD = ("n", "ts", "prev", "event", "supervisor")
+_NOT_TOLD = ("ts", "event", "supervisor")
 """Fields of a record that are its own."""
 
 
 def _end_of_call(
-    begun: Mapping[str, Any], state: str, views: Sequence[ChangeView], stands: Mapping[str, str]
-) -> dict[str, Any]:
+    begun: DecidedRecord, state: str, views: Sequence[ChangeView], stands: Mapping[str, str]
+) -> EndedRecord:
     ms = _ms_since(begun)
     if state == "nothing":
-        denied = begun.get("verdict") == Verdict.DENY.value
+        denied = begun.verdict == Verdict.DENY.value
         ending = Ending.DENIED.value if denied else "failed"
         outcome = "the supervisor died in the middle; nothing landed"
-        return {"ending": ending, "landed": False, "outcome": outcome, "ms": ms}
+        return EndedRecord(call=begun.call, ending=ending, landed=False, outcome=outcome, ms=ms)
     landed = state == "landed"
     after = "its changes had landed" if landed else "its changes are held"
     if stands:
         after += f" {_only_there(stands)}"
-    return {
-        "ending": Ending.RAN.value,
-        "judgement": (Outcome.LAND if landed else Outcome.HOLD).value,
-        "landed": landed,
-        "changes": recorded(views),
-        "changes_total": len(views),
-        "outcome": f"the supervisor died before it could record the end; {after}",
-        "ms": ms,
-    }
+    return EndedRecord(
+        call=begun.call,
+        ending=Ending.RAN.value,
+        judgement=(Outcome.LAND if landed else Outcome.HOLD).value,
+        landed=landed,
+        changes=recorded(views),
+        changes_total=len(views),
+        outcome=f"the supervisor died before it could record the end; {after}",
+        ms=ms,
+    )
 
 
 def _shown(cell: Cell, changes: Sequence[Any]) -> Shown:
@@ -290,8 +308,8 @@ def _shown(cell: Cell, changes: Sequence[Any]) -> Shown:
     return shown_of(changes, cell.spec.workspaces, PathPolicy.default())
 
 
-def _ms_since(record: Mapping[str, Any]) -> float:
-    begun = datetime.fromisoformat(str(record["ts"]))
+def _ms_since(record: AuditRecord) -> float:
+    begun = datetime.fromisoformat(str(record.ts))
     return round((datetime.now(UTC) - begun).total_seconds() * 1000, 2)
 
 

@@ -31,6 +31,7 @@ from sandbox.approvals.rehearsal import NAMED, SKIPPED, Rehearsal, as_shown
 from sandbox.approvals.seen_content import approved
 from sandbox.approvals.stdin_capture import BEGIN_SECONDS, NotWhole, pieces, taken
 from sandbox.approvals.store import Grants
+from sandbox.audit.events import AskedRecord, ChildRecord, OutcomeRecord, OutputsDroppedRecord
 from sandbox.audit.retention import Retention
 from sandbox.calls.background import Background
 from sandbox.calls.call import Call
@@ -298,9 +299,9 @@ class Supervisor:
         """Raise Stopped while a stop is in force for an agent."""
         self._latch.check(agent)
 
-    async def note(self, event: Mapping[str, Any]) -> None:
+    async def note(self, said: ChildRecord | OutcomeRecord) -> None:
         """Record something that an agent said of itself."""
-        await self._record.event(dict(event))
+        await self._record.event(said)
 
     async def redeem(
         self,
@@ -600,9 +601,9 @@ class Supervisor:
             trust=self._learning.earned(plan.agent, workspaces),
         )
 
-    async def _notify(self, kind: str, what: dict[str, Any], plan: ActionPlan) -> None:
+    async def _notify(self, question: AskedRecord, plan: ActionPlan) -> None:
         levels = self._policies.of(self._workspaces(plan)).policy.standing.levels
-        await self._people.asked(kind, what, plan.user, levels)
+        await self._people.asked(question, plan.user, levels)
 
     async def _tell(self, call: Call, result: CallResult) -> CallResult:
         """Report a YELLOW call."""
@@ -821,7 +822,7 @@ class Supervisor:
             store, running = self._record.store, tuple(self._running)
             dropped = await asyncio.to_thread(self._retention.look, store.written, running)
             if dropped is not None:
-                await self._record.event({"event": "outputs_dropped", **asdict(dropped)})
+                await self._record.event(OutputsDroppedRecord(**asdict(dropped)))
 
 
 def _judged(

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sandbox.audit.events import UndoingRecord, UndoneRecord
 from sandbox.calls.keepers import Keepers, named
 from sandbox.calls.recorder import recorded
 from sandbox.errors import BadInput, SandboxError, Stopped
@@ -103,7 +104,8 @@ class Undoing:
             diff = await asyncio.to_thread(masked_diff, look["diff"])
             return UndoResult(id="", undone=call, changes=shown.views, diff=diff, message=note)
         name = self._new_id()
-        about = {
+        about: dict[str, Any] = {
+            "call": name,
             "undone": target,
             "of": call,
             "agent": self._by,
@@ -117,7 +119,7 @@ class Undoing:
                 "grant": None,
             },
         }
-        await self._keepers.aftermath.begin("undoing", name, **about)
+        await self._keepers.aftermath.begin(UndoingRecord(**about))
         wanted = shown.per_workspace(len(workspaces))
         request = {"call": target, "as": name, "digests": wanted, "mark": look["mark"]}
         request["agent"] = self._by or ""
@@ -167,14 +169,12 @@ class Undoing:
 
     async def _note(self, name: str, about: Mapping[str, Any], done: Shown) -> None:
         await self._record.event(
-            {
-                "event": "undone",
-                "call": name,
+            UndoneRecord(
                 **about,
-                "landed": True,
-                "changes": recorded(done.views),
-                "changes_total": done.total,
-            }
+                landed=True,
+                changes=recorded(done.views),
+                changes_total=done.total,
+            )
         )
 
 

@@ -310,7 +310,7 @@ class Guard:
     def _record(self, one: Tampering) -> None:
         self._store.append(one.record(), durable=True)
         self._tell(one)
-        self._notifier.tell(one.record())
+        self._notifier.tell(one.record().as_json())
 
     def _fail(self, root: str, reason: str) -> None:
         if self._failed.get(root) != reason:

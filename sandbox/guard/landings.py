@@ -6,13 +6,23 @@ Reads the audit log forwards, only what was added since the last reading. Change
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from sandbox.audit.events import (
+    AnsweredRecord,
+    ConnectionRecord,
+    CorrectionRecord,
+    DecidedRecord,
+    EndedRecord,
+    LandedRecord,
+    TamperedRecord,
+    UndoneRecord,
+    read,
+)
 from sandbox.audit.segments import BEGIN, Segments
 from sandbox.audit.segments import Place as Written
 
@@ -62,6 +72,15 @@ class Tampered:
     restored: bool
 
 
+@dataclass(slots=True)
+class _Call:
+    """A call that has not ended, or whose changes are held."""
+
+    workspaces: list[str] = field(default_factory=lambda: [""])
+    approved_by: str | None = None
+    changes: list[dict[str, Any]] = field(default_factory=list)
+
+
 class Landings:
     """The landings that an audit log tells of."""
 
@@ -78,7 +97,7 @@ class Landings:
     def _start_over(self) -> None:
         self._place = BEGIN
         self._history: dict[Place, list[Landed | Tampered]] = {}
-        self._calls: dict[str, dict[str, Any]] = {}
+        self._calls: dict[str, _Call] = {}
         self._undone: set[str] = set()
         self._undo_of: dict[str, str] = {}
         self.workspaces: set[str] = set()
@@ -102,86 +121,82 @@ class Landings:
 
     def _take(self, line: bytes) -> None:
         try:
-            record = json.loads(line)
-            event, when = record["event"], str(record["ts"])
-            now = datetime.fromisoformat(when).timestamp()
-        except (ValueError, KeyError, TypeError):
+            record = read(line)
+            now = datetime.fromisoformat(record.ts or "").timestamp()
+        except ValueError:
             return  # the chain's check names it
-        if isinstance(record.get("workspace"), str):
-            self.workspaces.add(record["workspace"])
-        match event:
-            case "decided":
-                self._calls[record["call"]] = {
-                    "workspace": record.get("workspace"),
-                    "also": record.get("also") or (),
-                }
-            case "answered":
-                if record.get("approved") is True:
-                    call = self._calls.setdefault(record["call"], {})
-                    call["approved_by"] = record.get("approved_by") or "a person"
-            case "ended":
-                self._ended(record, when, now)
-            case "landed":
-                self._landed_later(record, when, now)
-            case "connected" | "disconnected":  # a person's word too
-                self._landed_later({**record, "call": event}, when, now)
-            case "undone":
-                self._undo_of[record["call"]] = record["undone"]
-                self._set_undone(record["undone"], undone=True)
-                self._landing(record, record, when, now, now - LONGEST_LANDING, None)
-            case "tampered":
-                place = (record.get("workspace", ""), record.get("path", ""))
-                entry = Tampered(when, now, record.get("after"), record.get("restored") is True)
-                self._history.setdefault(place, []).append(entry)
+        if isinstance(workspace := getattr(record, "workspace", None), str):
+            self.workspaces.add(workspace)
+        match record:
+            case DecidedRecord():
+                self._calls[record.call] = _Call(_places(record))
+            case AnsweredRecord(approved=True):
+                call = self._calls.setdefault(record.call, _Call())
+                call.approved_by = record.approved_by or "a person"
+            case EndedRecord():
+                self._ended(record, now)
+            case LandedRecord():
+                self._landed_later(record, now)
+            case ConnectionRecord(workspace=str(workspace)):  # a person's word too
+                by = record.by or "a person"
+                self._landing(record, record.event, [workspace], now, LONGEST_LANDING, by)
+            case UndoneRecord():
+                self._undo_of[record.call] = record.undone
+                self._set_undone(record.undone, undone=True)
+                self._landing(record, record.call, _places(record), now, LONGEST_LANDING, None)
+            case TamperedRecord():
+                entry = Tampered(record.ts or "", now, record.after, record.restored is True)
+                self._history.setdefault((record.workspace, record.path), []).append(entry)
+            case _:
+                pass
 
-    def _ended(self, record: Mapping[str, Any], when: str, now: float) -> None:
-        call = self._calls.get(record["call"])
+    def _ended(self, record: EndedRecord, now: float) -> None:
+        call = self._calls.get(record.call)
         if call is None:
             return
-        if record.get("landed"):
-            start = now - float(record.get("ms") or 0) / 1000 - 1
-            by = _person(record) or call.get("approved_by")
-            self._landing(record, call, when, now, start, by)
-        elif record.get("judgement") == "hold":
-            call["changes"] = record.get("changes") or ()
+        if record.landed:
+            took = (record.ms or 0) / 1000 + 1
+            by = _person(record) or call.approved_by
+            self._landing(record, record.call, call.workspaces, now, took, by)
+        elif record.judgement == "hold":
+            call.changes = record.changes or []
             return
-        del self._calls[record["call"]]
+        del self._calls[record.call]
 
-    def _landed_later(self, record: Mapping[str, Any], when: str, now: float) -> None:
+    def _landed_later(self, record: LandedRecord, now: float) -> None:
         """Take what a person landed from hold, whole or in part: that is an approval."""
-        whole = record.get("of", record["call"])
-        call = self._calls.get(whole) or ({**record} if "workspace" in record else None)
+        own = _Call(_places(record)) if record.workspace is not None else None
+        call = self._calls.get(record.of or record.call) or own
         if call is None:
             return
-        changes = record.get("changes") or (call.get("changes") if "of" not in record else ()) or ()
-        held = {"call": record["call"], "changes": changes}
+        if not record.changes and record.of is None:
+            record = record.model_copy(update={"changes": call.changes})
         by = _person(record) or "a person"
-        self._landing(held, call, when, now, now - LONGEST_LANDING, by)
+        self._landing(record, record.call, call.workspaces, now, LONGEST_LANDING, by)
 
     def _landing(
         self,
-        record: Mapping[str, Any],
-        call: Mapping[str, Any],
-        when: str,
+        record: EndedRecord | CorrectionRecord | ConnectionRecord,
+        call: str,
+        workspaces: list[str],
         now: float,
-        start: float,
+        took: float,
         approved_by: str | None,
     ) -> None:
-        workspaces = [str(call.get("workspace")), *map(str, call.get("also") or ())]
-        for change in record.get("changes") or ():
+        for change in record.changes or ():
             entry = Landed(
-                call=record["call"],
+                call=call,
                 kind=str(change.get("kind")),
                 type=str(change.get("type")),
                 source=change.get("source"),
-                start=start,
+                start=now - took,
                 end=now,
-                when=when,
+                when=record.ts or "",
                 exact="sha256" in change,
                 sha256=change.get("sha256"),
                 mode=change.get("mode"),
                 approved_by=approved_by,
-                undo=record.get("event") == "undone",
+                undo=isinstance(record, UndoneRecord),
             )
             for end, one in _ends(change, entry):
                 workspace, path = _place(end, workspaces)
@@ -197,10 +212,15 @@ class Landings:
             call, undone = inner, not undone
 
 
-def _person(record: Mapping[str, Any]) -> str | None:
+def _person(record: EndedRecord | LandedRecord) -> str | None:
     """Return the person by whose word something landed."""
-    by = record.get("landed_by") or record.get("approved_by") or record.get("by")
+    earlier = record.model_extra or {}  # earlier versions wrote it elsewhere
+    by = record.landed_by or earlier.get("approved_by") or earlier.get("by")
     return by.get("person") if isinstance(by, Mapping) else by
+
+
+def _places(record: DecidedRecord | CorrectionRecord) -> list[str]:
+    return [record.workspace or "", *(record.also or ())]
 
 
 def _ends(change: Mapping[str, Any], entry: Landed) -> Iterator[tuple[str, Landed]]:

@@ -67,7 +67,7 @@ class _Served:
             settings=load_settings(self._dirs).guard,
             paths=lambda workspace: policies.paths((workspace,)),
             say=lambda text: self._say(said=text),
-            tell=lambda one: self._say(told=one.record()),
+            tell=lambda one: self._say(told=one.record().as_json()),
             yields=True,
         )
 

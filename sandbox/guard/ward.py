@@ -14,8 +14,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
+from sandbox.audit.events import TamperedRecord
 from sandbox.guard.explain import awaited, explains
 from sandbox.guard.fingerprint import DIRECTORY, FILE, Entry, difference
 from sandbox.guard.landings import Landed, Landings
@@ -47,20 +47,19 @@ class Tampering:
     note: str = ""
     """Why it was not restored, though it should have been."""
 
-    def record(self) -> dict[str, Any]:
-        """Return the event for the audit log."""
-        return {
-            "event": "tampered",
-            "workspace": self.workspace,
-            "path": self.path,
-            "kind": self.kind,
-            "rule": self.rule,
-            "before": self.before,
-            "after": self.after,
-            "restored": self.restored,
-            "kept": self.kept,
-            "note": self.note or None,
-        }
+    def record(self) -> TamperedRecord:
+        """Return its record for the audit log."""
+        return TamperedRecord(
+            workspace=self.workspace,
+            path=self.path,
+            kind=self.kind,
+            rule=self.rule,
+            before=self.before,
+            after=self.after,
+            restored=self.restored,
+            kept=self.kept,
+            note=self.note or None,
+        )
 
 
 class Ward:

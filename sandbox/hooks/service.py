@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from policy.model import ActionPlan
 from policy.tools.dialects import BadCall, Use, normalise
 from sandbox.approvals.desk import patient
+from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.calls.tickets import Admission, Tickets
 from sandbox.config.settings import Dirs, HookSettings
 from sandbox.connect.records import Connections
@@ -49,7 +50,7 @@ class Host(Protocol):
     async def stop(
         self, reason: str, agent: str | None = None, *, own: bool = False
     ) -> StopReport: ...
-    async def note(self, event: Mapping[str, Any]) -> None: ...
+    async def note(self, said: ChildRecord | OutcomeRecord) -> None: ...
     def check_latch(self, agent: str) -> None: ...
 
 
@@ -108,12 +109,12 @@ class HookDoor:
                 self._host.check_latch(agent)
             case Kind.CHILD_BEGINS | Kind.CHILD_ENDS:
                 await self._host.note(
-                    {
-                        "event": event.kind.value,
-                        "agent": agent,
-                        "type": event.child_type,
-                        "session": event.session,
-                    }
+                    ChildRecord(
+                        event="child-begins" if event.kind is Kind.CHILD_BEGINS else "child-ends",
+                        agent=agent,
+                        type=event.child_type,
+                        session=event.session,
+                    )
                 )
             case _:
                 pass
@@ -175,9 +176,7 @@ class HookDoor:
     async def _after(self, event: Event, agent: str) -> Say:
         call = self._calls.pop((event.session, event.use), None)
         if call is not None:
-            await self._host.note(
-                {"event": "outcome", "call": call, "agent": agent, "failed": event.failed}
-            )
+            await self._host.note(OutcomeRecord(call=call, agent=agent, failed=event.failed))
         if self._settings.redact and event.output:
             safe = await self._off_loop.do(agent, lambda: mask(event.output))
             if safe != event.output:

@@ -27,6 +27,7 @@ from policy.values.strict_yaml import PolicyError
 from sandbox.agents.reputation import Event, Reputations, Source
 from sandbox.approvals.desk import MOST_OPEN, TOO_MANY, said_of
 from sandbox.approvals.store import Grants, Request
+from sandbox.audit.events import AskedRecord, UndeliveredRecord, WorkspaceRecord
 from sandbox.audit.query import Query, instant, verdicts
 from sandbox.audit.reader import Audit
 from sandbox.audit.store import Store
@@ -37,7 +38,8 @@ from sandbox.gates.gate1 import Answer, Gate, within
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.reporting.channels import deliver
-from sandbox.text.redaction import mask, mask_all
+from sandbox.reporting.delivery import masked_question
+from sandbox.text.redaction import mask
 from sandbox.workspaces.cached import KnownWorkspaces
 from sandbox.workspaces.project_files import ProjectFiles
 from sandbox.workspaces.registry import NeedsApproval, Registry
@@ -240,14 +242,14 @@ class Governance:
         )
         return [
             {
-                "timestamp": record["ts"],
-                "decision": GATES[Verdict(record["verdict"])].value,
-                "tool": record["tool"],
-                "agent": record["agent"],
-                "action": record["params"].get("command") or record["params"].get("file_path", ""),
-                "rules": record["rules"],
-                "reason": record["message"],
-                "call": record["call"],
+                "timestamp": record.ts,
+                "decision": GATES[Verdict(record.verdict)].value,
+                "tool": record.tool,
+                "agent": record.agent,
+                "action": record.subject,
+                "rules": record.rules,
+                "reason": record.message,
+                "call": record.call,
             }
             for record in Audit(self._dirs).decisions(asked)
         ]
@@ -302,7 +304,7 @@ class Governance:
             self._registry.add(path)
         except NeedsApproval:
             self._registry.add(path, approved=True)
-        self._store.append({"event": "workspace", "path": path, "by": by}, durable=True)
+        self._store.append(WorkspaceRecord(path=path, by=by), durable=True)
 
     # -- approvals
 
@@ -374,12 +376,12 @@ class Governance:
 
     async def _told(self, request: Request, channel: Channel | None) -> None:
         """Record that a question was put, and say so over its user's channel."""
-        said = {"event": "asked", **mask_all(said_of(request))}
+        said = masked_question(AskedRecord(**said_of(request)))
         await asyncio.to_thread(self._store.append, said, durable=True)
-        problem = await deliver(channel, said) if channel is not None else None
+        problem = await deliver(channel, said.as_json()) if channel is not None else None
         if problem is not None:
-            event = {"event": "undelivered", "what": "asked", "because": mask(problem)}
-            await asyncio.to_thread(self._store.append, event, durable=True)
+            missed = UndeliveredRecord(what=said.event, because=mask(problem))
+            await asyncio.to_thread(self._store.append, missed, durable=True)
 
     # -- parts
 

@@ -9,7 +9,7 @@ policy changes. A command whose secrets were masked is read as it stands in the 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from policy.model import ActionPlan, Context, Decision, Params, Verdict, Workspa
 from policy.sources.precedence import Layer
 from policy.values.strict_yaml import PolicyError
 from sandbox.agents.reputation import Reputations
+from sandbox.audit.events import DecidedRecord
 from sandbox.config.settings import load_settings
 from sandbox.errors import BadInput
 from sandbox.gates.gate1 import Gate, within
@@ -131,15 +132,15 @@ class Judge:
         )
 
 
-def plan_of(record: Mapping[str, Any]) -> ActionPlan:
-    """Return the plan that a `decided` record tells of. Raises ValueError where it is none."""
+def plan_of(record: DecidedRecord) -> ActionPlan:
+    """Return the plan that a decision was about. Raises ValueError where the record holds none."""
     fields = ("tool", "agent", "role", "user", "workspace", "cwd")
     try:
         return ActionPlan(
-            **{name: record[name] for name in fields if record.get(name) is not None},
-            params=Params.model_validate(record.get("params") or {}),
-            intent=record.get("intent") or "",
-            also=tuple(record.get("also") or ()),
+            **{name: one for name in fields if (one := getattr(record, name)) is not None},
+            params=Params.model_validate(record.params or {}),
+            intent=record.intent or "",
+            also=tuple(record.also or ()),
         )
     except (ValidationError, TypeError, RecursionError) as error:
         raise ValueError(str(error).splitlines()[0]) from None
@@ -151,7 +152,7 @@ def is_masked(plan: ActionPlan) -> bool:
     return MASK in text or _CUT in text
 
 
-def simulate(records: Iterable[Mapping[str, Any]], today: Judge, other: Judge) -> Simulation:
+def simulate(records: Iterable[DecidedRecord], today: Judge, other: Judge) -> Simulation:
     """Return what another policy would have said of decisions, given the newest first."""
     decisions = unreadable = 0
     drifted = 0
@@ -162,8 +163,8 @@ def simulate(records: Iterable[Mapping[str, Any]], today: Judge, other: Judge) -
     for record in records:
         decisions += 1
         try:
-            plan, before = plan_of(record), Verdict(record["verdict"])
-        except (ValueError, KeyError):
+            plan, before = plan_of(record), Verdict(record.verdict)
+        except ValueError:
             unreadable += 1
             continue
         digest = plan.digest()
@@ -194,13 +195,13 @@ def simulate(records: Iterable[Mapping[str, Any]], today: Judge, other: Judge) -
 
 
 def _differs(
-    record: Mapping[str, Any], plan: ActionPlan, before: Verdict, now: Decision, after: Decision
+    record: DecidedRecord, plan: ActionPlan, before: Verdict, now: Decision, after: Decision
 ) -> Differs:
     rules = [rule for rule in after.rules if rule not in now.rules]
     gone = [rule for rule in now.rules if rule not in after.rules]
     params = plan.params
     return Differs(
-        call=str(record.get("call", "")),
+        call=record.call,
         times=1,
         agent=plan.agent,
         tool=plan.tool,

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any
@@ -40,6 +40,16 @@ from policy.protected.paths import PathPolicy
 from policy.sources.document import Document, read_document
 from policy.sources.precedence import Effective, Layer, Source, combine
 from policy.values.strict_yaml import PolicyError
+from sandbox.audit.events import (
+    AnsweredRecord,
+    AuditRecord,
+    DecidedRecord,
+    DiscardedRecord,
+    EndedRecord,
+    LandedRecord,
+    RefusedRecord,
+    UndoneRecord,
+)
 from sandbox.policy_tools.simulate import is_masked, plan_of
 
 NAME = "suggestion"
@@ -54,7 +64,7 @@ _DELETED = "it existed before and is deleted"
 _STANDING = frozenset(("level", "mode"))
 _OF_PROGRAMS = _STANDING | {"tier"}
 """Layers that ask about what a program does; no other layer's question is ever proposed away."""
-Family = tuple[str, Sequence[Mapping[str, Any]]]
+Family = tuple[str, Sequence[AuditRecord]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +93,7 @@ class _Evidence:
 
     call: str
     plan: ActionPlan
-    record: Mapping[str, Any]
+    record: DecidedRecord
     approved: bool
     deleted: tuple[str, ...] = ()
 
@@ -154,45 +164,45 @@ def _one_line(text: str) -> str:
 # -- evidence
 
 
-def _asked(name: str, records: Sequence[Mapping[str, Any]]) -> Iterator[_Evidence]:
+def _asked(name: str, records: Sequence[AuditRecord]) -> Iterator[_Evidence]:
     """Yield what a person said of a call that gate 1 asked about; nobody's silence counts."""
-    own = [one for one in records if one.get("call") == name]
-    decided = next((one for one in reversed(own) if one.get("event") == "decided"), None)
-    answer = next((one for one in own if one.get("event") == "answered"), None)
-    if decided is None or decided.get("verdict") != "ask":
+    own = [one for one in records if one.call == name]
+    decided = next((one for one in reversed(own) if isinstance(one, DecidedRecord)), None)
+    answer = next((one for one in own if isinstance(one, AnsweredRecord)), None)
+    if decided is None or decided.verdict != Verdict.ASK.value:
         return
-    refused = any(one.get("event") == "refused" for one in own)
-    by_person = answer is not None and bool(answer.get("approved_by"))
+    refused = any(isinstance(one, RefusedRecord) for one in own)
+    by_person = answer is not None and bool(answer.approved_by)
     if not by_person and not refused:
         return
     try:
         plan = plan_of(decided)
     except ValueError:
         return
-    undone = any(one.get("event") == "undone" for one in records)
-    approved = bool(answer and answer.get("approved")) and not refused and not undone
+    undone = any(isinstance(one, UndoneRecord) for one in records)
+    approved = bool(answer and answer.approved) and not refused and not undone
     yield _Evidence(name, plan, decided, approved)
 
 
-def _held(name: str, records: Sequence[Mapping[str, Any]]) -> Iterator[_Evidence]:
+def _held(name: str, records: Sequence[AuditRecord]) -> Iterator[_Evidence]:
     """Yield what a person did with a call whose changes waited for nothing but its deletions."""
-    own = [one for one in records if one.get("call") == name]
-    decided = next((one for one in own if one.get("event") == "decided"), None)
-    ended = next((one for one in own if one.get("event") == "ended"), None)
-    if decided is None or ended is None or ended.get("judgement") != "hold":
+    own = [one for one in records if one.call == name]
+    decided = next((one for one in own if isinstance(one, DecidedRecord)), None)
+    ended = next((one for one in own if isinstance(one, EndedRecord)), None)
+    if decided is None or ended is None or ended.judgement != Outcome.HOLD.value:
         return
-    held = [one for one in ended.get("changes") or () if one.get("outcome") == "hold"]
+    held = [one for one in ended.changes or () if one.get("outcome") == "hold"]
     only = all(str(one.get("reason", "")).startswith(_DELETED) for one in held)
-    whole = ended.get("changes_total") == len(ended.get("changes") or ())
-    landed = any(one.get("event") == "landed" and "of" not in one for one in own)
-    discarded = any(one.get("event") == "discarded" for one in own)
+    whole = ended.changes_total == len(ended.changes or ())
+    landed = any(isinstance(one, LandedRecord) and one.of is None for one in own)
+    discarded = any(isinstance(one, DiscardedRecord) for one in own)
     if not held or not (landed or discarded):
         return
     try:
         plan = plan_of(decided)
     except ValueError:
         return
-    undone = any(one.get("event") == "undone" for one in records)
+    undone = any(isinstance(one, UndoneRecord) for one in records)
     paths = tuple(str(one["path"]) for one in held)
     yield _Evidence(name, plan, decided, landed and only and whole and not undone, paths)
 
@@ -221,7 +231,7 @@ def _each(
 
 
 def _rules(one: _Evidence) -> list[tuple[str, str]]:
-    layers = one.record.get("layers") or ()
+    layers = one.record.layers or ()
     return [(str(x["layer"]), str(x.get("rule") or "")) for x in layers if x["verdict"] == "ask"]
 
 
@@ -269,7 +279,7 @@ def _own_key(one: _Evidence) -> str | None:
     """Return the one program for want of whose knowledge alone a call was asked about."""
     if one.plan.params.command is None or is_masked(one.plan):
         return None
-    asks = [x for x in one.record.get("layers") or () if x["verdict"] == "ask"]
+    asks = [x for x in one.record.layers or () if x["verdict"] == "ask"]
     asks = [x for x in asks if str(x["layer"]) not in _STANDING]
     names = {found[1] if (found := _SAID.match(str(x.get("reason")))) else None for x in asks}
     return names.pop() if len(names) == 1 else None

@@ -8,6 +8,7 @@ from typing import Any
 
 from policy.autonomy.authority import ESCALATION
 from policy.people.reports import AuditLine
+from sandbox.audit.events import AnsweredRecord, AuditRecord, DecidedRecord
 from sandbox.reporting.yellow_reports import action_name
 
 COLUMNS = (
@@ -21,27 +22,27 @@ _DECLINED = "user_declined"
 Record = Mapping[str, Any]
 
 
-def autonomy_line(records: Sequence[Record]) -> AuditLine | None:
+def autonomy_line(records: Sequence[AuditRecord]) -> AuditLine | None:
     """Return a call's line in the log of YELLOW and RED actions ("Audit Trail"), None for GREEN.
 
     `records` are those of the call, the newest first. What was denied counts as RED.
     """
-    decided = next((one for one in records if one.get("event") == "decided"), {})
-    # the first decision: a yes may have let the call be decided about anew
-    first = next((one for one in reversed(records) if one.get("event") == "decided"), {})
-    level = _LEVELS.get(str(first.get("verdict")))
+    decisions = [one for one in records if isinstance(one, DecidedRecord)]
+    if not decisions:
+        return None
+    first = decisions[-1]  # a yes may have let the call be decided about anew
+    level = _LEVELS.get(str(first.verdict))
     if level is None:
         return None
-    own = decided.get("call")
-    answer = next(
-        (one for one in records if one.get("event") == "answered" and one.get("call") == own), None
-    )
-    approved = level == "yellow" or bool(answer and answer.get("approved"))
+    own = decisions[0].call
+    answers = (one for one in records if isinstance(one, AnsweredRecord) and one.call == own)
+    answer = next(answers, None)
+    approved = level == "yellow" or bool(answer and answer.approved)
     return AuditLine.model_validate(
         {
-            "ts": first["ts"],
+            "ts": first.ts,
             "level": level,
-            "agent": str(first.get("agent") or ""),
+            "agent": first.agent or "",
             "action": _action(first),
             "details": _details(first),
             "approved": approved,
@@ -51,30 +52,27 @@ def autonomy_line(records: Sequence[Record]) -> AuditLine | None:
     )
 
 
-def _answered(answer: Record | None) -> dict[str, Any]:
-    if answer is None or not answer.get("approved"):
+def _answered(answer: AnsweredRecord | None) -> dict[str, Any]:
+    if answer is None or not answer.approved:
         return {}
-    return {"approved_by": answer.get("approved_by") or "a person", "approved_at": answer["ts"]}
+    return {"approved_by": answer.approved_by or "a person", "approved_at": answer.ts}
 
 
-def _reason(first: Record, answer: Record | None) -> str:
+def _reason(first: DecidedRecord, answer: AnsweredRecord | None) -> str:
     if answer is None:  # denied at gate 1, or nobody has answered yet
-        return str(first.get("message") or "")
-    said = answer.get("answer_reason")
-    return str(said) if said else _DECLINED
+        return first.message or ""
+    return answer.answer_reason or _DECLINED
 
 
-def _action(record: Record) -> str:
-    if any(one.get("rule") == ESCALATION for one in record.get("layers") or ()):
+def _action(record: DecidedRecord) -> str:
+    if any(one.get("rule") == ESCALATION for one in record.layers or ()):
         return "escalation"
-    command = (record.get("params") or {}).get("command")
-    return action_name(str(record.get("tool") or ""), command)
+    command = (record.params or {}).get("command")
+    return action_name(record.tool or "", command)
 
 
-def _details(record: Record) -> str:
-    params = record.get("params") or {}
-    what = params.get("command") or params.get("file_path") or record.get("tool") or ""
-    return str(record.get("intent") or what)
+def _details(record: DecidedRecord) -> str:
+    return record.intent or record.subject or record.tool or ""
 
 
 def csv_row(entry: Record) -> list[str]:

@@ -14,6 +14,7 @@ from policy.autonomy.levels import Levels
 from policy.autonomy.levels_schema import UserLevels
 from policy.model import ActionPlan
 from policy.people.reports import YellowReport
+from sandbox.audit.events import AskedRecord, AuditRecord, UndeliveredRecord
 from sandbox.config.channels import Channel
 from sandbox.config.settings import Settings
 from sandbox.errors import SandboxError
@@ -39,8 +40,13 @@ class Record(Protocol):
 
     off_loop: OffLoop
 
-    async def event(self, record: dict[str, Any]) -> None:
+    async def event(self, record: AuditRecord) -> None:
         """Record an event."""
+
+
+def masked_question(question: AskedRecord) -> AskedRecord:
+    """Return a question without the secrets that stand in it, since it may leave this host."""
+    return AskedRecord.model_validate(mask_all(question.as_json()))
 
 
 class People:
@@ -77,15 +83,14 @@ class People:
             self._noting = asyncio.ensure_future(self._note_soon())
         return result if quiet else result.model_copy(update={"report": report})
 
-    async def asked(self, kind: str, what: dict[str, Any], user: str, levels: Levels) -> None:
+    async def asked(self, question: AskedRecord, user: str, levels: Levels) -> None:
         """Say that a call waits for a person, on the user's channel; quiet hours do not hold a
         question back, since a call waits for it."""
-        masked = await asyncio.to_thread(mask_all, what)
-        said = {"event": kind, **masked}  # it may leave this host
+        said = await asyncio.to_thread(masked_question, question)
         await self._record.event(said)
         channel = self._channel(levels.user(user))
         if channel is not None:
-            self._later(self._send(channel, said))
+            self._later(self._send(channel, said.as_json()))
 
     async def batch(self) -> None:
         """Send what waits to the channels of those who have no quiet hours now."""
@@ -131,14 +136,12 @@ class People:
         try:
             await asyncio.to_thread(self._reports.note, notes)
         except SandboxError as error:
-            await self._record.event({"event": "undelivered", "because": str(error)})
+            await self._record.event(UndeliveredRecord(because=str(error)))
 
     async def _send(self, channel: Channel, message: dict[str, Any]) -> bool:
         problem = await deliver(channel, message)
         if problem is not None:
-            await self._record.event(
-                {"event": "undelivered", "what": message["event"], "because": problem}
-            )
+            await self._record.event(UndeliveredRecord(what=message["event"], because=problem))
         return problem is None
 
     def _later(self, work: Any) -> None:

@@ -317,9 +317,10 @@ class Stop:
         return report.model_copy(update={"notes": (*report.notes, said)})
 
     def _recorded(self, report: StopReport) -> StopReport:
+        from sandbox.audit.events import StopRecord
         from sandbox.audit.store import Store
 
-        record = {"event": "stop", **report.model_dump(mode="json")}
+        record = StopRecord(**report.model_dump(mode="json"))
         try:
             _in_time(lambda: Store(self._dirs).append(record, durable=True))
         except (SandboxError, OSError) as error:

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import sandbox.gates.gate1
+from sandbox.audit.events import AuditRecord
 from sandbox.audit.store import Store
 from sandbox.cells.cell import Cell
 from sandbox.cells.link import Link
@@ -71,8 +72,10 @@ class Steps:
 
 def _about(arguments: tuple[Any, ...]) -> str:
     for one in arguments[1:]:
+        if isinstance(one, AuditRecord):
+            return one.event
         if isinstance(one, dict):
-            return str(one.get("op") or one.get("event"))
+            return str(one.get("op"))
     return ""
 
 

@@ -28,6 +28,7 @@ from sandbox.client.blocking import BlockingClient
 from sandbox.host.login import login
 from sandbox.host.self_test import SELF_TEST
 from tests.container.served import LOCKGATE, served
+from tests.fakes import lines_of
 from tests.sandbox.shells import Shell
 
 WAIT_SECONDS = 120.0
@@ -192,12 +193,12 @@ def _made(shell: Shell, door: Door, command: str) -> Any:
     (shell.workspace / "old.txt").write_text("old\n")
     (shell.workspace / "test_held.py").write_text(TEST)
     store = Store(shell.dirs)
-    before = {record["call"] for record in store.records() if "call" in record}
+    before = {record["call"] for record in lines_of(store) if "call" in record}
     door(shell, command)
     until = time.monotonic() + WAIT_SECONDS
     new: list[dict[str, Any]] = []
     while not any(record["event"] == "ended" for record in new) and time.monotonic() < until:
-        new = [one for one in store.records() if one.get("call") not in {*before, None}]
+        new = [one for one in lines_of(store) if one.get("call") not in {*before, None}]
     assert len({record["call"] for record in new}) == 1, new
     said = []
     for record in reversed(new):

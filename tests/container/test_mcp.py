@@ -27,6 +27,7 @@ from sandbox.mcp.governance import Who
 from sandbox.mcp.server import build
 from sandbox.mcp.session import Door
 from tests.container.served import LOCKGATE, served
+from tests.fakes import lines_of
 from tests.sandbox.shells import Shell
 
 WAIT_SECONDS = 120.0
@@ -571,7 +572,7 @@ def test_a_client_that_never_reads_disturbs_nobody(shell: Shell) -> None:
 
 def _ended(shell: Shell, command: str) -> int:
     """Return how many calls of a command have ended."""
-    records = list(Store(shell.dirs).records())
+    records = list(lines_of(Store(shell.dirs)))
     ours = {one["call"] for one in records if (one.get("params") or {}).get("command") == command}
     return sum(one["event"] == "ended" and one["call"] in ours for one in records)
 

@@ -21,6 +21,7 @@ from sandbox.containers.images import Images
 from sandbox.containers.plan import LABEL_TEST
 from sandbox.errors import Stopped
 from sandbox.results import CallResult, Ending
+from tests.fakes import lines_of
 
 pytestmark = pytest.mark.docker
 WAIT_SECONDS = 120.0
@@ -65,7 +66,7 @@ class House:
 
     def events(self, supervisor: Supervisor) -> list[str]:
         """Return the record's events, the oldest first."""
-        return [one["event"] for one in supervisor._record.store.records()][::-1]
+        return [one["event"] for one in lines_of(supervisor._record.store)][::-1]
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from sandbox.guard.guard import Guard, Tampering
 from sandbox.results import CallResult, Ending
 from tests.container import lab as labs
 from tests.container.lab import Lab, ended, eventually, snapshot
+from tests.fakes import lines_of
 
 LONG = 60.0
 """Seconds of a window that a test ends itself."""
@@ -44,7 +45,7 @@ def lands(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 def record(lab: Lab, event: str) -> dict[str, Any]:
     """Return the newest record of an event."""
     lab.run(lab.supervisor._record.flush())
-    found = [one for one in lab.supervisor._record.store.records() if one["event"] == event]
+    found = [one for one in lines_of(lab.supervisor._record.store) if one["event"] == event]
     return found[0]
 
 

@@ -51,6 +51,7 @@ from tests.container.lab import (
     wait_for,
 )
 from tests.evasions import EVASIONS, Evasion, command, marked
+from tests.fakes import lines_of
 
 LONG = "sleep 261"
 
@@ -332,7 +333,7 @@ def test_a_file_that_is_made_by_hand_stops(lab: Lab) -> None:
         lab.read("true")
     lab.run(
         eventually(
-            lambda: any(r["event"] == "stop" for r in lab.supervisor._record.store.records()),
+            lambda: any(r["event"] == "stop" for r in lines_of(lab.supervisor._record.store)),
             "it is recorded",
         )
     )

@@ -11,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.calls.ids import CallNames
 from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput
+from tests.fakes import lines_of
 from tests.sandbox.test_supervisor import Bench, bench, run
 
 __all__ = ["bench"]
@@ -36,7 +38,7 @@ def dirs(tmp_path: Path) -> Dirs:
     dirs = Dirs.under(tmp_path).create()
     for record in ({"event": "decided"}, {"event": "ended", "landed": True}):
         whole: dict[str, Any] = {"call": "c1", **record}
-        Store(dirs).append(whole, durable=False)
+        Store(dirs).append(record_of(whole), durable=False)
     return dirs
 
 
@@ -56,10 +58,10 @@ def test_other_ids_are_taken_once(dirs: Dirs) -> None:
 
 def test_a_supervisor_refuses_it_before_anything_is_recorded(bench: Bench) -> None:
     first = bench.sh("true", call_id="c1")
-    before = list(bench.store.records())
+    before = list(lines_of(bench.store))
     with pytest.raises(BadInput, match="a call `c1` was made already"):
         bench.sh("true", call_id="c1")
     with pytest.raises(BadInput, match="a call `c1` was made already"):
         run(bench.supervisor.admit(bench.plan("true"), call_id="c1"))
-    assert list(bench.store.records()) == before
+    assert list(lines_of(bench.store)) == before
     assert bench.sh("true", call_id="c2").ending == first.ending

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.agents.registry import Registry, register
+from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.host.dirs import Dirs
 from sandbox.processes.cgroup import ControlGroup
@@ -90,7 +91,7 @@ def fake(dirs: Dirs) -> Iterator[FakeSupervisor]:
     """Return what stands behind the socket, which knows one call of agent `a`, one of `b`."""
     for call, agent in (("mine", "a"), ("its", "a:x"), ("another", "b")):
         record = {"event": "decision", "call": call, "agent": agent, "tool": "Bash"}
-        Store(dirs).append({**record, "verdict": "allow", "plan": {}}, durable=False)
+        Store(dirs).append(record_of({**record, "verdict": "allow", "plan": {}}), durable=False)
     fake = FakeSupervisor()
     with served(dirs, fake):
         yield fake

@@ -11,7 +11,6 @@ import asyncio
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -22,6 +21,7 @@ from sandbox.approvals.approver import nobody
 from sandbox.approvals.desk import Desk, Permission
 from sandbox.approvals.stdin_capture import MOST_BYTES, Given, NotWhole, pieces, taken
 from sandbox.approvals.store import Grants, Terms
+from sandbox.audit.events import AskedRecord
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs
 from sandbox.containers.images import Images
@@ -43,7 +43,7 @@ OTHERS = {"another script": b"echo other\n", "more of it": SCRIPT + b"\n", "none
 def ask(dirs: Dirs, call: str, data: bytes) -> Permission:
     """Ask about the call where nobody sits: only a grant lets it run."""
 
-    async def told(kind: str, what: dict[str, Any], plan: ActionPlan) -> None:
+    async def told(question: AskedRecord, plan: ActionPlan) -> None:
         """Tell nobody."""
 
     async def run() -> Permission:

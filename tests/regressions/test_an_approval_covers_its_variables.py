@@ -11,7 +11,6 @@ import asyncio
 import json
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,6 +20,7 @@ from policy.people.approval import wanted
 from sandbox.approvals.approver import nobody
 from sandbox.approvals.desk import Desk, Permission
 from sandbox.approvals.store import Grants, Terms
+from sandbox.audit.events import AskedRecord
 from sandbox.calls.recorder import Recorder
 from sandbox.config.settings import Dirs
 from sandbox.gates.gate1 import Answer as GateAnswer
@@ -43,7 +43,7 @@ OTHERS: dict[str, dict[str, str] | None] = {
 def ask(dirs: Dirs, call: str, env: dict[str, str] | None) -> Permission:
     """Ask about the call where nobody sits: only a grant lets it run."""
 
-    async def told(kind: str, what: dict[str, Any], plan: ActionPlan) -> None:
+    async def told(question: AskedRecord, plan: ActionPlan) -> None:
         """Tell nobody."""
 
     async def run() -> Permission:

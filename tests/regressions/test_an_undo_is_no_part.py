@@ -13,10 +13,12 @@ from typing import Any, cast
 
 import pytest
 
+from sandbox.audit.events import record_of
 from sandbox.calls.recorder import Recorder
 from sandbox.calls.recovery import Aftermath, open_ends
 from sandbox.cells.cell import Cell
 from sandbox.config.settings import Dirs
+from tests.fakes import lines_of
 
 DEAD = "1:1.00"
 DECIDED = {
@@ -58,17 +60,17 @@ def test_what_the_next_supervisor_tells(
 ) -> None:
     recorder = Recorder(Dirs.under(tmp_path).create())
     for record in log:
-        recorder.store.append(record, durable=False)
+        recorder.store.append(record_of(record), durable=False)
 
     async def start() -> None:
         for _ in range(2):
             await Aftermath(recorder).settle(cast(Cell, Keeper()))
 
     asyncio.run(start())
-    records = list(recorder.store.records())
+    records = list(lines_of(recorder.store))
     assert [one["event"] for one in records[: -len(log)]] == told
     if told != ["parted"]:
         assert recorder.store.landed(5) == []  # it is undone
         changes = recorder.store.call("c")["changes"]
         assert [one["path"] for one in changes] == ["a"]  # and the record still says what it did
-    assert open_ends(records) == []
+    assert open_ends(recorder.store.records()) == []

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
@@ -124,8 +125,8 @@ def test_who_asks_is_who_connects(dirs: Dirs) -> None:
     person = {"event": "undone", "call": "theirs", "undone": "mine", "of": "mine", "agent": None}
     with served(dirs, fake):
         record = {"event": "decision", "call": "mine", "agent": "a", "tool": "Bash"}
-        Store(dirs).append({**record, "verdict": "allow", "plan": {}}, durable=False)
-        Store(dirs).append(person, durable=False)
+        Store(dirs).append(record_of({**record, "verdict": "allow", "plan": {}}), durable=False)
+        Store(dirs).append(record_of(person), durable=False)
         assert said(dirs, {"op": "undo", "call": "mine"}, agent="a")["event"] == "result"
         assert fake.asked_by == "a"
         answer = said(dirs, {"op": "undo", "call": "theirs"}, agent="a")

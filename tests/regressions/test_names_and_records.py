@@ -10,6 +10,7 @@ import pytest
 
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Verdict, Workspace
+from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.cell.keeper import main as keeper
 from sandbox.host.dirs import Dirs
@@ -55,10 +56,10 @@ def test_a_name_that_is_no_folders_name_reaches_no_path(name: str) -> None:
 def test_a_log_that_was_replaced_is_written_anew_and_noticed(tmp_path: Path) -> None:
     store = Store(Dirs.under(tmp_path).create())
     for number in range(3):
-        store.append({"event": "x", "number": number}, durable=True)
+        store.append(record_of({"event": "x", "number": number}), durable=True)
     copy = tmp_path / "copy"
     copy.write_bytes(b"".join(store.log.read_bytes().splitlines(keepends=True)[:2]))
     copy.replace(store.log)
-    store.append({"event": "x", "number": 3}, durable=True)
+    store.append(record_of({"event": "x", "number": 3}), durable=True)
     assert b'"number":3' in store.log.read_bytes()
     assert store.verify() is None or "line" in str(store.verify())

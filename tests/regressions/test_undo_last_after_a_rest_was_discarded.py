@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.host.dirs import Dirs
 
@@ -18,8 +19,8 @@ def test_the_part_that_landed_is_the_last_one(tmp_path: Path) -> None:
         {"event": "landed", "call": "c1-1", "of": "c1", "agent": "main", "landed": True},
         {"event": "parted", "call": "c1", "parts": ["c1-1"], "landed": False},
     ):
-        store.append(event, durable=True)
+        store.append(record_of(event), durable=True)
     assert store.last_landed()["id"] == "c1-1"  # the control: nothing is discarded yet
     discarded = {"event": "discarded", "call": "c1", "judgement": "discard", "landed": True}
-    store.append(discarded, durable=True)
+    store.append(record_of(discarded), durable=True)
     assert store.last_landed()["id"] == "c1-1"

@@ -10,7 +10,15 @@ from typing import Any
 
 import pytest
 
-from sandbox.calls.recovery import open_ends
+from sandbox.audit.events import (
+    AuditRecord,
+    GivenUpRecord,
+    LandedRecord,
+    LandingRecord,
+    PartedRecord,
+    record_of,
+)
+from sandbox.calls.recovery import OpenEnd, open_ends
 from sandbox.cell.faults import DIE, Faults
 from sandbox.cell.keeper import orphans as leftovers
 from sandbox.cell.landing import land as landing
@@ -128,13 +136,14 @@ def test_a_fault_comes_only_where_it_was_asked_for(monkeypatch: pytest.MonkeyPat
 # Open ends
 
 
-def _record(event: str, call: str, **fields: Any) -> dict[str, Any]:
+def _record(event: str, call: str, **fields: Any) -> AuditRecord:
     begins = {"workspace": "/w", "supervisor": DEAD} if event in BEGINS else {}
-    return {"event": event, "call": call, **begins, **fields}
+    undone = {"undone": "c"} if event in ("undoing", "undone") else {}
+    return record_of({"event": event, "call": call, **begins, **undone, **fields})
 
 
 BEGINS = ("decided", "undoing", "landing", "discarding")
-LOGS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
+LOGS: dict[str, tuple[list[AuditRecord], list[str]]] = {
     "a call that ended": ([_record("decided", "c"), _record("ended", "c")], []),
     "a call that did not": ([_record("decided", "c"), _record("ended", "d")], ["decided"]),
     "one of a living supervisor": ([_record("decided", "c", supervisor=owner_label())], []),
@@ -158,29 +167,29 @@ LOGS: dict[str, tuple[list[dict[str, Any]], list[str]]] = {
 
 
 @pytest.mark.parametrize("log, expected", LOGS.values(), ids=LOGS)
-def test_what_has_no_end(log: list[dict[str, Any]], expected: list[str]) -> None:
-    found = [record["event"] for record in open_ends(reversed(log))]
+def test_what_has_no_end(log: list[AuditRecord], expected: list[str]) -> None:
+    found = [one.begun.event for one in open_ends(reversed(log))]
     assert found == expected
 
 
 def test_a_name_that_this_process_is_unsure_of_counts_as_open() -> None:
     log = [_record("decided", "c", supervisor=owner_label())]
-    assert [one["call"] for one in open_ends(log, {"c"})] == ["c"]
+    assert [one.begun.call for one in open_ends(log, {"c"})] == ["c"]
 
 
 def test_a_part_that_landed_is_open_until_what_is_left_is_told() -> None:
-    landing_ = {"event": "landing", "call": "c-1", "of": "c", "workspace": "/w", "supervisor": DEAD}
-    landed = {"event": "landed", "call": "c-1", "of": "c"}
-    parted = {"event": "parted", "call": "c", "parts": ["c-1"]}
-    given_up = {"event": "given-up", "call": "c-1"}
+    landing_ = LandingRecord(call="c-1", of="c", workspace="/w", supervisor=DEAD)
+    landed = LandedRecord(call="c-1", of="c")
+    parted = PartedRecord(call="c", parts=["c-1"])
+    given_up = GivenUpRecord(call="c-1")
     # newest first
-    assert [one["event"] for one in open_ends([landing_])] == ["landing"]
-    assert [one["event"] for one in open_ends([landed, landing_])] == ["parting"]
+    assert open_ends([landing_]) == [OpenEnd(landing_)]
+    assert open_ends([landed, landing_]) == [OpenEnd(landing_, parting=True)]
     assert open_ends([parted, landed, landing_]) == []
     assert open_ends([given_up, landing_]) == []
-    whole = {k: v for k, v in landing_.items() if k != "of"}
+    whole = LandingRecord(call="c-1", workspace="/w", supervisor=DEAD)
     assert open_ends([landed, whole]) == []
-    assert open_ends([landed, {**landing_, "supervisor": owner_label()}]) == []
+    assert open_ends([landed, landing_.model_copy(update={"supervisor": owner_label()})]) == []
 
 
 def test_digests_are_told_of_what_is_still_as_it_landed() -> None:

@@ -11,6 +11,7 @@ import pytest
 from policy.model import Tier, Verdict
 from sandbox.agents.budget_keeper import BudgetKeeper
 from sandbox.agents.budgets import Budgets, Exceeded, Use
+from sandbox.audit.events import AuditRecord
 from sandbox.config.budgets import Budget, BudgetSettings, Then
 from sandbox.errors import Stopped, Unavailable
 from sandbox.host.dirs import Dirs
@@ -136,9 +137,9 @@ class Kept:
             end_running=self.ended.append,
         )
 
-    async def record(self, record: dict[str, Any]) -> None:
+    async def record(self, record: AuditRecord) -> None:
         """Note a record."""
-        self.records.append(record)
+        self.records.append(record.as_json())
 
     async def stop(self, reason: str, agent: str) -> None:
         """Note a stop."""

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
+from sandbox.audit.events import record_of
 from sandbox.audit.repair import repair
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
+from tests.fakes import lines_of
 from tests.sandbox.shells import Shell
 
 
@@ -43,7 +45,7 @@ def write(store: Store) -> None:
         decided("c3", "report", "git commit -m '\x1b[2Jx'"),
         {"event": "ended", "call": "c3", "ending": "ran", "exit_status": 3},
     ):
-        store.append(record, durable=False)
+        store.append(record_of(record), durable=False)
 
 
 def test_decisions_are_listed_and_filtered(shell: Shell) -> None:
@@ -79,8 +81,8 @@ def test_what_comes_is_followed(shell: Shell) -> None:
             store = Store(shell.dirs)
             seen = []
             for number in range(60):  # it may not follow yet when the first of them comes
-                store.append(decided("x", "allow", "ls"), durable=False)
-                store.append(decided(f"n{number}", "deny", "rm -rf /"), durable=False)
+                store.append(record_of(decided("x", "allow", "ls")), durable=False)
+                store.append(record_of(decided(f"n{number}", "deny", "rm -rf /")), durable=False)
                 if select.select([process.stdout], [], [], 1.0)[0]:
                     seen.append(json.loads(process.stdout.readline())["id"])
                     break
@@ -148,11 +150,11 @@ def test_what_a_crash_can_leave_is_named_and_closed_with_a_record(shell: Shell, 
     status, _, err = shell("audit", "repair", "--yes")
     assert status == 0, err
     assert shell("audit", "verify")[0] == 0
-    [*_, record] = (one for one in store.records() if one["event"] == "repaired")
+    [*_, record] = (one for one in lines_of(store) if one["event"] == "repaired")
     assert record["by"]
-    before = len(list(store.records()))
+    before = len(list(lines_of(store)))
     assert "whole; nothing to repair" in shell("audit", "repair")[1]
-    assert len(list(store.records())) == before
+    assert len(list(lines_of(store))) == before
 
 
 def test_a_log_broken_in_its_middle_is_set_aside_alone(shell: Shell) -> None:
@@ -167,7 +169,7 @@ def test_a_log_broken_in_its_middle_is_set_aside_alone(shell: Shell) -> None:
     [folder] = shell.dirs.state.glob("audit-aside-*")
     assert (folder / "audit.jsonl").read_bytes().startswith(broken)
     assert shell("audit", "verify")[0] == 0
-    [record] = store.records()
+    [record] = lines_of(store)
     assert "line 4 does not follow line 3" in record["outcome"]
 
 
@@ -187,7 +189,7 @@ def test_a_removed_file_is_not_mended(tmp_path: Path) -> None:
 def test_a_head_that_was_kept_elsewhere_shows_a_log_that_was_made_anew(shell: Shell) -> None:
     copy = shell.workspace / "head"
     copy.write_bytes(Store(shell.dirs).head.read_bytes())
-    Store(shell.dirs).append(decided("c4", "allow", "ls"), durable=False)
+    Store(shell.dirs).append(record_of(decided("c4", "allow", "ls")), durable=False)
     assert shell("audit", "verify", "--head", str(copy))[0] == 0
     for name in ("audit.jsonl", "audit.head"):
         (shell.dirs.state / name).unlink()

@@ -13,6 +13,7 @@ import pytest
 
 from policy.people.reports import AuditLine
 from sandbox.audit import store as stores
+from sandbox.audit.events import DecidedRecord, record_of
 from sandbox.audit.log import Bounds
 from sandbox.audit.query import Query, instant, verdicts
 from sandbox.audit.reader import Audit
@@ -41,30 +42,34 @@ def fill(dirs: Dirs, count: int, *, seed: int = 1, file_bytes: int = 4000) -> St
         at = (BEGAN + timedelta(minutes=number)).isoformat()
         verdict = chance.choice(VERDICTS)
         store.append(
-            {
-                "event": "decided",
-                "ts": at,
-                "call": name,
-                "agent": chance.choice(["main", "coder"]),
-                "tool": chance.choice(["Bash", "Read"]),
-                "params": {"command": f"echo {number}"},
-                "verdict": verdict,
-                "rules": chance.sample(["safe", "git-push", "delete"], chance.randint(0, 2)),
-                "message": "why",
-                "workspace": "/w",
-            },
+            record_of(
+                {
+                    "event": "decided",
+                    "ts": at,
+                    "call": name,
+                    "agent": chance.choice(["main", "coder"]),
+                    "tool": chance.choice(["Bash", "Read"]),
+                    "params": {"command": f"echo {number}"},
+                    "verdict": verdict,
+                    "rules": chance.sample(["safe", "git-push", "delete"], chance.randint(0, 2)),
+                    "message": "why",
+                    "workspace": "/w",
+                }
+            ),
             durable=False,
         )
         landed, held = chance.random() < 0.4, chance.random() < 0.2
         judgement = "hold" if held else "land"
         end = {"event": "ended", "call": name, "ending": "ran", "exit_status": 0}
-        store.append({**end, "judgement": judgement, "landed": landed}, durable=False)
+        store.append(record_of({**end, "judgement": judgement, "landed": landed}), durable=False)
         if landed and chance.random() < 0.5:
             undo = {"event": "undone", "call": f"u{seed}{number:04d}", "undone": name}
-            store.append({**undo, "tool": "undo", "agent": "main", "landed": True}, durable=False)
+            store.append(
+                record_of({**undo, "tool": "undo", "agent": "main", "landed": True}), durable=False
+            )
         if held and chance.random() < 0.5:
             part = {"event": "landed", "call": f"{name}-1", "of": name, "landed": True}
-            store.append({**part, "agent": "main", "tool": "land"}, durable=False)
+            store.append(record_of({**part, "agent": "main", "tool": "land"}), durable=False)
     return store
 
 
@@ -92,9 +97,10 @@ QUERIES = {
 }
 
 
-def scanned(store: Store, query: Query) -> list[dict[str, Any]]:
+def scanned(store: Store, query: Query) -> list[DecidedRecord]:
     """Return the decisions that match, read from the whole log, the newest first."""
-    return [record for record in store.records() if query.matches(record)]
+    records = (one for one in store.records() if query.matches(one))
+    return [one for one in records if isinstance(one, DecidedRecord)]
 
 
 @pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
@@ -105,7 +111,7 @@ def test_a_query_finds_what_reading_everything_finds(dirs: Dirs, query: Query) -
     assert bool(expected) == (query.agent != "nobody")
     assert list(audit.decisions(query)) == expected
     calls = audit.calls(query)
-    assert calls == [store.call(record["call"]) for record in expected]
+    assert calls == [store.call(record.call) for record in expected]
     assert audit.calls(Query(**{**_fields(query), "limit": 3})) == calls[:3]
     assert list(audit.each(query, oldest_first=True)) == calls[::-1]
 
@@ -119,11 +125,11 @@ def test_counts_are_those_of_the_decisions(dirs: Dirs, query: Query) -> None:
     expected = scanned(fill(dirs, 150), query)
     stats = Audit(dirs).stats(query)
     assert stats.decisions == len(expected)
-    assert stats.verdicts == Counter(one["verdict"] for one in expected)
-    assert stats.days == _grouped((one["ts"][:10], one["verdict"]) for one in expected)
-    assert stats.tools == _grouped((one["tool"], one["verdict"]) for one in expected)
-    assert stats.agents == _grouped((one["agent"], one["verdict"]) for one in expected)
-    ruled = ((rule, one["verdict"]) for one in expected for rule in one["rules"])
+    assert stats.verdicts == Counter(one.verdict for one in expected)
+    assert stats.days == _grouped((str(one.ts)[:10], one.verdict) for one in expected)
+    assert stats.tools == _grouped((one.tool, one.verdict) for one in expected)
+    assert stats.agents == _grouped((one.agent, one.verdict) for one in expected)
+    ruled = ((rule, one.verdict) for one in expected for rule in one.rules or ())
     assert stats.rules == _grouped(ruled)
     if expected:
         assert stats.denial_rate == stats.verdicts.get("deny", 0) / len(expected)
@@ -197,14 +203,16 @@ def test_an_index_that_does_not_fit_is_made_anew(dirs: Dirs, spoil: Any) -> None
     spoil(dirs)
     expected = scanned(store, Query())
     assert list(audit.decisions(Query())) == expected
-    assert audit.calls(Query())[0]["id"] == expected[0]["call"]
+    assert audit.calls(Query())[0]["id"] == expected[0].call
 
 
 def test_the_index_holds_no_text_of_a_call(dirs: Dirs) -> None:
     store = Store(dirs)
     marker = "a-command-that-stands-in-the-log"
     record = {"event": "decided", "call": "c1", "agent": "main", "tool": "Bash", "verdict": "allow"}
-    store.append({**record, "params": {"command": marker}, "rules": ["safe"]}, durable=False)
+    store.append(
+        record_of({**record, "params": {"command": marker}, "rules": ["safe"]}), durable=False
+    )
     assert Audit(dirs).calls(Query())[0]["params"]["command"] == marker
     data = (dirs.state / "audit-index.sqlite").read_bytes()
     assert marker.encode() not in data
@@ -244,7 +252,7 @@ def test_gate_audit_answers_from_the_index(dirs: Dirs) -> None:
     store = fill(dirs, 60)
     expected = scanned(store, Query(verdicts=frozenset(("deny",)), tool="Bash"))[:5]
     found = Governance(dirs).gate_audit(decision="DENY", tool="Bash", limit=5)
-    assert [one["call"] for one in found] == [one["call"] for one in expected]
+    assert [one["call"] for one in found] == [one.call for one in expected]
     assert {one["decision"] for one in found} == {"DENY"}
 
 
@@ -301,7 +309,7 @@ LINES: dict[str, tuple[list[dict[str, Any]], dict[str, Any] | None]] = {
 def test_lines_of_the_log_of_autonomy_levels(
     records: list[dict[str, Any]], expected: dict[str, Any] | None
 ) -> None:
-    line = autonomy_line(records[::-1])
+    line = autonomy_line([record_of(one) for one in records[::-1]])
     if expected is None:
         assert line is None
         return

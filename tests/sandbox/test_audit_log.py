@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.audit.events import record_of
 from sandbox.audit.log import AuditLog, Bounds
 from sandbox.audit.segments import BEGIN, Place, Segments
 from sandbox.errors import Unavailable
@@ -30,7 +31,7 @@ class Lab:
         """Append records as a new process."""
         log = self.open()
         for name in names:
-            log.append({"event": "e", "name": name}, durable=False)
+            log.append(record_of({"event": "e", "name": name}), durable=False)
 
     def verify(self) -> str | None:
         """Return what is wrong."""
@@ -235,7 +236,7 @@ def test_a_crash_while_a_file_is_closed_breaks_nothing(
 def test_nobody_elses_record_may_pass_for_one_of_the_logs_own(lab: Lab) -> None:
     for name in ("repaired", "removed", "lost", "segment", "rotated"):
         with pytest.raises(Unavailable, match="is a record of the log's own"):
-            lab.open().append({"event": name}, durable=False)
+            lab.open().append(record_of({"event": name}), durable=False)
     lab.write("a")
     assert lab.names() == ["a"]
 

@@ -13,6 +13,7 @@ from pathlib import Path
 import click
 import pytest
 
+from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.cli import main as cli
 from sandbox.results import HeldCall
@@ -333,17 +334,17 @@ def store(shell: Shell) -> Store:
         ("c3", "deny", "rm -rf \x1b[2Jbuild", {"ending": "denied", "exit_status": None}),
     ):
         store.append(
-            {
+            record_of({
                 "event": "decided", "call": call, "agent": "main", "tool": "Bash",
                 "params": {"command": command}, "verdict": verdict, "tier": "caution",
                 "rules": ["write"], "message": "because", "workspace": "/w",
                 "layers": [{"layer": "tier", "verdict": verdict, "reason": "so", "rule": "r"}],
-            },
+            }),
             durable=True,
         )  # fmt: skip
         change = {"path": "a.txt", "kind": "created", "type": "file"}
         outcome = {"ending": "ran", "exit_status": 0, "changes": [change], "ms": 2.0, **ended}
-        store.append({"event": "ended", "call": call, **outcome}, durable=True)
+        store.append(record_of({"event": "ended", "call": call, **outcome}), durable=True)
     store.keep_output("c1", "stdout", b"hi \x1b]0;x\x07\n")
     store.keep_output("c1", "diff.patch", b"+x\n")
     return store
@@ -522,7 +523,9 @@ def test_held_calls_of_several_workspaces_say_where(
 
 def test_show_says_what_became_of_a_call(shell: Shell, store: Store) -> None:
     """Found when a person could not see why a call was held, or who had objected to it."""
-    store.append({"event": "ended", "call": "c2", "outcome": "held: it says why"}, durable=True)
+    store.append(
+        record_of({"event": "ended", "call": "c2", "outcome": "held: it says why"}), durable=True
+    )
     rows = [row.split() for row in shell("show", "c2")[1].splitlines()]
     assert ["outcome", "|", "held:", "it", "says", "why"] in rows
     assert "outcome" not in shell("show", "c1")[1]  # the control: nothing to say

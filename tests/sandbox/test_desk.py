@@ -17,6 +17,7 @@ from policy.values.strict_yaml import PolicyError
 from sandbox.approvals.approver import Answer, Approver, nobody
 from sandbox.approvals.desk import MOST_OPEN, Desk, Permission, patient, waiting
 from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.audit.events import AskedRecord
 from sandbox.config.settings import Dirs
 from sandbox.gates.gate1 import Answer as GateAnswer
 from sandbox.gates.gate1 import Gate
@@ -38,8 +39,8 @@ class Office:
         self.gate = Gate(BuiltIn(), SecondOpinion())
         self.change: Callable[[Decision], Decision] = lambda decision: decision
 
-    async def _notify(self, kind: str, what: dict[str, Any], plan: ActionPlan) -> None:
-        self.told.append(kind)
+    async def _notify(self, question: AskedRecord, plan: ActionPlan) -> None:
+        self.told.append(question.event)
 
     async def again(self, plan: ActionPlan) -> GateAnswer:
         answer = await self.gate.decide(plan, CONTEXT, ("/w",))

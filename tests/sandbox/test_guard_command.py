@@ -14,6 +14,7 @@ import pytest
 
 from sandbox.audit.store import Store
 from sandbox.workspaces.registry import Registry
+from tests.fakes import lines_of
 from tests.sandbox.shells import WAIT_SECONDS, Shell
 
 
@@ -70,7 +71,7 @@ def test_it_tells_while_it_runs_and_ends_when_asked(guarded: Shell) -> None:
         assert " got another mode or owner and no landing did it" in read_line(process)
         process.send_signal(signal.SIGTERM)
         assert process.wait(WAIT_SECONDS) == 0
-    kinds = [one["kind"] for one in Store(guarded.dirs).records()]
+    kinds = [one["kind"] for one in lines_of(Store(guarded.dirs))]
     assert kinds == ["mode", "modified"]
 
 

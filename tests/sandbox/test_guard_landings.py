@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sandbox.audit.events import record_of
 from sandbox.guard import explain, ward
 from tests.sandbox.test_guard import HOOK, Guarded, change, sha, wait_for
 
@@ -89,7 +90,9 @@ def test_a_call_that_did_not_land_explains_nothing(guarded: Guarded) -> None:
     call = guarded.landed(change(".envrc"), landed=False, judgement="hold")
     assert guarded.look() == [(".envrc", "modified")]
     guarded.write(".envrc", "newer")
-    guarded.store.append({"event": "landed", "call": call, "landed": True}, durable=False)
+    guarded.store.append(
+        record_of({"event": "landed", "call": call, "landed": True}), durable=False
+    )
     assert guarded.look() == []
 
 
@@ -100,7 +103,7 @@ def test_an_undo_explains_what_it_put_back(guarded: Guarded) -> None:
     assert guarded.look() == []
     guarded.write(".envrc", "old")
     undone = {"event": "undone", "call": "u1", "undone": call, "workspace": str(guarded.top)}
-    guarded.store.append({**undone, "changes": [change(".envrc")]}, durable=False)
+    guarded.store.append(record_of({**undone, "changes": [change(".envrc")]}), durable=False)
     assert guarded.look() == []
 
 

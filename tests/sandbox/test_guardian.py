@@ -20,6 +20,7 @@ from sandbox.guard.child import Guardian
 from sandbox.guard.guard import Guard, GuardSettings
 from sandbox.host.dirs import Dirs
 from sandbox.workspaces.registry import Registry
+from tests.fakes import lines_of
 
 WAIT_SECONDS = 120.0
 
@@ -44,7 +45,7 @@ class Home:
             await keeping.close()
 
     def tampered(self) -> list[dict[str, Any]]:
-        return [one for one in Store(self.dirs).records() if one["event"] == "tampered"]
+        return [one for one in lines_of(Store(self.dirs)) if one["event"] == "tampered"]
 
 
 @pytest.fixture

@@ -13,6 +13,7 @@ import pytest
 
 from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Verdict
+from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.calls.supervisor import Supervisor
 from sandbox.calls.tickets import Admission, Tickets
 from sandbox.config.settings import Dirs, HookSettings, Settings
@@ -187,7 +188,7 @@ class Broken:
     async def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
         return StopReport(reason=f"{reason} {agent}", killed=(), left=())
 
-    async def note(self, event: Mapping[str, Any]) -> None:
+    async def note(self, said: ChildRecord | OutcomeRecord) -> None:
         raise BadInput("the disk is full")
 
     def check_latch(self, agent: str) -> None:

@@ -12,6 +12,7 @@ from typing import Any, cast
 import pytest
 
 from policy.model import ActionPlan, Decision, Params
+from sandbox.audit.events import AuditRecord
 from sandbox.audit.store import Store
 from sandbox.calls import recorder as records
 from sandbox.calls.output import Output
@@ -19,6 +20,7 @@ from sandbox.calls.recorder import Recorder
 from sandbox.config.settings import Dirs
 from sandbox.host.off_loop import QUICK, OffLoop, Turns
 from sandbox.results import Ending
+from tests.fakes import lines_of
 from tests.sandbox.test_supervisor import Bench
 
 WAIT_SECONDS = 120.0
@@ -178,8 +180,8 @@ def test_a_decision_on_a_long_text_keeps_no_other_one_waiting(
     decision = Bench(tmp_path, monkeypatch)._decide(LONG, cast(Any, None), None)
     usual = records._masked
 
-    def masked(record: dict[str, Any]) -> dict[str, Any]:
-        if record["call"] == "long":
+    def masked(record: AuditRecord) -> AuditRecord:
+        if record.call == "long":
             slow()
         return usual(record)
 
@@ -190,9 +192,9 @@ def test_a_decision_on_a_long_text_keeps_no_other_one_waiting(
         first = asyncio.create_task(recorder.decided("long", LONG, decision))
         await asyncio.to_thread(slow.begun.wait, WAIT_SECONDS)
         await recorder.decided("short", SHORT, decision)
-        assert [one["call"] for one in recorder.store.records()] == ["short"]
+        assert [one["call"] for one in lines_of(recorder.store)] == ["short"]
         slow.go.set()
         await first
-        assert [one["call"] for one in recorder.store.records()] == ["long", "short"]
+        assert [one["call"] for one in lines_of(recorder.store)] == ["long", "short"]
 
     run(scene())

@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from policy.autonomy.levels import Levels
 from policy.autonomy.levels_schema import LevelsFile, QuietHours, UserLevels
 from policy.model import ActionPlan, Params, Tier, Verdict
+from sandbox.audit.events import AskedRecord
 from sandbox.calls.recorder import Recorder
 from sandbox.config.channels import Channel
 from sandbox.config.settings import Dirs, Settings
@@ -166,7 +167,7 @@ def test_a_question_goes_out_at_night_too(tmp_path: Path) -> None:
     office = Office(tmp_path / "o", NIGHT, Channel(command=(sys.executable, "-c", program)))
 
     async def ask() -> None:
-        await office.people.asked("asked", {"call": "c1"}, "otto", office.levels)
+        await office.people.asked(AskedRecord(call="c1"), "otto", office.levels)
         await office.people.close()
 
     asyncio.run(ask())
@@ -182,8 +183,8 @@ def test_no_secret_of_a_question_goes_over_a_channel(tmp_path: Path) -> None:
     office = Office(tmp_path / "o", NOON, Channel(command=(sys.executable, "-c", program)))
 
     async def ask() -> None:
-        what = {"call": "c1", "action": f"rm a; PGPASSWORD={SECRET} psql"}
-        await office.people.asked("asked", what, "otto", office.levels)
+        what = AskedRecord(call="c1", action=f"rm a; PGPASSWORD={SECRET} psql")
+        await office.people.asked(what, "otto", office.levels)
         await office.people.close()
 
     asyncio.run(ask())

@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from sandbox.audit.events import record_of
 from sandbox.audit.retention import UNTIL, Dropped, Retention, until
 from sandbox.audit.store import Store
 from sandbox.config.settings import Dirs, Settings
+from tests.fakes import lines_of
 
 KIB = 1024
 
@@ -72,7 +74,7 @@ def test_show_says_that_it_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sandbox.cli.terminal.dirs", lambda: dirs)
     store = Store(dirs)
     decided = {"event": "decision", "call": "c1", "tool": "Bash", "ts": "2026-01-01T00:00:00Z"}
-    store.append(decided, durable=True)
+    store.append(record_of(decided), durable=True)
     store.keep_output("c1", "stdout", b"the words\n")
     assert CliRunner().invoke(show, ["c1", "--output"]).stdout == "the words\n"
     Retention(store.folders, 1, tuple).look(0, ())
@@ -92,11 +94,14 @@ def test_a_supervisor_keeps_to_the_quota(tmp_path: Path, monkeypatch: pytest.Mon
 
     async def wait() -> None:
         async with Supervisor(dirs, workspaces=(), settings=Settings(outputs_mib=1)):
-            for _ in range(500):
+            for _ in range(6000):
                 await asyncio.sleep(0.01)
-                if left(store.folders) == ["c2"]:
+                if dropped():
                     return
+
+    def dropped() -> list[int]:
+        return [one["calls"] for one in lines_of(store) if one["event"] == "outputs_dropped"]
 
     asyncio.run(wait())
     assert left(store.folders) == ["c2"]
-    assert [one["calls"] for one in store.records() if one["event"] == "outputs_dropped"] == [1]
+    assert dropped() == [1]

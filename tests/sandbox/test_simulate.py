@@ -11,6 +11,7 @@ import pytest
 
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
+from sandbox.audit.events import DecidedRecord, record_of
 from sandbox.audit.store import Store
 from sandbox.policy_tools.simulate import plan_of
 from tests.sandbox.shells import Shell
@@ -59,7 +60,7 @@ def shell(tmp_path: Path) -> Shell:
     shell.dirs.create()
     store, root = Store(shell.dirs), str(shell.workspace)
     for number, command in enumerate(["git stash", "git status", "git stash", "ls"]):
-        store.append(decided(root, f"c{number}", command), durable=False)
+        store.append(record_of(decided(root, f"c{number}", command)), durable=False)
     (tmp_path / "draft.yaml").write_text(DRAFT)
     return shell
 
@@ -98,7 +99,9 @@ def test_the_file_takes_the_place_of_the_users_own(shell: Shell) -> None:
     found = json.loads(shell("policy", "simulate", draft(shell), "--json")[1])
     assert (found["differs"], found["drifted"]) == ([], 0)  # it says what the log says
     Store(shell.dirs).append(
-        decided(str(shell.workspace), "c9", "git stash", verdict="deny", rules=["no-stash"]),
+        record_of(
+            decided(str(shell.workspace), "c9", "git stash", verdict="deny", rules=["no-stash"])
+        ),
         durable=False,
     )
     found = json.loads(shell("policy", "simulate", draft(shell), "--json")[1])
@@ -111,7 +114,7 @@ def test_the_file_takes_the_place_of_the_users_own(shell: Shell) -> None:
 
 def test_a_masked_command_is_said_to_be_masked(shell: Shell) -> None:
     command = "git stash push -m token=[masked]"
-    Store(shell.dirs).append(decided(str(shell.workspace), "c9", command), durable=False)
+    Store(shell.dirs).append(record_of(decided(str(shell.workspace), "c9", command)), durable=False)
     status, out, _ = shell("policy", "simulate", draft(shell))
     assert status == 1
     [line] = [one for one in out.splitlines() if "c9" in one]
@@ -120,7 +123,7 @@ def test_a_masked_command_is_said_to_be_masked(shell: Shell) -> None:
 
 def test_time_bounds_what_is_replayed(shell: Shell) -> None:
     old = decided(str(shell.workspace), "c9", "git stash", ts="2020-01-01T00:00:00+00:00")
-    Store(shell.dirs).append(old, durable=False)
+    Store(shell.dirs).append(record_of(old), durable=False)
     words = ("policy", "simulate", draft(shell), "--json", "--until", "2021-01-01T00:00:00Z")
     assert json.loads(shell(*words)[1])["decisions"] == 1
     assert json.loads(shell(*words[:-2], "--since", "1h")[1])["decisions"] == 4
@@ -137,7 +140,7 @@ def test_bad_input_is_one_clear_line(shell: Shell) -> None:
 
 def test_a_plan_comes_back_from_the_record() -> None:
     record = decided("/w", "c1", "ls", role="Coder", also=["/v"], cwd="/w/sub", intent="look")
-    plan = plan_of(record)
+    plan = plan_of(DecidedRecord(**record))
     assert (plan.role, plan.also, plan.cwd, plan.intent) == ("Coder", ("/v",), "/w/sub", "look")
     with pytest.raises(ValueError, match="validation error"):
-        plan_of({**record, "tool": ""})
+        plan_of(DecidedRecord(**record | {"tool": ""}))

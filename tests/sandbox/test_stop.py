@@ -21,6 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.containers.ledger import ContainerNotes, Note
 from sandbox.errors import BadInput, SandboxError, Stopped, Unavailable
@@ -29,6 +30,7 @@ from sandbox.host.latch import Latch, mending
 from sandbox.stopping.containers import CellsSwept, CellSweep
 from sandbox.stopping.stop import is_stop_word, stop_all
 from tests.conftest import cannot_run
+from tests.fakes import lines_of
 
 
 class NoEngine:
@@ -230,12 +232,14 @@ def store(dirs: Dirs) -> Store:
     one = Store(dirs)
     for number in range(7):
         agent = "coder" if number % 2 else "main"
-        one.append(decided(f"c{number}", agent), durable=False)
+        one.append(record_of(decided(f"c{number}", agent)), durable=False)
         if number != 6:
             kind = "hold" if number == 4 else "land"
-            one.append(ended(f"c{number}", landed=number < 4, judgement=kind), durable=False)
+            one.append(
+                record_of(ended(f"c{number}", landed=number < 4, judgement=kind)), durable=False
+            )
     undo = {"event": "undone", "call": "u1", "undone": "c2", "tool": "undo", "landed": True}
-    one.append(undo, durable=True)
+    one.append(record_of(undo), durable=True)
     return one
 
 
@@ -253,7 +257,7 @@ def test_the_answer_names_the_last_actions_and_how_to_take_them_back(
     assert report.rollback == ("lockgate undo c3", "lockgate undo c1", "lockgate undo c0")
     assert report.held == ("lockgate show c4",)
     assert (report.killed, report.left, report.notes) == ((), (), ())
-    record = next(store.records())
+    record = lines_of(store)[0]
     assert (record["event"], record["reason"], record["rollback"]) == (
         "stop",
         "a test",

@@ -25,7 +25,7 @@ from sandbox.host.latch import Latch, LatchInfo
 from sandbox.processes.table import Host
 from sandbox.reporting.yellow_reports import Reports
 from sandbox.stopping.latch_watch import LOOK_SECONDS, PATIENCE_SECONDS, StopWatch
-from tests.fakes import Served
+from tests.fakes import Served, lines_of
 from tests.sandbox.shells import Shell
 
 WAIT_SECONDS = 120.0
@@ -41,7 +41,7 @@ def wait_for(condition: Callable[[], object], what: str) -> None:
 
 def stops(shell: Shell) -> list[str]:
     """Return the reasons of the stops that are recorded."""
-    records = Store(shell.dirs).records()
+    records = lines_of(Store(shell.dirs))
     return [str(one["reason"]) for one in records if one["event"] == "stop"]
 
 

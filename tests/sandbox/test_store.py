@@ -12,9 +12,11 @@ from typing import Any
 import pytest
 
 from sandbox.audit import history
+from sandbox.audit.events import AuditRecord, record_of
 from sandbox.audit.store import Store
 from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput, Unavailable
+from tests.fakes import lines_of
 
 
 @pytest.fixture
@@ -36,7 +38,7 @@ def ended(call: str, **fields: Any) -> dict[str, Any]:
 def write(store: Store, *records: dict[str, Any]) -> None:
     """Append records."""
     for record in records:
-        store.append(record, durable=False)
+        store.append(record_of(record), durable=False)
 
 
 def test_a_durable_record_is_synced_before_append_returns(
@@ -45,9 +47,9 @@ def test_a_durable_record_is_synced_before_append_returns(
     synced: list[int] = []
     store = Store(dirs)
     monkeypatch.setattr("sandbox.audit.log.os.fdatasync", synced.append)
-    store.append(ended("c1"), durable=False)
+    store.append(record_of(ended("c1")), durable=False)
     assert synced == []
-    store.append(decided("c2"), durable=True)
+    store.append(record_of(decided("c2")), durable=True)
     assert synced == [store.audit._fd]
     assert json.loads(store.log.read_bytes().splitlines()[-1])["call"] == "c2"
 
@@ -64,7 +66,7 @@ def test_files_are_closed_to_others(dirs: Dirs) -> None:
 def test_records_come_back_newest_first(dirs: Dirs) -> None:
     store = Store(dirs)
     write(store, *(decided(f"c{n}", text="x" * 5000) for n in range(100)))
-    assert [record["call"] for record in store.records()] == [f"c{n}" for n in range(99, -1, -1)]
+    assert [record["call"] for record in lines_of(store)] == [f"c{n}" for n in range(99, -1, -1)]
     assert store.verify() is None
 
 
@@ -116,7 +118,7 @@ def test_a_half_line_of_a_crash_is_taken_back(dirs: Dirs) -> None:
         file.write(b'{"n":3,"event":"dec')
     store = Store(dirs)
     write(store, decided("c2"))
-    found = list(store.records())
+    found = list(lines_of(store))
     assert [record.get("call") for record in found] == ["c2", None, "c1", "c1"]
     assert found[1]["outcome"] == "19 bytes of a line that was never finished were taken back"
     assert store.verify() is None
@@ -157,7 +159,7 @@ def test_a_full_disk_is_one_clear_line_and_leaves_no_half_record(
     monkeypatch.undo()
     assert store.verify() is None
     write(store, decided("c3"))
-    assert [record["call"] for record in store.records()] == ["c3", "c1"]
+    assert [record["call"] for record in lines_of(store)] == ["c3", "c1"]
 
 
 def test_a_log_that_cannot_be_opened_is_one_clear_line(dirs: Dirs) -> None:
@@ -169,7 +171,7 @@ def test_a_log_that_cannot_be_opened_is_one_clear_line(dirs: Dirs) -> None:
 def _append(state: str, name: str) -> None:
     store = Store(Dirs.under(Path(state)))
     for number in range(50):
-        store.append(decided(f"{name}{number}"), durable=False)
+        store.append(record_of(decided(f"{name}{number}")), durable=False)
 
 
 def test_several_processes_append_to_one_chain(dirs: Dirs, tmp_path: Path) -> None:
@@ -181,7 +183,7 @@ def test_several_processes_append_to_one_chain(dirs: Dirs, tmp_path: Path) -> No
         worker.join(60)
     store = Store(dirs)
     assert store.verify() is None
-    found = [str(record["call"]) for record in store.records()]
+    found = [str(record["call"]) for record in lines_of(store)]
     assert len(found) == 150
     assert [one for one in reversed(found) if one[0] == "a"] == [f"a{n}" for n in range(50)]
 
@@ -198,15 +200,15 @@ def test_output_and_diff_of_a_call_come_back_whole(dirs: Dirs) -> None:
 @pytest.mark.parametrize("length", [10, 200_000])
 def test_a_line_that_is_being_written_hides_nothing(tmp_path: Path, length: int) -> None:
     store = Store(Dirs.under(tmp_path).create())
-    store.append({"event": "decided", "call": "c1"}, durable=False)
+    store.append(record_of({"event": "decided", "call": "c1"}), durable=False)
     with store.log.open("ab") as log:
         log.write(b'{"n": 2, "event": "' + b"x" * length)
-    assert [one["call"] for one in store.records()] == ["c1"]
+    assert [one["call"] for one in lines_of(store)] == ["c1"]
 
 
 def test_a_call_is_dated_by_its_decision() -> None:
-    def record(event: str, ts: str) -> dict[str, str]:
-        return {"event": event, "call": "c1", "ts": ts}
+    def record(event: str, ts: str) -> AuditRecord:
+        return record_of({"event": event, "call": "c1", "ts": ts})
 
     newest_first = [record("answered", "3"), record("decided", "2"), record("decided", "1")]
     assert [one["ts"] for one in history.calls(newest_first, limit=5)] == ["2"]

@@ -15,6 +15,7 @@ from policy.protected.paths import PathPolicy
 from policy.sources.document import read_document
 from policy.sources.examples import check
 from policy.sources.precedence import Effective
+from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.policy_tools.suggest import Family, Suggestion, suggest, text_of
 from tests.sandbox.shells import Shell
@@ -50,7 +51,7 @@ def asked(
         "layers": [layer.model_dump(mode="json") for layer in found.layers],
     }
     answer = {"event": "answered", "call": call, "approved": said == "yes", "approved_by": by}
-    return call, [*reversed(events), answer, first]
+    return call, [record_of(one) for one in (*reversed(events), answer, first)]
 
 
 def held(call: str, *paths: str, then: str = "landed", reason: str = "") -> Family:
@@ -64,7 +65,8 @@ def held(call: str, *paths: str, then: str = "landed", reason: str = "") -> Fami
              "params": {"command": "make"}, "workspace": ROOT, "verdict": "allow"}  # fmt: skip
     end = {"event": "ended", "call": call, "judgement": "hold", "landed": False,
            "changes": changes, "changes_total": len(changes)}  # fmt: skip
-    return call, [{"event": then, "call": call, "landed": then == "landed"}, end, first]
+    last = {"event": then, "call": call, "landed": then == "landed"}
+    return call, [record_of(one) for one in (last, end, first)]
 
 
 def found(*families: Family, least: int = 3) -> list[Suggestion]:

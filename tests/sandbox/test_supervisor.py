@@ -26,6 +26,7 @@ from policy.model import (
     Workspace,
 )
 from sandbox.approvals.approver import Answer
+from sandbox.audit.events import AuditRecord
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs, Settings
 from sandbox.errors import BadInput, SandboxError, Stopped, Unavailable
@@ -59,9 +60,9 @@ class Bench:
         self.store = self.supervisor._record.store
         append = self.store.append
 
-        def noted(record: dict[str, Any], *, durable: bool) -> None:
+        def noted(record: AuditRecord, *, durable: bool) -> None:
             append(record, durable=durable)
-            self.log.append(f"{record['event']}{' on disk' if durable else ''}")
+            self.log.append(f"{record.event}{' on disk' if durable else ''}")
 
         monkeypatch.setattr(self.store, "append", noted)
 
@@ -193,8 +194,8 @@ def test_a_tool_that_is_only_judged_is_not_run(bench: Bench) -> None:
 def test_a_decision_that_cannot_be_recorded_lets_nothing_run(
     bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(record: dict[str, Any], *, durable: bool) -> None:
-        if record["event"] == "decided":
+    def broken(record: AuditRecord, *, durable: bool) -> None:
+        if record.event == "decided":
             raise Unavailable("audit.jsonl: cannot be written: no space left on device")
 
     monkeypatch.setattr(bench.store, "append", broken)
@@ -212,8 +213,8 @@ def test_nothing_runs_before_its_decision_is_on_disk(
     may_write = threading.Event()
     append = bench.store.append
 
-    def slow(record: dict[str, Any], *, durable: bool) -> None:
-        if record["event"] == "decided":
+    def slow(record: AuditRecord, *, durable: bool) -> None:
+        if record.event == "decided":
             assert may_write.wait(PROMISE_SECONDS)
         append(record, durable=durable)
 
@@ -239,8 +240,8 @@ def test_an_outcome_that_cannot_be_recorded_stops_the_next_call(
 ) -> None:
     append = bench.store.append
 
-    def broken(record: dict[str, Any], *, durable: bool) -> None:
-        if record["event"] == "ended":
+    def broken(record: AuditRecord, *, durable: bool) -> None:
+        if record.event == "ended":
             raise Unavailable("the disk is full")
         append(record, durable=durable)
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.errors import Unavailable
 from sandbox.guard.verify import Log, Report, verify
@@ -64,7 +65,7 @@ class Project:
         return git(self.top, "rev-parse", "HEAD")
 
     def record(self, event: str, **fields: Any) -> None:
-        self.store.append({"event": event, **fields}, durable=False)
+        self.store.append(record_of({"event": event, **fields}), durable=False)
 
     def landed(
         self,

@@ -111,6 +111,7 @@ def show(query: Query, *, follow: bool, **flags: bool) -> int:
 
 def _follow(query: Query, say: Callable[[Mapping[str, Any]], str]) -> None:
     """Print decisions as they come, until interrupted; what comes of them is not known yet."""
+    from sandbox.audit.events import read
     from sandbox.audit.segments import Place, Segments
 
     segments = Segments(terminal.dirs().state / "audit.jsonl")
@@ -121,11 +122,11 @@ def _follow(query: Query, say: Callable[[Mapping[str, Any]], str]) -> None:
         for at, raw in segments.from_place(place):
             place = Place(at.segment, at.offset + len(raw))
             try:
-                record = json.loads(raw)
+                record = read(raw)
             except ValueError:
                 continue
             if query.matches(record):
-                terminal.show(say({**record, "id": record["call"]}))
+                terminal.show(say({**record.model_dump(exclude_unset=True), "id": record.call}))
         time.sleep(_POLL_SECONDS)
 
 
@@ -162,10 +163,15 @@ def verify(head: str | None, **flags: bool) -> int:
 
     store = Store(terminal.dirs())
     wrong = store.verify() or (store.verify(Path(head)) if head else None)
+    unknown = store.unknown() if wrong is None else {}
     if flags["as_json"]:
-        terminal.show_json({"file": str(store.log), "whole": wrong is None, "broken": wrong})
+        said = {"file": str(store.log), "whole": wrong is None, "broken": wrong}
+        terminal.show_json({**said, "unknown": unknown})
     elif wrong is None:
         terminal.show(f"{store.log}: whole")
+        for part, count in unknown.items():
+            lines = "1 line" if count == 1 else f"{count} lines"
+            terminal.say(safe_line(f"this version does not know {part} ({lines})"))
     else:
         terminal.show(f"{store.log}: {safe_line(wrong)}")
     return 0 if wrong is None else terminal.REFUSED

@@ -48,7 +48,7 @@ def guard(paths: tuple[str, ...], **flags: bool) -> int:
 
     def tell(one: Tampering) -> None:
         if flags["as_json"]:
-            terminal.show(json.dumps(one.record()))
+            terminal.show(json.dumps(one.record().as_json()))
         else:
             terminal.say(line(one))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -164,8 +164,11 @@ def _agreed(changes: list[Change], *, yes: bool) -> bool:
     return False
 
 
-def _note(changes: list[Change], places: Places, agent: str, event: str) -> None:
+def _note(
+    changes: list[Change], places: Places, agent: str, event: Literal["connected", "disconnected"]
+) -> None:
     """Record a person's change of protected files, so that the guard knows whose it is."""
+    from sandbox.audit.events import ConnectionRecord
     from sandbox.audit.store import Store
     from sandbox.connect.records import sha256
 
@@ -180,13 +183,13 @@ def _note(changes: list[Change], places: Places, agent: str, event: str) -> None
         for one in changes
         if root is None or one.path.is_relative_to(root)
     ]
-    record = {
-        "event": event,
-        "agent": agent,
-        "workspace": str(root) if root else None,
-        "changes": said,
-        "by": terminal.user(),
-    }
+    record = ConnectionRecord(
+        event=event,
+        agent=agent,
+        workspace=str(root) if root else None,
+        changes=said,
+        by=terminal.user(),
+    )
     Store(terminal.dirs()).append(record, durable=True)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,6 +18,9 @@ from sandbox.cli import terminal
 from sandbox.cli.options import JSON, Duration
 from sandbox.errors import BadInput
 from sandbox.text.terminal import safe_line
+
+if TYPE_CHECKING:
+    from sandbox.audit.events import AuditRecord
 
 _MOST_SHOWN = 400
 """Characters of what a grant covers that a table shows; `--json` shows all."""
@@ -170,12 +173,14 @@ def deny(call: str, reason: str) -> int:
     Example:
       lockgate deny c1a2b3c4d5 --reason 'use the staging database'
     """
+    from sandbox.audit.events import RefusedRecord
+
     _person("refusing")
     grants = _grants()
     asked = grants.asked(call)
     if not grants.close(call, "denied", by=terminal.user(), reason=reason):
         raise BadInput(f"the question about call `{safe_line(call)}` is {asked.state}")
-    _record({"event": "refused", "call": call, "by": terminal.user(), "answer_reason": reason})
+    _record(RefusedRecord(call=call, by=terminal.user(), answer_reason=reason))
     terminal.show(f"refused {safe_line(call)}")
     return 0
 
@@ -284,15 +289,18 @@ def revoke(grant_id: str) -> int:
     Example:
       lockgate revoke g1a2b3c4d5
     """
+    from sandbox.audit.events import RevokedRecord
+
     _person("revoking")
     found = _grants().revoke(grant_id, time.time())
-    _record({"event": "revoked", "grant": found.id, "by": terminal.user()})
+    _record(RevokedRecord(grant=found.id, by=terminal.user()))
     terminal.show(f"revoked {found.id}")
     return 0
 
 
 def _granted(request: Any, terms: Any, reason: str) -> None:
     from policy.people.approval import Scope
+    from sandbox.audit.events import GrantedRecord
 
     if terms.scope is Scope.EXACT and terms.task not in (None, request.plan.derived_from):
         raise BadInput(
@@ -302,20 +310,19 @@ def _granted(request: Any, terms: Any, reason: str) -> None:
     by = terminal.user()
     made = _grants().approve(request, terms, by=by, reason=reason, now=time.time())
     _record(
-        {
-            "event": "granted",
-            "grant": made.id,
-            "call": request.call,
-            "digest": made.wanted.digest,
-            "action_id": made.wanted.action_id,
-            "agent": made.wanted.agent,
-            "scope": made.scope.value,
-            "uses": made.uses,
-            "until": made.until,
-            "task": made.task,
-            "by": by,
-            "answer_reason": reason,
-        }
+        GrantedRecord(
+            grant=made.id,
+            call=request.call,
+            digest=made.wanted.digest,
+            action_id=made.wanted.action_id,
+            agent=made.wanted.agent,
+            scope=made.scope.value,
+            uses=made.uses,
+            until=made.until,
+            task=made.task,
+            by=by,
+            answer_reason=reason,
+        )
     )
     often = "once" if made.uses == 1 else f"{made.uses} times"
     minutes = terms.seconds / 60
@@ -332,10 +339,10 @@ def _grants() -> Any:
     return Grants(terminal.dirs().create())
 
 
-def _record(event: dict[str, Any]) -> None:
+def _record(record: AuditRecord) -> None:
     from sandbox.audit.store import Store
 
-    Store(terminal.dirs()).append(event, durable=True)
+    Store(terminal.dirs()).append(record, durable=True)
 
 
 def _person(what: str) -> None:

@@ -159,18 +159,18 @@ def _pin(agent: str, level: str | None, domain: str | None) -> int:
 
 
 def _note(agent: str, state: Any, because: str) -> None:
+    from sandbox.audit.events import ReputationRecord
     from sandbox.audit.store import Store
 
     Store(terminal.dirs()).append(
-        {
-            "event": "reputation",
-            "agent": agent,
-            "domain": state.domain.value,
-            "because": because,
-            "score": state.score,
-            "level_after": state.current.value,
-            "by": terminal.user(),
-        },
+        ReputationRecord(
+            agent=agent,
+            domain=state.domain.value,
+            because=because,
+            score=state.score,
+            level_after=state.current.value,
+            by=terminal.user(),
+        ),
         durable=True,
     )
 
