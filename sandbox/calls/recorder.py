@@ -119,10 +119,16 @@ class Recorder:
             )
         )
 
-    def ended(self, result: CallResult) -> None:
-        """Record how a call ended."""
+    def ended(
+        self, result: CallResult, agent: str = "", made: Mapping[str, Sequence[int]] | None = None
+    ) -> None:
+        """Record how a call ended, and the files that its agent made (path -> what tells it from
+        another)."""
         by = self._answers.pop(result.id, (None, None))
-        self._soon(lambda: self._guarded(lambda: self._append(_masked(_ended(result, *by)), False)))
+        record = _ended(result, *by)
+        if made:
+            record["made"] = {"agent": agent, "files": {path: [*one] for path, one in made.items()}}
+        self._soon(lambda: self._guarded(lambda: self._append(_masked(record), False)))
 
     async def failed(self, call: str, error: BaseException, ms: float) -> None:
         """Record that a call was cancelled or stopped, or that Lockgate failed under it."""

@@ -119,7 +119,7 @@ class Supervisor:
         self._ledger = Ledger(self._dirs.state / "ignoring")
         self._aftermath = Aftermath(self._record)
         self._opinion = SecondOpinion()
-        self._files = ProjectFiles()
+        self._files = ProjectFiles(self._record.store.records)
         self._gate = Gate(
             self._policies, self._opinion, self._files, off_loop=self._record.off_loop
         )
@@ -374,8 +374,7 @@ class Supervisor:
                     effects, landed = await self._turned_out(call, effects, lost)
                 self._record.forgotten(transaction.evicted)
         result = call.result(done, effects, transaction.watched, landed=landed)
-        self._record.ended(result)
-        self._files.note(call.plan, result)
+        self._record.ended(result, call.plan.agent, self._files.note(call.plan, result))
         context = self._context(call.plan, call.workspaces)
         await self._learning.from_call(call, result, context, vouched=done.vouched)
         if call.decision.verdict is Verdict.REPORT and not quick:

@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import os
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from policy.model import ActionPlan
 from policy.shell.held_scripts import MOST_TEXT, Seen
@@ -20,6 +22,10 @@ from sandbox.results import CallResult
 
 MOST_FILES = 32
 """Of one call."""
+MOST_RECORDED = 200
+"""Files that a call made and that are in the record."""
+MOST_RECORDS = 20_000
+"""Records that are looked through for them."""
 MOST_MADE = 20_000
 """Files that agents made and that are remembered; the oldest are forgotten first."""
 _MOST_INDEX = 64 << 20
@@ -33,14 +39,21 @@ Identity = tuple[int, int, int, int]
 class ProjectFiles:
     """What a supervisor knows of files: which are there, and which of them agents made."""
 
-    def __init__(self) -> None:
-        """Know of no landing yet."""
+    def __init__(self, recall: Callable[[], Iterable[Mapping[str, Any]]] | None = None) -> None:
+        """Know of no landing yet, but for those that `recall` reads from the record, newest first,
+        when files are looked at for the first time."""
         self._made: OrderedDict[str, tuple[str, Identity]] = OrderedDict()
+        self._recall = recall
 
-    def note(self, plan: ActionPlan, result: CallResult) -> None:
-        """Remember what a landing of an agent made, or changed of what it had made before."""
+    def note(self, plan: ActionPlan, result: CallResult) -> dict[str, Identity]:
+        """Remember what a landing of an agent made, or changed of what it had made before.
+
+        Returns it for the record, from which the next supervisor has it.
+        """
+        made: dict[str, Identity] = {}
         if not result.landed:
-            return
+            return made
+        self._remember()
         for change in result.changes:
             if change.kind not in _MADE:
                 continue
@@ -50,11 +63,29 @@ class ProjectFiles:
             now = _identity(path)
             if now is not None and (fresh or (before is not None and before[0] == plan.agent)):
                 self._made[path] = (plan.agent, now)
+                made[path] = now
                 while len(self._made) > MOST_MADE:
                     self._made.popitem(last=False)
+        return dict(islice(made.items(), MOST_RECORDED))
+
+    def _remember(self) -> None:
+        """Take in what earlier supervisors noted, once. What is not of this form is left out; a
+        file that is another one by now has another identity."""
+        recall, self._recall = self._recall, None
+        for record in islice(recall(), MOST_RECORDS) if recall is not None else ():
+            made = record.get("made")
+            if not isinstance(made, Mapping) or not isinstance(made.get("files"), Mapping):
+                continue
+            for path, identity in made["files"].items():
+                if isinstance(identity, list) and len(identity) == 4:
+                    self._made.setdefault(path, (str(made.get("agent")), tuple(identity)))
+                    self._made.move_to_end(path, last=False)
+            if len(self._made) >= MOST_MADE:
+                return
 
     def look(self, plan: ActionPlan, paths: Iterable[str]) -> dict[str, Seen]:
         """Return what is known of files and folders that are there."""
+        self._remember()
         roots = [os.path.realpath(one) for one in (plan.workspace, *plan.also)]
         found: dict[str, Seen] = {}
         for path, _ in zip(paths, range(MOST_FILES), strict=False):

@@ -299,6 +299,31 @@ def test_files_are_looked_at_inside_the_workspace_alone(tmp_path: Path) -> None:
     }
 
 
+def test_what_agents_made_is_known_from_the_record(tmp_path: Path) -> None:
+    work = repository(tmp_path / "work", ME)
+    (work / "new.sh").write_text("echo hi\n")
+    there = (work / "new.sh").stat()
+    same = [there.st_dev, there.st_ino, there.st_size, there.st_mtime_ns]
+    plans = {
+        name: ActionPlan(tool="Bash", params=Params(command="x"), workspace=str(work), agent=name)
+        for name in ("main", "other")
+    }
+
+    def known(agent: str, *records: dict[str, Any]) -> tuple[bool, bool]:
+        path = f"{work}/new.sh"
+        found = ProjectFiles(lambda: records).look(plans[agent], [path])[path]
+        return found.own, found.foreign
+
+    made = {"event": "ended", "made": {"agent": "main", "files": {f"{work}/new.sh": same}}}
+    changed = {"made": {"agent": "main", "files": {f"{work}/new.sh": [*same[:3], 1]}}}
+    assert known("main", made) == (True, False)
+    assert known("other", made) == (False, False)
+    assert known("main") == (False, True)
+    assert known("main", changed) == (False, True)
+    assert known("main", changed, made) == (False, True)  # the newest counts
+    assert known("main", {"made": "x"}, {"made": {"files": {"a": 1}}}) == (False, True)
+
+
 def test_both_gates_hold_what_gate_1_no_longer_asks_about(
     docker_client: Any, images: Any, run_id: str, tmp_path: Path
 ) -> None:
@@ -373,8 +398,27 @@ def test_both_gates_hold_what_gate_1_no_longer_asks_about(
             assert (absent.verdict, absent.exit_status) == (REPORT, 127)
             host = await sh(f"cat {tmp_path}/lockgate/nothing; cat ~/.profile-of-the-host")
             assert host.exit_status == 1
+            assert (await sh("echo x > later.py; echo y > touched.py")).landed
+
+    async def later() -> None:
+        """Another supervisor knows from the record what an agent made."""
+        (work / "touched.py").write_text("a person's\n")
+        async with Supervisor(
+            dirs,
+            workspaces=[Workspace(str(work))],
+            settings=Settings(),
+            labels={LABEL_TEST: run_id},
+        ) as two:
+            wanted = {("later.py", "other"): ASK, ("touched.py", "main"): ASK}
+            for (name, agent), verdict in {**wanted, ("later.py", "main"): REPORT}.items():
+                params = Params(command=f"rm {name}")
+                asked = ActionPlan(tool="Bash", workspace=str(work), params=params, agent=agent)
+                found = await two.call(asked, approver=nobody)
+                assert found.verdict is verdict, (name, agent, found.message)
+            assert not (work / "later.py").exists()
 
     asyncio.run(session())
+    asyncio.run(later())
     remove_layers(docker_client, dirs)
 
 
