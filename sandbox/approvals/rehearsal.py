@@ -95,7 +95,7 @@ class Rehearsal:
         return {
             **shown,
             "judgement": _judged(effects),
-            "diff": _bounded(masked_diff(diff)),
+            "diff": _bounded(await asyncio.to_thread(masked_diff, diff)),
             WHOLE: masked == diff and _fits(diff),
             "changes": effects.total,
             EFFECTS: digest,
@@ -130,6 +130,12 @@ async def effects_digest(
         for items in raw
     ]
     contents = await transaction.digests(wanted) if any(wanted) else [{} for _ in raw]
+    return await asyncio.to_thread(_digest, raw, contents)
+
+
+def _digest(
+    raw: Sequence[Sequence[Mapping[str, Any]]], contents: Sequence[Mapping[str, str]]
+) -> str:
     listed = [
         [index, *(item.get(key) for key in _COMPARED), found.get(str(item["path"]))]
         for index, (items, found) in enumerate(zip(raw, contents, strict=True))

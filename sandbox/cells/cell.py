@@ -134,6 +134,8 @@ class Cell:
         self._numbers = itertools.count(1)
         self._running: dict[int, _Running] = {}
         self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._parts: dict[int, list[dict[str, Any]]] = {}
+        """What came ahead of an answer, by the number of its request."""
         self._hello: dict[str, asyncio.Event] = {}
         self._failed: str | None = None
         self._writing: str | None = None
@@ -351,6 +353,11 @@ class Cell:
         if frame["op"] == "alarm":
             self._on_alarm(frame)
             return
+        if frame["op"] == "part":
+            self._parts.setdefault(frame["n"], []).append(frame)
+            return
+        for part in self._parts.pop(frame["n"], ()):
+            frame[part["key"]][part["at"]] += part["items"]
         future = self._asked.pop(frame["n"], None)
         if future is not None and not future.done():
             future.set_result(frame)

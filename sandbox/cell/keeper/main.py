@@ -41,6 +41,9 @@ DOOR = "/door/door"
 LIVE, HELD = "/tx/live", "/tx/held"
 AGAIN_SECONDS = 1.0
 """An observer that was lost is replaced ahead of time if it had lived this long."""
+MOST_AT_ONCE = 1 << 20
+"""Bytes of an answer from which on its changes are sent in parts."""
+PART_ITEMS = 1000
 PIECE_SECONDS = 0.02
 """For which old layers are removed at a time: as long as a call may have to wait for it."""
 _FLAGS = mounts.NOSUID | mounts.NODEV
@@ -571,14 +574,14 @@ def serve() -> None:
 
 
 def _packed(answer: dict[str, Any]) -> bytes:
-    """Return an answer as a frame that is short enough to be one.
+    """Return an answer as frames that are short enough, the answer itself last.
 
     Where nothing was done, an error takes the place of a list that is too long. What was done is
     told all the same: with the first entries of each list, and how many there were.
     """
     frame = protocol.pack(answer)
     if len(frame) <= protocol.MAX_BODY:
-        return frame
+        return frame if len(frame) <= MOST_AT_ONCE else _in_parts(answer)
     if answer["op"] in _LISTS:
         error = "more changed than can be listed; make fewer changes in one call"
         if answer["op"] == "close":
@@ -592,6 +595,25 @@ def _packed(answer: dict[str, Any]) -> bytes:
         frame = protocol.pack({**_cut(answer, most), "n": answer["n"]})
         most //= 4
     return frame
+
+
+def _in_parts(answer: dict[str, Any]) -> bytes:
+    """Return an answer with its long lists of changes sent ahead, so many at a time.
+
+    Whoever reads it does other work between two parts.
+    """
+    frames = []
+    short = dict(answer)
+    for key in _CHANGES:
+        if not answer.get(key):
+            continue
+        short[key] = [[] for _ in answer[key]]
+        for at, items in enumerate(answer[key]):
+            for start in range(0, len(items), PART_ITEMS):
+                part = {"op": "part", "n": answer["n"], "key": key, "at": at}
+                part["items"] = items[start : start + PART_ITEMS]
+                frames.append(protocol.pack(part))
+    return b"".join((*frames, protocol.pack(short)))
 
 
 def _unlisted(workspaces: int, why: str) -> dict[str, Any]:
