@@ -153,6 +153,8 @@ class EndedRecord(AuditRecord):
     changes_total: int | None = None
     size: int | None = None
     events: list[Fields] | None = None
+    made: Fields | None = None
+    """Files that its agent made, with what tells each from another, and the agent."""
     outcome: str | None = None
     ms: float | None = None
 

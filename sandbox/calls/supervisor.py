@@ -119,7 +119,7 @@ class Supervisor:
         self._ledger = Ledger(self._dirs.state / "ignoring")
         self._aftermath = Aftermath(self._record)
         self._opinion = SecondOpinion()
-        self._files = ProjectFiles(self._record.store.records)
+        self._files = ProjectFiles(self._record.made)
         self._gate = Gate(
             self._policies, self._opinion, self._files, off_loop=self._record.off_loop
         )
