@@ -152,10 +152,9 @@ class EndedRecord(AuditRecord):
     changes: Changes | None = None
     changes_total: int | None = None
     size: int | None = None
-    made: Fields | None = None
-    """The files that the call's agent made: `agent`, and `files`, by path what tells each from
-    another."""
     events: list[Fields] | None = None
+    made: Fields | None = None
+    """Files that its agent made, with what tells each from another, and the agent."""
     outcome: str | None = None
     ms: float | None = None
 

@@ -9,7 +9,8 @@ written makes the next decision fail: no call runs unrecorded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any
 
 from policy.model import ActionPlan, Decision
@@ -36,6 +37,8 @@ from sandbox.text.redaction import mask_all
 
 MOST_CHANGES = 200
 """Changed paths in one line of the log, unless more are protected."""
+MOST_LOOKED_AT = 20_000
+"""Newest records that are looked through for what agents made."""
 MOST_VALUES = 64
 """Parameters and variables of a usual call."""
 MOST_TEXT = 20_000
@@ -130,6 +133,12 @@ class Recorder:
             files = {path: [*one] for path, one in made.items()}
             record = record.model_copy(update={"made": {"agent": agent, "files": files}})
         self._soon(lambda: self._guarded(lambda: self._append(_masked(record), False)))
+
+    def made(self) -> Iterator[Mapping[str, Any]]:
+        """Give what calls noted of the files that their agents made, the newest first."""
+        for record in islice(self.store.records(), MOST_LOOKED_AT):
+            if isinstance(record, EndedRecord) and record.made:
+                yield {"made": record.made}
 
     async def failed(self, call: str, error: BaseException, ms: float) -> None:
         """Record that a call was cancelled or stopped, or that Lockgate failed under it."""

@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 from policy.model import ActionPlan
 from policy.shell.held_scripts import MOST_TEXT, Seen
@@ -38,7 +39,7 @@ Identity = tuple[int, int, int, int]
 class ProjectFiles:
     """What a supervisor knows of files: which are there, and which of them agents made."""
 
-    def __init__(self, recall: Callable[[], Iterable[object]] | None = None) -> None:
+    def __init__(self, recall: Callable[[], Iterable[Mapping[str, Any]]] | None = None) -> None:
         """Know of no landing yet, but for those that `recall` reads from the record, newest first,
         when files are looked at for the first time."""
         self._made: OrderedDict[str, tuple[str, Identity]] = OrderedDict()
@@ -72,7 +73,7 @@ class ProjectFiles:
         file that is another one by now has another identity."""
         recall, self._recall = self._recall, None
         for record in islice(recall(), MOST_RECORDS) if recall is not None else ():
-            made = getattr(record, "made", None)
+            made = record.get("made")
             if not isinstance(made, Mapping) or not isinstance(made.get("files"), Mapping):
                 continue
             for path, identity in made["files"].items():

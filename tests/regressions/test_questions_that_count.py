@@ -15,7 +15,6 @@ from policy.gate1.decide import Policy, decide, wanted
 from policy.model import ActionPlan, Decision, Params, Verdict, Workspace
 from policy.shell.held_scripts import Seen
 from sandbox.approvals.approver import nobody
-from sandbox.audit.events import EndedRecord
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs, Settings
 from sandbox.containers.plan import LABEL_TEST
@@ -312,8 +311,7 @@ def test_what_agents_made_is_known_from_the_record(tmp_path: Path) -> None:
 
     def known(agent: str, *records: dict[str, Any]) -> tuple[bool, bool]:
         path = f"{work}/new.sh"
-        ended = [EndedRecord(call="c", made=one["made"]) for one in records]
-        found = ProjectFiles(lambda: ended).look(plans[agent], [path])[path]
+        found = ProjectFiles(lambda: records).look(plans[agent], [path])[path]
         return found.own, found.foreign
 
     made = {"event": "ended", "made": {"agent": "main", "files": {f"{work}/new.sh": same}}}
@@ -323,7 +321,7 @@ def test_what_agents_made_is_known_from_the_record(tmp_path: Path) -> None:
     assert known("main") == (False, True)
     assert known("main", changed) == (False, True)
     assert known("main", changed, made) == (False, True)  # the newest counts
-    assert known("main", {"made": {}}, {"made": {"files": {"a": 1}}}) == (False, True)
+    assert known("main", {"made": "x"}, {"made": {"files": {"a": 1}}}) == (False, True)
 
 
 def test_both_gates_hold_what_gate_1_no_longer_asks_about(
