@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import sys
+import threading
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -50,15 +52,34 @@ DIED = pytest.StashKey[list[str]]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Start no process in place of one that died: the run ends instead of waiting for ever."""
+    """Hear Ctrl-C; and start no process in place of one that died, which might wait for ever."""
+    if (
+        signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        and threading.current_thread() is threading.main_thread()
+    ):  # started in the background; what tests start would inherit it
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if getattr(config.option, "maxworkerrestart", "") is None:
         config.option.maxworkerrestart = "0"
-    if QUICK and (hasattr(config, "workerinput") or not getattr(config.option, "tx", None)):
+    if QUICK:
         sys.addaudithook(_skip_at_a_process)
 
 
+_running: list[str] = []
+"""The test that runs now."""
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Note which test runs."""
+    _running.append(item.nodeid)
+    try:
+        return (yield)
+    finally:
+        _running.pop()
+
+
 def _skip_at_a_process(event: str, _arguments: tuple[Any, ...]) -> None:
-    if event in STARTS:
+    if _running and event in STARTS:
         pytest.skip("it starts a process")
 
 
