@@ -37,7 +37,7 @@ from sandbox.calls.background import Background
 from sandbox.calls.call import Call
 from sandbox.calls.corrections import Corrections
 from sandbox.calls.ids import CallNames
-from sandbox.calls.ignore_noting import note_agents
+from sandbox.calls.ignore_noting import note, note_agents
 from sandbox.calls.keepers import Keepers
 from sandbox.calls.landing import settle
 from sandbox.calls.learning import Learning
@@ -55,7 +55,7 @@ from sandbox.errors import SandboxError, Stopped
 from sandbox.gates.gate1 import Answer as GateAnswer
 from sandbox.gates.gate1 import Gate, within
 from sandbox.gates.gate2 import Effects, all_ignored, weigh
-from sandbox.gates.host_calls import tightened
+from sandbox.gates.host_calls import tightened, touched_rules
 from sandbox.gates.masked_diff import masked_diff
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
@@ -292,8 +292,19 @@ class Supervisor:
                 refused = await self._ask(call, approver, None)
         self._latch.check(plan.agent)
         if refused is None and on_host:
+            if call.decision.verdict is not Verdict.ASK:  # else it is a person's word
+                await self._note_rules(call)
             self._refuse(call, Ending.OUTSIDE, "")
         return Admission(call.id, plan, call.decision, refused, call.preview)
+
+    async def _note_rules(self, call: Call) -> None:
+        """Note what an agent is about to do on the host to files of ignore rules."""
+        context = self._context(call.plan, call.workspaces)
+        found = await self._off_loop.do(
+            call.plan.agent, lambda: touched_rules(call.answer, call.plan, context)
+        )
+        for root, what in found:
+            await note(self._ledger, (what,), ({},), (root,), person=False)
 
     def check_latch(self, agent: str) -> None:
         """Raise Stopped while a stop is in force for an agent."""

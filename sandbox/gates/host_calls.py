@@ -37,6 +37,7 @@ from policy.values.partial import unknown
 from sandbox.cell.overlay.lower import MAX_TEXT
 from sandbox.gates.gate1 import Answer
 from sandbox.host import files as own_files
+from sandbox.workspaces.ignore_sources import Touched, touched
 from sandbox.workspaces.obeyed_links import obeyed_links
 
 _MOST = 2000
@@ -145,6 +146,27 @@ def _effects(
             roots.setdefault(root, []).append(change)
     for root, changes in roots.items():
         yield from _judged(answer.decision, changes, answer.paths, root)
+
+
+def touched_rules(answer: Answer, plan: ActionPlan, context: Context) -> list[tuple[str, Touched]]:
+    """Return what a call on the host changes, per workspace, of git's ignore rules and indexes.
+
+    What the agent's tool really leaves there, nobody can tell beforehand.
+    """
+    if answer.effective is None:
+        return []
+    policy = answer.effective.policy
+    items: dict[str, list[dict[str, str]]] = {}
+    for touch in _known(tools.facts(plan, context, policy.catalog, policy.tools)):
+        real = os.path.realpath(touch.path)
+        root = _root(real, context) if touch.how in WRITES else None
+        if root is None:
+            continue
+        change = _change(touch, real, root)
+        fields = {"path": change.path, "kind": change.kind.value, "type": change.type.value}
+        items.setdefault(root, []).append(fields)
+    found = [(root, touched(one)) for root, one in items.items()]
+    return [one for one in found if one[1]]
 
 
 def _judged(

@@ -245,3 +245,22 @@ def test_a_ticket_ends() -> None:
     assert not tickets.knows(name)
     with pytest.raises(BadInput):
         tickets.take(name)
+
+
+def test_ignore_rules_that_an_agent_writes_through_hooks_are_no_persons(hooks: Hooks) -> None:
+    rules = hooks.place / ".gitignore"
+    rules.write_text("build/\n")
+    known = hooks.supervisor._ledger.known
+    assert known(str(hooks.place)).trusted(".gitignore", b"build/\n") == b"build/\n"
+    whole = {"file_path": str(rules), "content": "build/\nmine/\n"}
+    assert hooks.claude("Write", **whole)["permissionDecision"] == "allow"
+    rules.write_text("build/\nmine/\n")
+    assert known(str(hooks.place)).trusted(".gitignore", b"build/\nmine/\n") == b"build/\n"
+    step = {"file_path": str(rules), "old_string": "mine/", "new_string": "all/"}
+    assert hooks.claude("Edit", **step)["permissionDecision"] == "allow"
+    assert known(str(hooks.place)).trusted(".gitignore", b"build/\nall/\n") == b"build/\n"
+    deeper = b"*.log\n"  # of a file that no agent wrote
+    assert known(str(hooks.place)).trusted("src/.gitignore", deeper) == deeper
+    other = {"file_path": str(hooks.place / "x.py"), "content": "mine/\n"}
+    assert hooks.claude("Write", **other)["permissionDecision"] == "allow"
+    assert known(str(hooks.place)).trusted("x.py", b"mine/\n") == b"mine/\n"
