@@ -17,7 +17,7 @@ from sandbox.cell.faults import HANG
 from sandbox.cells.cell import Cell, CellLost
 from sandbox.cells.specs import Specs
 from tests.container.crashing import pid_outside
-from tests.container.lab import Lab, eventually
+from tests.container.lab import Lab, after, eventually
 
 SHORT = 5.0
 LANDING = 30.0
@@ -45,10 +45,14 @@ def keeper(lab: Lab, cell: Cell) -> int:
 def test_a_keeper_that_stands_still_while_it_looks_discards_its_call_alone(lab: Lab) -> None:
     async def scenario() -> None:
         still, other = await cell_of(lab, "still"), await cell_of(lab, "other")
-        call = asyncio.ensure_future(lab.call("echo x > a; sleep 2", agent="still"))
+        stopped = asyncio.Event()
+        call = asyncio.ensure_future(
+            lab.call("echo x > a; read x", stdin=after(stopped), agent="still")
+        )
         await eventually(lambda: still.busy > 0 and bool(still._running), "it runs")
         hurry(still)
         os.kill(keeper(lab, still), signal.SIGSTOP)
+        stopped.set()
         done = await lab.call("echo y > b", agent="other")
         assert done.landed
         with pytest.raises(CellLost) as lost:

