@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sandbox.text import redaction as masking
+from sandbox.text import secret_shapes
 from sandbox.text.redaction import MORE, PIECE, mask, replaced
 
 WORDS = (
@@ -34,7 +35,7 @@ WORDS = (
 TEXTS = st.lists(st.sampled_from(WORDS), max_size=60).map("".join)
 PATTERNS = {
     "_BLOCK": masking._BLOCK,
-    "_SHAPES": masking._SHAPES,
+    "_SHAPES": secret_shapes.pattern(),
     "_NAMED": masking._NAMED,
     "_BELOW": masking._BELOW,
     "_SPOKEN": masking._SPOKEN,
