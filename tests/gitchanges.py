@@ -145,7 +145,12 @@ def _change(
 
 
 def judged(
-    before: Path, after: Path, *, now: float | None = None, named: tuple[str, ...] = ()
+    before: Path,
+    after: Path,
+    *,
+    now: float | None = None,
+    named: tuple[str, ...] = (),
+    agents_remotes: frozenset[tuple[str, str]] | None = frozenset(),
 ) -> Judgement:
     """Return what gate 2 says where a call turned `before` into `after`."""
     raw = changes(before, after)
@@ -162,7 +167,14 @@ def judged(
     typed = [_typed(one) for one in raw]
     named_ = [path for one in typed for path in (one.path, *one.commits_others)]
     obeyed = configured(str(before), named_, POLICY.git_keys)
-    return judge(decision, typed, POLICY, workspace=str(after), configured=obeyed)
+    return judge(
+        decision,
+        typed,
+        POLICY,
+        workspace=str(after),
+        configured=obeyed,
+        agents_remotes=agents_remotes,
+    )
 
 
 def _typed(one: dict[str, Any]) -> Change:

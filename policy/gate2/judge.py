@@ -13,9 +13,10 @@ from __future__ import annotations
 
 import fnmatch
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 
 from policy.gate2.compiled import Compiled, is_compiled
+from policy.gate2.git.changed_settings import Remote
 from policy.gate2.git.changes import GitChanges
 from policy.gate2.git.judged import folder_reasons, pointer_reason, settings_reasons
 from policy.gate2.git.losses import losses
@@ -52,17 +53,19 @@ def judge(
     workspace: str | None = None,
     configured: Configured = NOTHING,
     linked: Linked = NO_LINKS,
+    agents_remotes: Set[Remote] | None = frozenset(),
 ) -> Judgement:
     """Judge a whole transaction.
 
     `workspace` is the absolute path at which the call saw the workspace; links to it stay inside.
     `configured` is what git on the host obeys in it because a setting says so, `linked` where links
-    lead that were there before.
+    lead that were there before. `agents_remotes` are remotes that agents' calls added to its
+    repositories before; None where any may be one.
     """
     reasons: list[PathReason] = []
     advice: dict[str, str] = {}
     named = _Named(decision.named_deletions)
-    git = GitChanges(changes, workspace)
+    git = GitChanges(changes, workspace, agents_remotes)
     compiled = Compiled(changes)
     for change in changes:
         reasons += _governance(change, paths, advice)

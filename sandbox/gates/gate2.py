@@ -199,6 +199,7 @@ def weigh(
             workspace=root,
             configured=configured(root, _named(changes), paths.git_keys) if changes else NOTHING,
             linked=obeyed_links(root, paths) if changes else NO_LINKS,
+            agents_remotes=ledger.remotes.known(root) if changes else frozenset(),
         )
         for changes, root in zip(listed, workspaces, strict=False)
     ]

@@ -22,6 +22,7 @@ from sandbox.errors import Unavailable
 from sandbox.host import files as own_files
 from sandbox.workspaces import ignore_sources as sources
 from sandbox.workspaces.ignore_sources import Touched
+from sandbox.workspaces.remote_notes import RemoteNotes
 
 ABSENT = ""
 """The digest of a file that is not there."""
@@ -87,6 +88,8 @@ class Ledger:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
+        self.remotes = RemoteNotes(folder)
+        """Remotes that calls added."""
 
     def known(self, workspace: str) -> Known:
         """Return what is noted of a workspace, and of others that hold it or lie in it.
@@ -155,6 +158,8 @@ class Ledger:
 
         `person`: a person lands it, so that its rules are theirs.
         """
+        if touched.remotes:
+            self.remotes.about_to_land(workspace, touched.remotes, person=person)
         with own_files.locked(self._file(workspace, "lock"), self._folder):
             if touched.written or touched.gone:
                 self._note_rules(workspace, touched, digests, person=person)

@@ -5,12 +5,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from policy.gate2.git.changed_settings import Remote
 from policy.model import FileType, Kind
 from sandbox.cell import fs
+from sandbox.workspaces.remote_notes import new_remotes
 
 RULES = ".gitignore"
 EXCLUDE = "info/exclude"
@@ -29,12 +31,14 @@ class Touched:
     """Files of rules that it takes away."""
     indexes: tuple[str, ...] = ()
     """Indexes that it replaces or takes away."""
+    remotes: tuple[Remote, ...] = ()
+    """Remotes that it adds."""
 
     def __bool__(self) -> bool:
-        return bool(self.written or self.gone or self.indexes)
+        return bool(self.written or self.gone or self.indexes or self.remotes)
 
 
-def touched(items: Iterable[Mapping[str, Any]]) -> Touched:
+def touched(items: Sequence[Mapping[str, Any]]) -> Touched:
     """Return what a keeper's raw changes touch."""
     written: list[str] = []
     gone: list[str] = []
@@ -50,7 +54,7 @@ def touched(items: Iterable[Mapping[str, Any]]) -> Touched:
             continue
         there = kind != Kind.DELETED.value and item["type"] == FileType.FILE.value
         (written if there else gone).append(path)
-    return Touched(tuple(written), tuple(gone), tuple(indexes))
+    return Touched(tuple(written), tuple(gone), tuple(indexes), new_remotes(items))
 
 
 def is_rules(path: str) -> bool:

@@ -36,11 +36,24 @@ BEFORE = """[core]
 NEW_REMOTE = '[remote "up"]\nurl = https://h.invalid/u\nfetch = +refs/heads/*:refs/remotes/up/*\n'
 
 
-def outcome(after: str, path: str = ".git/config", before: str | None = BEFORE) -> str:
-    """Return what gate 2 says of a change of settings."""
+def outcome(
+    after: str,
+    path: str = ".git/config",
+    before: str | None = BEFORE,
+    *,
+    branches: tuple[str, ...] = (),
+    agents: frozenset[tuple[str, str]] | None = frozenset(),
+) -> str:
+    """Return what gate 2 says of a change of settings; `branches` are new, in the same call."""
     kind = Kind.MODIFIED if before is not None else Kind.CREATED
-    change = Change(path, kind, FileType.FILE, before_text=before, after_text=after)
-    return judge(DECISION, [change], POLICY, workspace="/w").outcome.value
+    config = Change(path, kind, FileType.FILE, before_text=before, after_text=after)
+    made = [
+        Change(f".git/refs/heads/{name}", Kind.CREATED, FileType.FILE, git_text="1" * 40,
+               git_branches_new=(name,))
+        for name in branches
+    ]  # fmt: skip
+    said = judge(DECISION, [config, *made], POLICY, workspace="/w", agents_remotes=agents)
+    return said.outcome.value
 
 
 HELD = {
@@ -93,9 +106,10 @@ def test_a_setting_that_is_not_known_to_be_harmless_is_held(added: str) -> None:
 
 LANDS = {
     "a comment": "; nothing",
-    "a branch that follows one": '[branch "topic"]\nremote = origin\nmerge = refs/heads/main',
-    "one of another remote of the person": '[branch "t"]\nremote = fork\nmerge = refs/heads/main',
-    "a branch that follows a local one": '[branch "topic"]\nremote = .\nmerge = refs/heads/main',
+    "a branch that follows one": '[branch "new"]\nremote = origin\nmerge = refs/heads/main',
+    "an old branch that follows its own": '[branch "x"]\nremote = origin\nmerge = refs/heads/x',
+    "one of another remote of the person": '[branch "new"]\nremote = fork\nmerge = refs/heads/main',
+    "a branch that follows a local one": '[branch "new"]\nremote = .\nmerge = refs/heads/main',
     "a description": '[branch "main"]\ndescription = what it is',
     "a further remote": NEW_REMOTE,
     "a sparse checkout": "[extensions]\nworktreeConfig = true\n[core]\nsparseCheckout = true",
@@ -104,7 +118,41 @@ LANDS = {
 
 @pytest.mark.parametrize("added", LANDS.values(), ids=LANDS)
 def test_what_everyday_commands_set_lands(added: str) -> None:
-    assert outcome(f"{BEFORE}{added}\n") == "land"
+    assert outcome(f"{BEFORE}{added}\n", branches=("new",)) == "land"
+
+
+FOLLOWS = '[branch "{}"]\nremote = {}\nmerge = refs/heads/{}\n'
+
+
+@pytest.mark.parametrize("branch, remote, merge, came", [
+    ("topic", "fork", "topic", ""),  # its push went to `origin`, or nowhere
+    ("topic", ".", "main", ""),
+    ("topic", "origin", "main", ""),
+    ("later", "fork", "later", "new"),
+])  # fmt: skip
+def test_no_push_of_a_branch_that_stood_goes_elsewhere(
+    branch: str, remote: str, merge: str, came: str
+) -> None:
+    text = BEFORE + FOLLOWS.format(branch, remote, merge)
+    assert outcome(text, branches=(came,) if came else ()) == "hold"
+    assert outcome(text, branches=(branch,)) == "land"
+
+
+def test_a_remote_that_an_agent_added_is_followed_by_a_persons_word_alone() -> None:
+    text = BEFORE + FOLLOWS.format("new", "fork", "main")
+    url = "https://h.invalid/f"
+    for agents, said in (
+        (frozenset({("fork", url)}), "hold"),
+        (None, "hold"),  # what calls added cannot be read
+        (frozenset({("fork", "https://h.invalid/x")}), "land"),
+        (frozenset({("other", url)}), "land"),
+    ):
+        assert outcome(text, branches=("new",), agents=agents) == said
+    origin = BEFORE + FOLLOWS.format("new", "origin", "main")
+    assert outcome(origin, branches=("new",), agents=None) == "land"
+    followed = BEFORE + FOLLOWS.format("mine", "fork", "main")  # a person let it be followed
+    more = followed + FOLLOWS.format("new", "fork", "main")
+    assert outcome(more, before=followed, branches=("new",), agents=None) == "land"
 
 
 CHANGED = {

@@ -17,6 +17,10 @@ from policy.gate2.git.config import RUNS, read
 from policy.gate2.git.names import is_branch, is_name
 
 _Values = tuple[str | None, ...]
+Remote = tuple[str, str]
+"""The name of a remote, and its address."""
+_FOLLOWING = ("branch.*.remote", "branch.*.pushremote", "remote.pushdefault", "remotes.*")
+"""Settings that name remotes which pushes and pulls go to."""
 _BOOLEAN = frozenset(("true", "false", None))
 _WRITTEN_BY_INIT = {
     "core.repositoryformatversion": frozenset(("0", "1")),
@@ -35,6 +39,7 @@ _THINNED = ("core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse")
 """Written by git sparse-checkout."""
 _REMOTE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*")
 """Names of remotes that cannot be taken for an address or a path."""
+_URL = re.compile(r"remote\.(.+)\.url", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,10 @@ class _Compared:
     after: Mapping[str, _Values]
     gone: Set[str]
     """Branches that the same transaction deletes."""
+    come: Set[str]
+    """Branches that it makes, and that stood neither here nor at `origin` before."""
+    agents: Set[Remote] | None
+    """Remotes that agents' calls added; None where any may be one."""
     new: bool
     """Whether the repository came into being in it."""
 
@@ -53,6 +62,8 @@ def held_settings(
     *,
     new: bool = False,
     gone: Set[str] = frozenset(),
+    come: Set[str] = frozenset(),
+    agents: Set[Remote] | None = frozenset(),
     commands: Iterable[str] = (),
 ) -> list[str]:
     """Return the settings whose change waits for a person, in the order in which they stand.
@@ -63,7 +74,7 @@ def held_settings(
     now, whole = read(after)
     if not whole:
         return ["a line that git cannot read"]
-    compared = _Compared(_by_key(old), _by_key(now), gone, new)
+    compared = _Compared(_by_key(old), _by_key(now), gone, come, agents, new)
     patterns = tuple(commands)
     keys = dict.fromkeys([*(k for k, _ in now), *(k for k, _ in old)])
     changed = {k for k in keys if compared.before.get(k) != compared.after.get(k)}
@@ -146,17 +157,42 @@ def _is_harmless_branch(
     value = now[0]
     if old or len(now) != 1 or value is None:
         return False  # it would go elsewhere than before
-    if last == "merge":
-        return is_branch(value)
-    if value == ".":
-        return True
-    url = f"remote.{value}.url"
     if compared.new:
-        return url in compared.after
-    same = [k for k in {**compared.before, **compared.after} if k.startswith(f"remote.{value}.")]
-    return url in compared.before and all(
-        compared.before.get(k) == compared.after.get(k) for k in same
-    )
+        return is_branch(value) if last == "merge" else _is_there(value, compared.after)
+    # A push of a branch that follows nothing goes to `origin`, by the branch's own name, or nowhere.
+    if last == "merge":
+        return is_branch(value) and (name in compared.come or value == f"refs/heads/{name}")
+    if name not in compared.come:
+        return value == "origin" and _is_a_persons(value, compared)
+    return value == "." or _is_a_persons(value, compared)
+
+
+def _is_there(remote: str, settings: Mapping[str, _Values]) -> bool:
+    return remote == "." or f"remote.{remote}.url" in settings
+
+
+def _is_a_persons(remote: str, compared: _Compared) -> bool:
+    """Whether a remote stood before, stays as it was, and is none that an agent's call added.
+
+    One that something follows already was made a person's by whoever let that come.
+    """
+    same = [k for k in {**compared.before, **compared.after} if k.startswith(f"remote.{remote}.")]
+    urls = compared.before.get(f"remote.{remote}.url", ())
+    if not urls or any(compared.before.get(k) != compared.after.get(k) for k in same):
+        return False
+    added = compared.agents is None or any((remote, url) in compared.agents for url in urls)
+    return not added or remote == "origin" or _is_named(remote, compared.before)
+
+
+def added_remotes(before: str | None, after: str) -> list[Remote]:
+    """Return the remotes that settings have after a change, and not before."""
+    old = set(read(before or "")[0])
+    found = []
+    for key, value in read(after)[0]:
+        named = _URL.fullmatch(key)
+        if named is not None and value is not None and (key, value) not in old:
+            found.append((named[1], value))
+    return list(dict.fromkeys(found))
 
 
 def _is_new_remote(name: str, last: str, compared: _Compared, old: _Values, now: _Values) -> bool:
@@ -178,8 +214,7 @@ def _is_new_remote(name: str, last: str, compared: _Compared, old: _Values, now:
 
 def _is_named(remote: str, settings: Mapping[str, _Values]) -> bool:
     """Whether a branch, or the default of pushes, goes to a remote already."""
-    keys = ("branch.*.remote", "branch.*.pushremote", "remote.pushdefault", "remotes.*")
-    return any(remote in values for key, values in settings.items() if _fits(key, keys))
+    return any(remote in values for key, values in settings.items() if _fits(key, _FOLLOWING))
 
 
 def _names_a_place(key: str, now: _Values) -> bool:

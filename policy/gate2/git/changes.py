@@ -7,9 +7,10 @@ changes: a repository that comes or goes, a work tree with its pointer, a merge 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 
+from policy.gate2.git.changed_settings import Remote
 from policy.gate2.git.folder import (
     Holds,
     holds_of,
@@ -22,6 +23,7 @@ from policy.gate2.git.folder import (
 from policy.gate2.git.places import Place, place_of
 from policy.model import Change, FileType, Kind
 
+_HEADS = "refs/heads/"
 _ODD_MODE = "git gives what it writes no such mode"
 _COMPANIONS = {
     "MERGE_HEAD": ("MERGE_MSG", "MERGE_MODE"),
@@ -34,9 +36,16 @@ _COMPANIONS = {
 class GitChanges:
     """The changes of one transaction in one workspace."""
 
-    def __init__(self, changes: Sequence[Change], workspace: str | None) -> None:
+    def __init__(
+        self,
+        changes: Sequence[Change],
+        workspace: str | None,
+        agents_remotes: Set[Remote] | None = frozenset(),
+    ) -> None:
         self._changes = changes
         self._workspace = workspace
+        self.agents_remotes = agents_remotes
+        """Remotes that agents' calls added before; None where any may be one."""
 
     def why_held(self, change: Change) -> Iterator[tuple[str, str]]:
         """Give the end of a change that is held for lying in a git folder, with the reason."""
@@ -91,17 +100,27 @@ class GitChanges:
 
     def gone_branches(self, change: Change) -> frozenset[str]:
         """Return the branches of a settings file's repository that this transaction deletes."""
+        return frozenset(
+            name[len(_HEADS) :]
+            for one in self._beside(change)
+            for name in one.git_refs_gone
+            if name.startswith(_HEADS)
+        )
+
+    def new_branches(self, change: Change) -> frozenset[str]:
+        """Return the branches of a settings file's repository that this transaction makes."""
+        return frozenset(name for one in self._beside(change) for name in one.git_branches_new)
+
+    def _beside(self, change: Change) -> Iterator[Change]:
+        """Give the changes of branches in the repository whose settings a change is of."""
         place = place_of(change.path, change.git_folders)
-        if place is None:
-            return frozenset()
-        if place.in_work_tree:
-            return frozenset()  # its settings say nothing of branches
-        gone: set[str] = set()
+        if place is None or place.in_work_tree:
+            return  # a work tree's settings say nothing of branches
         for one in self._changes:
-            other = place_of(one.path, one.git_folders) if one.git_refs_gone else None
-            if other is not None and other.folder == place.folder:
-                gone |= {n[11:] for n in one.git_refs_gone if n.startswith("refs/heads/")}
-        return frozenset(gone)
+            if one.git_refs_gone or one.git_branches_new:
+                other = place_of(one.path, one.git_folders)
+                if other is not None and other.folder == place.folder:
+                    yield one
 
     def is_new_work_tree(self, change: Change) -> bool:
         """Whether a `.git` file is that of a work tree which this transaction makes.

@@ -87,6 +87,8 @@ def _held(
             text,
             new=change.git_new == "new" and change.before_text is None,
             gone=git.gone_branches(change),
+            come=git.new_branches(change),
+            agents=git.agents_remotes,
             commands=paths.git_keys,
         )
     was = change.before_text

@@ -41,6 +41,7 @@ def note_folders(changes: Iterable[Change], root: str, upper: str) -> None:
     - `git_text`: what a small file holds
     - `git_checked`: which check found its content sound; where it did not, `git_odd` says why
     - `git_refs`, `git_refs_gone`: references that come with it, or go and stand nowhere else
+    - `git_branches_new`: branches that come with it, and stood neither here nor at `origin`
     - `git_shadows`: a reference that one of them could be taken for
     """
     changes = list(changes)
@@ -197,6 +198,9 @@ class _Notes:
 
     def _note_names(self, change: Change, folders: list[str], path: str, names: list[str]) -> None:
         change["git_refs"] = sorted({*change.get("git_refs", ()), *names})
+        branches = self._refs_of(path).new_branches(names)
+        if branches:
+            change["git_branches_new"] = sorted({*change.get("git_branches_new", ()), *branches})
         shadows = self._refs_of(path).shadowed(names)
         if shadows:
             change["git_shadows"] = shadows

@@ -27,6 +27,7 @@ MOST_BYTES = 64 << 20
 """Of a list of packed references."""
 _LINE = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs/[^\0\n ]+)")
 _PEELED = re.compile(rb"\^(?:[0-9a-f]{40}|[0-9a-f]{64})")
+_HEADS, _AT_ORIGIN = "refs/heads/", "refs/remotes/origin/"
 _NAMESPACES = ("refs/tags/", "refs/heads/", "refs/remotes/")
 
 
@@ -79,6 +80,15 @@ class References:
                 if other != name and other in after:
                     return other
         return ""
+
+    def new_branches(self, names: Iterable[str]) -> list[str]:
+        """Return those of some names that are branches which stood neither here nor at `origin`."""
+        shorts = (name[len(_HEADS) :] for name in names if name.startswith(_HEADS))
+        return sorted(
+            short
+            for short in shorts
+            if not {_HEADS + short, _AT_ORIGIN + short} & self._before_names
+        )
 
     def gone(self, names: Iterable[str]) -> list[str]:
         """Return those of some names that stand nowhere after the call."""
