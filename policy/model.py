@@ -365,7 +365,7 @@ class Change:
     git_refs_gone: tuple[str, ...] = ()
     """References that go away with it, and stand nowhere else."""
     git_branches_new: tuple[str, ...] = ()
-    """Branches that it brings, by their short names, and that stood neither here nor at `origin`."""
+    """Branches that come with it (short names), and that stood neither here nor at `origin`."""
     git_shadows: str = ""
     """An existing reference that one of these could be taken for."""
     unsigned: str = ""

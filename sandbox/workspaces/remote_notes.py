@@ -29,9 +29,9 @@ def new_remotes(items: Iterable[Mapping[str, Any]]) -> tuple[Remote, ...]:
     for item in items:
         after = item.get("after_text")
         named = str(item["path"]).rpartition("/")[2].lower() == _NAME
-        if named and after is not None and item["kind"] != Kind.DELETED.value:
-            if item.get("git_new") != "new":
-                found += added_remotes(item.get("before_text"), after)
+        stood = item["kind"] != Kind.DELETED.value and item.get("git_new") != "new"
+        if named and stood and after is not None:
+            found += added_remotes(item.get("before_text"), after)
     return tuple(dict.fromkeys(found))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In two calls a branch came to follow a remote that an agent had added: a person's push went there.
+"""In two calls a branch came to follow a remote that a call had added: a person's push went there.
 
 Real git makes the changes; the notes on agents' remotes are kept as a landing keeps them.
 """

@@ -159,7 +159,7 @@ def _is_harmless_branch(
         return False  # it would go elsewhere than before
     if compared.new:
         return is_branch(value) if last == "merge" else _is_there(value, compared.after)
-    # A push of a branch that follows nothing goes to `origin`, by the branch's own name, or nowhere.
+    # A push of a branch that follows nothing goes to `origin`, to its own name, or nowhere.
     if last == "merge":
         return is_branch(value) and (name in compared.come or value == f"refs/heads/{name}")
     if name not in compared.come:

@@ -93,8 +93,35 @@ class Refs:
         at = bisect_left(self._in_order, name + "/")
         return self._in_order[at : at + 1] != [] and self._in_order[at].startswith(name + "/")
 
+    def kept(self) -> Iterator[str]:
+        """Give the names that git takes objects from which it keeps. Raises Odd.
+
+        Of the files beside `refs` that is HEAD alone: `git gc` heeds no other (reachable.c), and
+        each command of git writes over them.
+        """
+        yield from filter(is_name, self.packed())
+        for folder in ("", *self._checked_out()):
+            yield folder + "HEAD"
+            yield from filter(is_name, self._below(folder + "refs"))
+
+    def kept_logs(self) -> Iterator[str]:
+        """Give the paths of the reflogs that git heeds: those of references that are there."""
+        for folder in ("", *self._checked_out()):
+            start = folder + "logs/"
+            for path in self._below(start[:-1]):
+                try:
+                    there = self.resolve(folder + path[len(start) :])
+                except Odd:
+                    continue
+                if there:
+                    yield path
+
+    def _checked_out(self) -> Iterator[str]:
+        """Give the folders of linked work trees that git takes for one, as prefixes."""
+        return (one for one in self.trees() if self._files.status(one + "gitdir") is not None)
+
     def names(self) -> Iterator[str]:
-        """Give the names of all references, of linked work trees too. Raises Odd."""
+        """Give the names of all that may lead to an object, of linked work trees too. Raises Odd."""
         yield from self.packed()
         for folder in ("", *self.trees()):
             yield from (folder + one for one in HEADS if self._files.status(folder + one))

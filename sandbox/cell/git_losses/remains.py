@@ -18,8 +18,8 @@ from typing import Any
 from ..git.files import Coming, is_folder
 from ..git.packs import Odd
 from .names import misleads
-from .reach import history, holding, tagged
-from .refs import Ref, is_name
+from .reach import SLOP_SECONDS, history, holding, tagged
+from .refs import Line, Ref, is_name
 from .sides import STASH, Sides, ids, indexes, loose_id, pack_of, staged, tree_of
 from .staged import Staged
 from .stash import is_applied
@@ -179,19 +179,20 @@ class Remains:
         """Return what changed references and reflogs name now, as after every commit."""
         found = set(self._cheap)
         for path in self._files:
-            if tree_of(path)[1].startswith("logs/"):
+            folder, rest = tree_of(path)
+            if rest.startswith("logs/") and self._resolves(folder + rest[len("logs/") :]):
                 with contextlib.suppress(Odd):
-                    lines = self._new.refs.log(path)
-                    found |= ids(line for line in lines if self._sides.lasts(path, line))
+                    lines, since = self._new.refs.log(path), self._sides.holds_since
+                    found |= ids(line for line in lines if self._sides.holds(path, line, since))
         return found
 
     @cached_property
     def _by_references(self) -> set[bytes]:
-        return self._sides.named(self._new)
+        return self._sides.kept()
 
     @cached_property
     def _by_anything(self) -> set[bytes]:
-        return self._by_references | self._sides.logged(self._new)
+        return self._by_references | self._sides.kept_by_logs(self._sides.holds_since)
 
     def _is_applied(self, oid: bytes) -> bool:
         if self._work_tree is None:
@@ -219,8 +220,13 @@ class Remains:
                     yield path, "a stash goes away that was not applied"
             elif self._is_cut(path, name):
                 yield path, f"{len(lost)} lines of what it remembers go away"
-            elif (left := ids(lost) - self._near) and self._lost(left, self._by_anything):
+            elif (left := ids(lost) - self._near) and self._lost(left, self._as_long_as(lost)):
                 yield path, "nothing else remembers what it names"
+
+    def _as_long_as(self, lost: Collection[Line]) -> set[bytes]:
+        """Return what references hold, and reflogs about as long as these lines did."""
+        since = min(line.time for line in lost) - SLOP_SECONDS
+        return self._by_references | self._sides.kept_by_logs(since)
 
     def _is_cut(self, path: str, name: str) -> bool:
         """Whether a reflog lost lines, and not since its reference was made anew."""

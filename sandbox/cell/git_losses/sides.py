@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from ..git.config import settings
 from ..git.files import Files, content, width_of, within
 from ..git.index_format import Entry, parse
 from ..git.objects import Store
@@ -20,6 +21,8 @@ from .refs import Line, Refs
 
 EXPIRES_SECONDS = 30 * 86_400
 """After that git itself forgets a line of a reflog (gc.reflogExpireUnreachable)."""
+HOLDS_SECONDS = 7 * 86_400
+"""A line of a reflog that is older holds nothing that a reference leaves: it goes before long."""
 STASH = "refs/stash"
 _LOOSE = re.compile(r"objects/([0-9a-f]{2})/([0-9a-f]{38,62})")
 _PACK = re.compile(r"objects/pack/([^/]*)\.(?:pack|idx)")
@@ -43,8 +46,10 @@ class Sides:
         budget = Budget()
         self.old = Side(old, self.width, budget)
         self.new = Side(new, self.width, budget)
-        settings = content(old, "config", 1 << 20) or b""
-        self._forgets = 0.0 if b"reflogexpire" in settings.lower() else now - EXPIRES_SECONDS
+        forgets = _forgets((old, new))
+        self._forgets = now - EXPIRES_SECONDS if forgets is None else 0.0
+        self._holds_nothing = forgets is True
+        self._now = now
 
     def close(self) -> None:
         """Close what was opened."""
@@ -55,8 +60,19 @@ class Sides:
         """Whether git itself would not forget a line of a reflog yet."""
         return not line.time or line.time > self._forgets or path.endswith(f"logs/{STASH}")
 
+    def holds(self, path: str, line: Line, since: float) -> bool:
+        """Whether git heeds a line of a reflog that is left, as one which is not older."""
+        if path.endswith(f"logs/{STASH}"):
+            return bool(line.time)
+        return bool(line.time) and line.time > since and not self._holds_nothing
+
+    @property
+    def holds_since(self) -> float:
+        """How old a line of a reflog may be that holds what a reference leaves."""
+        return self._now - HOLDS_SECONDS
+
     def named(self, side: Side) -> set[bytes]:
-        """Return the objects that references of one side name. Raises Odd.
+        """Return the objects that anything of one side names. Raises Odd.
 
         What cannot be read leads nowhere afterwards; before, it is not known what it holds.
         """
@@ -79,6 +95,27 @@ class Sides:
     def _suppressed(self, side: Side) -> tuple[type[Exception], ...]:
         return () if side is self.old else (Odd,)
 
+    def kept(self) -> set[bytes]:
+        """Return the objects that references name afterwards, as git heeds them. Raises Odd.
+
+        What cannot be read leads nowhere.
+        """
+        found: set[bytes] = set()
+        for name in self.new.refs.kept():
+            with contextlib.suppress(Odd):
+                ref = self.new.refs.get(name)
+                if ref is not None and ref.oid:
+                    found.add(ref.oid)
+        return found
+
+    def kept_by_logs(self, since: float) -> set[bytes]:
+        """Return the objects that reflogs hold afterwards, by lines that are not older."""
+        found: set[bytes] = set()
+        for path in self.new.refs.kept_logs():
+            with contextlib.suppress(Odd):
+                found |= ids(one for one in self.new.refs.log(path) if self.holds(path, one, since))
+        return found
+
     def lost_lines(self, path: str) -> list[Line]:
         """Return the lines of a reflog that go and would have lasted. Raises Odd."""
         old, new = self.old.refs.log(path), self.new.refs.log(path)
@@ -90,6 +127,30 @@ class Sides:
             elif self.lasts(path, line):
                 lost.append(line)
         return lost
+
+
+def _forgets(sides: Iterable[Files]) -> bool | None:
+    """Say whether settings let git forget lines of reflogs earlier than by itself; None: no word.
+
+    Where they say anything, what stood before is not given up for its age.
+    """
+    spoken: bool | None = None
+    for files in sides:
+        try:
+            found = list(settings(content(files, "config", 1 << 20) or b""))
+        except ValueError:
+            return True
+        for key, value in found:
+            if key.startswith(b"gc.") and b"reflogexpire" in key:
+                spoken = bool(spoken) or not _LONG.fullmatch(value.lower())
+    return spoken
+
+
+_LONG = re.compile(
+    rb"never|false|(?:[3-9]\d|\d{3,4})[. ]days?(?:[. ]ago)?"
+    rb"|(?:[5-9]|\d{2,3})[. ]weeks?(?:[. ]ago)?|[1-9]\d?[. ](?:month|year)s?(?:[. ]ago)?"
+)
+"""Times that are no shorter than git's own."""
 
 
 def ids(lines: Iterable[Line]) -> set[bytes]:
