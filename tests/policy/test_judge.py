@@ -136,7 +136,7 @@ ROWS: dict[str, tuple[list[Change], str]] = {
     "agent settings": ([created(".claude/settings.json")], "hold agent-configuration"),
     "instructions": ([modified("CLAUDE.md")], "land"),
     # git's settings
-    "a harmless setting": ([config('[branch "a"]\nmerge = refs/heads/b')], "land"),
+    "a harmless setting": ([config('[branch "a"]\nmerge = refs/heads/a')], "land"),
     "another name for all commits": ([config("[user]\nname = a")], "hold git-settings"),
     "a setting that runs a program": ([config("[core]\nfsmonitor = ./f.sh")], "hold git-settings"),
     "one that was there": ([config("[alias]\ns = x\n[branch]\n", "[alias]\ns = x")], "land"),

@@ -7,6 +7,7 @@ changes: a repository that comes or goes, a work tree with its pointer, a merge 
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Iterator, Sequence, Set
 from functools import cached_property
 
@@ -20,7 +21,7 @@ from policy.gate2.git.folder import (
     not_listed,
     why_not,
 )
-from policy.gate2.git.places import Place, place_of
+from policy.gate2.git.places import Place, is_git_name, place_of
 from policy.model import Change, FileType, Kind
 
 _HEADS = "refs/heads/"
@@ -50,6 +51,11 @@ class GitChanges:
     def why_held(self, change: Change) -> Iterator[tuple[str, str]]:
         """Give the end of a change that is held for lying in a git folder, with the reason."""
         place = place_of(change.path, change.git_folders)
+        for name, address in change.git_tracked:
+            if place is None or not self._is_here(address, place):
+                why = f"`{name}` stands for another repository, which no call can have fetched from"
+                yield change.path, why
+                return
         if place is not None and (why := self._left(change, place)):
             yield change.path, why
             return
@@ -58,6 +64,21 @@ class GitChanges:
         left = place_of(change.source, change.git_sources)
         if left is not None and not may_go(left, change.type, self._gone):
             yield change.source, not_listed(left.rest)
+
+    def _is_here(self, address: str, place: Place) -> bool:
+        """Whether the address of a remote is a folder of the workspace: calls can fetch from it."""
+        if self._workspace is None or ("://" in address and not address.startswith("file:///")):
+            return False
+        path = address.removeprefix("file://")
+        if not path or (":" in path.partition("/")[0]):
+            return False  # a host's
+        start = (
+            place.outer.rpartition("/")[0]
+            if is_git_name(place.outer.rpartition("/")[2])
+            else (place.outer)
+        )
+        full = posixpath.normpath(posixpath.join(self._workspace, start, path))
+        return f"{full}/".startswith(self._workspace.rstrip("/") + "/")
 
     def _left(self, change: Change, place: Place) -> str:
         """Return why what a change leaves in a git folder is held; empty where it is not."""

@@ -19,7 +19,8 @@ import contextlib
 import os
 import struct
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import Union
 
 from .. import fs
 from ..git.files import Coming, Standing, is_repository, within
@@ -28,12 +29,15 @@ from ..overlay.steps import Change
 from .reading import note_modes
 from .remains import Remains
 from .sides import Sides
+from .tracked import tracked
 from .underway import BEGUN
 
 _MARKS = frozenset(
     ("HEAD", "objects", "refs", "logs", "index", "packed-refs", "worktrees", "reftable", *BEGUN)
 )
 """Names in a repository whose change can lose something."""
+Told = Union[str, "tuple[str, str]"]
+"""Why something is lost; or a reference of another repository's, with the address of that."""
 MOST_SAID = 20
 """Losses that are told of one repository."""
 _UNREADABLE = (Odd, OSError, struct.error, zlib.error, ValueError, IndexError, RecursionError)
@@ -50,17 +54,22 @@ def note_lost(changes: Iterable[Change], root: str, upper: str, now: float) -> N
         top = fs.open_directory(root)
         stack.callback(os.close, top)
         folders = repositories(changes, Standing(top))
-        if not folders:
+        heads = _heads(changes)
+        if not folders and not heads:
             return
         layer = fs.open_directory(upper)
         stack.callback(os.close, layer)
         coming = Coming(top, changes, lambda path: (layer, path))
         moved = _moved(folders, changes)
-        touched = _Touched(changes, {*folders, *moved.values()})
+        touched = _Touched(changes, {*folders, *heads, *moved.values()})
         for folder in sorted(folders):
             later = moved[folder]
-            for path, why in _losses(folder, later, touched, Standing(top), coming, now):
-                touched.say(path, (folder, later), why)
+            for path, what in _losses(folder, later, touched, Standing(top), coming, now):
+                touched.say(path, (folder, later), what)
+        for folder in sorted(heads - folders):
+            if is_repository(coming, folder):
+                for path, why in _folders_named(coming, folder, now):
+                    touched.say(path, (folder,), why)
 
 
 class _Touched:
@@ -87,16 +96,16 @@ class _Touched:
         """Return the changes that lie in a folder afterwards, by their paths in it."""
         return self._after.get(folder, {})
 
-    def say(self, path: str, folders: tuple[str, str], why: str) -> None:
-        """Add a loss to the change of its path, or to the first one in its repository."""
+    def say(self, path: str, folders: tuple[str, ...], what: Told) -> None:
+        """Add what is told to the change of its path, or to the first one in its repository."""
         sides = [side.get(one, {}) for side in (self._after, self._before) for one in folders]
         found = next((side[path] for side in sides if path in side), None)
         if found is None:
             found = next((one for side in sides for one in side.values()), None)
         if found is not None:
-            said = found.setdefault("loses", [])
-            if len(said) < MOST_SAID and why not in said:
-                said.append(why)
+            said = found.setdefault("loses" if isinstance(what, str) else "git_tracked", [])
+            if len(said) < MOST_SAID and what not in said:
+                said.append(what)
 
 
 def _above(path: str) -> Iterator[tuple[str, str]]:
@@ -125,6 +134,29 @@ def repositories(changes: Iterable[Change], files: Standing) -> set[str]:
     return {folder for folder, is_one in asked.items() if is_one}
 
 
+def _heads(changes: Iterable[Change]) -> set[str]:
+    """Return the folders in which a `HEAD` comes: they may be new repositories."""
+    files = (one["path"] for one in changes if one["kind"] != "deleted" and one["type"] == "file")
+    return {path[: -len("HEAD")].rstrip("/") for path in files if f"/{path}".endswith("/HEAD")}
+
+
+def _folders_named(coming: Coming, folder: str, now: float) -> Iterator[tuple[str, str]]:
+    """Give references of a new repository that name a folder, which is compared with nothing."""
+    files = within(coming, folder)
+    try:
+        sides = Sides(files, files, now)
+    except ValueError as error:
+        yield "", f"what it names cannot be found out: {error}"
+        return
+    try:
+        for path in sides.folders_named():
+            yield path, "it names no commit"
+    except _UNREADABLE as error:
+        yield "", f"what it names cannot be found out: {error or type(error).__name__}"
+    finally:
+        sides.close()
+
+
 def _moved(folders: Collection[str], changes: Iterable[Change]) -> dict[str, str]:
     """Return where each repository will lie: moved with a folder around it, or where it is."""
     moves = {
@@ -147,8 +179,8 @@ def _losses(
     now_there: Standing,
     coming: Coming,
     now: float,
-) -> Iterator[tuple[str, str]]:
-    """Give what a repository loses: the path in it, and why that matters."""
+) -> Iterator[tuple[str, Told]]:
+    """Give what a repository loses: the path in it, and why that matters; and what it tracks."""
     if not is_repository(coming, later):
         yield "", "the repository goes away"
         return
@@ -161,7 +193,10 @@ def _losses(
         return
     try:
         remains = Remains(sides, touched, coming, _work_tree(later))
-        parts = [remains.references, remains.reflogs, remains.indexes, remains.objects]
+        parts: list[Callable[[], Iterator[tuple[str, Told]]]] = [
+            *(remains.references, remains.reflogs, remains.indexes, remains.objects),
+            lambda: tracked(sides.old, sides.new, touched),
+        ]
         if ".git" not in later.split("/"):
             parts.append(remains.arrivals)
         for part in parts:

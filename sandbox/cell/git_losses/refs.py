@@ -121,7 +121,7 @@ class Refs:
         return (one for one in self.trees() if self._files.status(one + "gitdir") is not None)
 
     def names(self) -> Iterator[str]:
-        """Give the names of all that may lead to an object, of linked work trees too. Raises Odd."""
+        """Give the names of all that leads to an object, of linked work trees too. Raises Odd."""
         yield from self.packed()
         for folder in ("", *self.trees()):
             yield from (folder + one for one in HEADS if self._files.status(folder + one))

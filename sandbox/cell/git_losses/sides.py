@@ -17,6 +17,7 @@ from ..git.index_format import Entry, parse
 from ..git.objects import Store
 from ..git.packs import Budget, Odd
 from ..git.places import MOST_BYTES
+from .reach import tagged
 from .refs import Line, Refs
 
 EXPIRES_SECONDS = 30 * 86_400
@@ -91,6 +92,16 @@ class Sides:
             with contextlib.suppress(*self._suppressed(side)):
                 found |= ids(one for one in side.refs.log(path) if self.lasts(path, one))
         return found
+
+    def folders_named(self) -> Iterator[str]:
+        """Give the references that name a folder, by themselves or through tags. Raises Odd."""
+        objects = self.new.objects
+        for name in self.new.refs.names():
+            with contextlib.suppress(Odd):
+                ref = self.new.refs.get(name)
+                oid = ref.oid if ref is not None else b""
+                if oid and objects.kind(tagged(objects, oid) or oid) == b"tree":
+                    yield name
 
     def _suppressed(self, side: Side) -> tuple[type[Exception], ...]:
         return () if side is self.old else (Odd,)
