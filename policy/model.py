@@ -366,6 +366,9 @@ class Change:
     """References that go away with it, and stand nowhere else."""
     git_branches_new: tuple[str, ...] = ()
     """Branches that come with it (short names), and that stood neither here nor at `origin`."""
+    copy_of: str = ""
+    """For a file of a work tree or clone that the call makes: the file at the same path beside it,
+    which stood before, stays, and holds the same."""
     git_tracked: tuple[tuple[str, str], ...] = ()
     """References that stand for another repository's branches, and come, move or go; each with the
     address of that repository, empty where there is none or several."""

@@ -27,6 +27,7 @@ from policy.protected.paths import PathPolicy
 from sandbox.cell.git.commits import note_commits
 from sandbox.cell.git.dropped import note_dropped
 from sandbox.cell.git_folder.changes import note_folders
+from sandbox.cell.git_folder.copies import note_copies
 from sandbox.cell.git_losses.index_entries import note_entries
 from sandbox.cell.git_losses.lost import note_lost
 from sandbox.cell.overlay.lower import CONFIG_NAMES
@@ -160,6 +161,8 @@ def judged(
     )
     note_dropped(raw, str(before), str(after), [])
     note_folders(raw, str(before), str(after))
+    counts_or_reads = lambda path: patterns.counts(path) or POLICY.reads(path)  # noqa: E731
+    note_copies(raw, str(before), str(after), counts_or_reads)
     note_commits(raw, str(before), str(after), patterns.counts)
     note_entries(raw, str(before), str(after), patterns.counts)
     note_lost(raw, str(before), str(after), time.time() if now is None else now)

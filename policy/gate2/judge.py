@@ -75,11 +75,12 @@ def judge(
                     change.path, Outcome.DISCARD, "no-right-to-write", "the call may only read"
                 )
             )
-        reasons += [*_obeyed(change, paths, git)] or [*folder_reasons(change, git)]
-        reasons += manifest_reasons(change, paths)
-        reasons += _configured(change, configured)
-        reasons += linked_reasons(change, linked, paths)
-        reasons += settings_reasons(change, paths, git)
+        if not _is_copy(change):
+            reasons += [*_obeyed(change, paths, git)] or [*folder_reasons(change, git)]
+            reasons += manifest_reasons(change, paths)
+            reasons += _configured(change, configured)
+            reasons += linked_reasons(change, linked, paths)
+            reasons += settings_reasons(change, paths, git)
         reasons += _hidden_tracked(change)
         reasons += _commits(change, paths, configured)
         reasons += losses(change, named.covers)
@@ -99,6 +100,12 @@ def judge(
 def _ends(change: Change) -> tuple[str, ...]:
     """Return the paths that a change touches: where it is, and where it was."""
     return (change.path,) if change.source is None else (change.path, change.source)
+
+
+def _is_copy(change: Change) -> bool:
+    """Whether a person decided on a file already: the same stands beside the new check-out."""
+    plain = change.kind is Kind.CREATED and change.type is FileType.FILE
+    return plain and bool(change.copy_of)
 
 
 def _is_link(change: Change) -> bool:

@@ -17,6 +17,7 @@ from types import FrameType
 
 from ..git import commits, index
 from ..git_folder import changes as folders
+from ..git_folder import copies
 from ..git_losses import index_entries, lost, signed
 from ..overlay.steps import Change
 
@@ -44,6 +45,7 @@ def note_git(
         with _limited(seconds):
             index.note_dropped(changes, root, upper, hidden)
             folders.note_folders(changes, root, upper)
+            copies.note_copies(changes, root, upper, counts)
             signed.note_unsigned(changes, root, upper)
             commits.note_commits(changes, root, upper, counts)
             index_entries.note_entries(changes, root, upper, counts)
