@@ -25,7 +25,6 @@ from policy.programs.catalog_schema import (
     Carrier,
     CatalogFile,
     CodeCall,
-    ConfigKey,
     Entry,
     Pattern,
     Programs,
@@ -118,7 +117,6 @@ class Catalog:
         self.exact: dict[str, Variable] = {}
         self.globbed: list[tuple[str, Variable]] = []
         self.patterns: dict[str, list[tuple[re.Pattern[str], Pattern]]] = {}
-        self.git_keys: list[tuple[str, ConfigKey]] = []
         self.calls: dict[str, list[tuple[re.Pattern[str], CodeCall]]] = {}
         self.carriers: dict[str, list[Carrier]] = {}
         self.own: own_programs.Own = {}
@@ -145,7 +143,6 @@ class Catalog:
                 matcher = re.compile(rule.call)
                 for language in rule.where:
                     self.calls.setdefault(language, []).append((matcher, rule))
-            self.git_keys += [(key, one) for one in file.git_keys for key in one.keys]
 
     def with_own(self, added: tuple[own_programs.OwnProgram, ...]) -> Catalog:
         """Return a catalog that also knows what a person says of programs of their own."""

@@ -105,16 +105,6 @@ class Pattern(Frozen):
     miss: tuple[str, ...] = ()
 
 
-class ConfigKey(Frozen):
-    """What a git configuration key does."""
-
-    keys: tuple[str, ...] = Field(min_length=1)
-    tier: Tier
-    because: str
-    value: Literal["text", "shell", "alias"] = "text"
-    harmless: tuple[str, ...] = ()
-
-
 class CodeCall(Frozen):
     """A call in a programming language, found in a literal program."""
 
@@ -192,7 +182,6 @@ class CatalogFile(Frozen):
     carriers: tuple[Carrier, ...] = ()
     variables: tuple[Variable, ...] = ()
     patterns: tuple[Pattern, ...] = ()
-    git_keys: tuple[ConfigKey, ...] = ()
     calls: tuple[CodeCall, ...] = ()
     forms: tuple[Form, ...] = ()
     doubtful: tuple[str, ...] = ()

@@ -19,6 +19,7 @@ from pydantic import ConfigDict, model_validator
 
 from policy.model import Frozen
 from policy.protected.formats import Form
+from policy.protected.git_settings import GitSettings
 from policy.protected.settings import Harmless
 from policy.values import strict_yaml as load
 from policy.values.filenames import (
@@ -243,7 +244,8 @@ class PathPolicy(Frozen):
     governance: tuple[GovernanceRule, ...]
     obeyed: tuple[ObeyedRule, ...]
     manifests: tuple[ObeyedRule, ...] = ()
-    git_keys: tuple[str, ...]
+    git_keys: tuple[str, ...] = ()
+    """Settings of git that are held wherever they stand: those of the table, and users' own."""
     gitmodules_keys: tuple[str, ...]
     git_remote_keys: tuple[str, ...] = ()
     secrets: SecretPaths
@@ -257,8 +259,15 @@ class PathPolicy(Frozen):
         """Return the policy that ships with Lockgate."""
         own = load.default(cls, "paths.yaml")
         more = ObeyedFile.default()
-        obeyed = (*own.obeyed, *more.obeyed)
-        return own.model_copy(update={"obeyed": obeyed, "manifests": more.manifests})
+        table = GitSettings.default()
+        return own.model_copy(
+            update={
+                "obeyed": (*own.obeyed, *more.obeyed),
+                "manifests": more.manifests,
+                "git_keys": (*own.git_keys, *table.always),
+                "git_remote_keys": table.redirecting,
+            }
+        )
 
     def governance_of(self, path: str) -> GovernanceRule | None:
         """Return the rule by which a path is a governance file."""

@@ -33,6 +33,15 @@ git merge -q --no-ff -m merge merged
 
 CLASH = "sed -i s/one/uno/ a; git commit -qam uno; ! git {} clash"
 RESOLVE = "sed -i '/^[<=>]/d' a; git add a"
+OBEYED = (
+    "mkdir -p .github/workflows .vscode; echo 'on: push' > .github/workflows/ci.yml;"
+    " echo '{}' > .vscode/tasks.json; git add -A; git commit -qm obeyed"
+)
+REMOTES = (
+    "git remote add origin https://h.invalid/o.git;"
+    " for b in main topic; do git update-ref refs/remotes/origin/$b $b; done"
+)
+"""Files that the host obeys; a remote whose branches were fetched."""
 LOCAL = "-c protocol.file.allow=always"
 
 
@@ -152,12 +161,49 @@ SESSIONS = {
     "a work tree and back": lands(
         "git worktree add -q out/wt topic", "git worktree remove --force out/wt"
     ),
+    "a work tree beside what is obeyed": lands(
+        "git worktree add -q wt main", "git worktree remove wt", prepare=OBEYED
+    ),
+    "a clone beside what is obeyed": lands("git clone -q . clone", prepare=OBEYED),
+    "what is obeyed, changed in a work tree": held(
+        "ci-workflows",
+        "git worktree add -q wt main; echo x >> wt/.github/workflows/ci.yml",
+        prepare=OBEYED,
+    ),
+    "a branch of a remote": lands("git checkout -q -b new origin/main", prepare=REMOTES),
+    "an upstream of its own name": lands("git branch -q -u origin/topic topic", prepare=REMOTES),
+    "a further remote": lands("git remote add up https://h.invalid/up.git", prepare=REMOTES),
+    "a branch of a remote that a call added": held(
+        "git-settings",
+        "git remote add up https://h.invalid/up.git",
+        "git config branch.topic.remote up; git config branch.topic.merge refs/heads/topic",
+        prepare=REMOTES,
+    ),
+    "a new branch of such a one": held(
+        "git-settings",
+        "git remote add up out/up.git; git init -q --bare out/up.git; git push -q up main",
+        "git checkout -q -b new up/main",
+        prepare=REMOTES,
+    ),
+    "a fetch in the workspace": lands(
+        "git remote add up out/up.git; git init -q --bare out/up.git; git push -q up main;"
+        " git fetch -q up",
+        prepare=REMOTES,
+    ),
+    "what nobody fetched": held(
+        "git-folder", "git update-ref refs/remotes/origin/main topic", prepare=REMOTES
+    ),
+    "a soft reset by itself": lands("git reset -q --soft HEAD~1"),
+    "times looked at anew": lands("touch a; git update-index -q --refresh"),
     "references packed": lands("git pack-refs --all --prune", "echo x >> a; git commit -qam x"),
     "a collection": lands("git gc -q", "echo x >> a; git commit -qam x", "git gc -q"),
     "a collection by itself": lands("git -c gc.auto=1 gc -q --auto"),
     "objects repacked": lands("git repack -adq; git prune-packed"),
     "a clone": lands(
         "git clone -q --no-hardlinks . out/clone; cd out/clone; echo x >> a; git commit -qam x"
+    ),
+    "a clone by links": lands(
+        "git clone -q . out/clone; cd out/clone; git commit -q --allow-empty -m x"
     ),
     "a bare clone and a push": lands(
         "git clone -q --no-hardlinks --bare . out/bare",

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from fnmatch import fnmatchcase
 
 from policy.gate2.git import config as gitconfig
 from policy.gate2.git.attributes import held_attributes
@@ -12,6 +13,7 @@ from policy.gate2.git.changed_settings import held_any, held_module_settings, he
 from policy.gate2.git.changes import GitChanges
 from policy.gate2.git.places import Place, is_git_name, place_of
 from policy.model import Change, FileType, Kind, Outcome, PathReason
+from policy.protected.git_settings import GitSettings
 from policy.protected.paths import PathPolicy
 from policy.values.filenames import normal
 
@@ -19,9 +21,9 @@ FOLDER, POINTERS, SETTINGS = "git-folder", "git-pointers", "git-settings"
 """Ids of rules."""
 _OWN_SETTINGS = ("config", "config.worktree")
 _ATTRIBUTES = ".gitattributes"
-_ELSEWHERE = frozenset(
-    (*_OWN_SETTINGS, "gitconfig", ".gitconfig", ".gitmodules", ".lfsconfig", _ATTRIBUTES)
-)
+_USERS = ("gitconfig", ".gitconfig")
+"""A person's own settings, and the system's: a workspace may be their home."""
+_ELSEWHERE = frozenset((*_OWN_SETTINGS, *_USERS, ".gitmodules", ".lfsconfig", _ATTRIBUTES))
 _POINTER = re.compile(r"(?:.*/)?\.git/worktrees/[^/]+/(?:commondir|gitdir)", re.DOTALL)
 
 
@@ -100,8 +102,19 @@ def _held(
         return held_any(was, text)
     if name == ".gitmodules":
         return held_module_settings(was, text)
+    if name in _USERS:
+        table = GitSettings.default()
+        return [
+            key
+            for key in held_any(was, text)
+            if not table.is_harmless(key) or _fits(key, paths.git_keys)
+        ]
     keys = gitconfig.added(change.before_text, text, paths.git_keys)
     return keys + [key for key in _redirected(change, paths) if key not in keys]
+
+
+def _fits(key: str, patterns: Iterable[str]) -> bool:
+    return any(fnmatchcase(key.lower(), pattern) for pattern in patterns)
 
 
 def _moves_in(change: Change, place: Place | None) -> bool:

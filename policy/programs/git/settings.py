@@ -3,13 +3,12 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
-
 from policy.facts import How
 from policy.model import Tier
 from policy.programs.catalog import Catalog
-from policy.programs.catalog_schema import ConfigKey, Entry
+from policy.programs.catalog_schema import Entry
 from policy.programs.hosts.wrappers import pieces
+from policy.protected.git_settings import GitSettings
 from policy.shell.state import Call
 from policy.shell.walker import Shell
 from policy.values.argv import parse
@@ -18,10 +17,7 @@ from policy.values.partial import HOLE, shown
 
 def set_key(catalog: Catalog, shell: Shell, key: str, value: str) -> None:
     """Record what a git setting does."""
-    wanted = key.lower()
-    found: ConfigKey | None = next(
-        (one for name, one in catalog.git_keys if fnmatchcase(wanted, name)), None
-    )
+    found = GitSettings.default().of(key)
     if found is None:
         shell.find(
             Tier.DANGER, "git-config", f"`{shown(key)}` is not a git setting that the policy knows"

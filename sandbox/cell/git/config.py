@@ -18,13 +18,15 @@ _KEY = re.compile(
     rb"([A-Za-z][A-Za-z0-9-]*)[ \t]*"
     rb'(?:=((?:"(?:[^"\\\n]|\\[tbn\\"\n])*"|\\(?:[tbn\\"\n]|\Z)|[^"\\\n#;])*)(?:[#;][^\n]*)?)?(?:\n|\Z)'
 )
-_JOINED = re.compile(rb'\\\n|"')
+_ESCAPED = re.compile(rb"\\(\n|[^\n]|\Z)")
+_PIECE = re.compile(rb'\\([^\n]|\Z)|"')
+_MEANT = {b"t": b"\t", b"b": b"\b", b"n": b"\n"}
 
 
 def settings(text: bytes) -> Iterator[tuple[bytes, bytes]]:
     """Give `section.key` in lower case and its value; `section.name.key` with a subsection.
 
-    Raises ValueError where git would refuse to read on. Escapes in values are left as they stand.
+    Raises ValueError where git would refuse to read on.
     """
     text = text.replace(b"\r\n", b"\n")
     at, section = 3 if text.startswith(b"\xef\xbb\xbf") else 0, b""
@@ -33,10 +35,19 @@ def settings(text: bytes) -> Iterator[tuple[bytes, bytes]]:
         if found is None:
             found = _HEADER.match(text, at)
             if found is not None:
-                section = found[1].lower() + (b"." + found[2] if found[2] is not None else b"")
+                section = found[1].lower()
+                if found[2] is not None:
+                    section += b"." + _ESCAPED.sub(rb"\1", found[2])
             else:
                 found = _KEY.match(text, at)
                 if found is None:
                     raise ValueError("its settings cannot be read")
-                yield section + b"." + found[1].lower(), _JOINED.sub(b"", found[2] or b"").strip()
+                yield section + b"." + found[1].lower(), _meant(found[2] or b"")
         at = found.end()
+
+
+def _meant(written: bytes) -> bytes:
+    """Return a value without the ends of its lines, the quotes and the escapes it is written in."""
+    stripped = written.strip()  # before a line's end is taken out: what stands ahead of it stays
+    joined = _ESCAPED.sub(lambda found: found[0] if found[1] != b"\n" else b"", stripped)
+    return _PIECE.sub(lambda found: _MEANT.get(found[1], found[1]) if found[1] else b"", joined)
