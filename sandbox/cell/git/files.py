@@ -92,6 +92,11 @@ class Coming:
             folder, _, name = path.rpartition("/")
             self._held.setdefault(folder, set()).add(name)
 
+    @property
+    def standing(self) -> Standing:
+        """The files as they are before the changes."""
+        return self._now
+
     def came(self, path: str) -> bool:
         """Whether something new will stand at a path."""
         return path in self._new

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an index held ready for a commit, and is nowhere else once it leaves the index.
 
-An entry that is replaced by another one of its path is everyday work (`git add`); one that leaves
-must be in the work tree, in the index under another name, or in a commit.
+An entry that is replaced by newer content of its path is everyday work (`git add`). One that
+leaves, or is replaced by content that git had already (`git reset`, `git read-tree`), must be in
+the work tree, in the index under another name, or in a commit. Of what is replaced it is enough
+that the file had it: what a call makes of a file is judged as such, and can be undone.
 
 Runs in the keeper: standard library only, Python 3.9. Reads only.
 """
@@ -34,6 +36,7 @@ class Staged:
         # where the files of linked work trees lie is told outside of what can be read
         known = None if self._folder or work_tree is None else work_tree.rstrip("/")
         self._files = None if known is None else within(coming, known)
+        self._before = None if known is None else within(coming.standing, known)
 
     def losses(self, came: Iterable[str], near: Collection[bytes]) -> Iterator[str]:
         """Give why the index must be looked at. Raises Odd.
@@ -66,22 +69,29 @@ class Staged:
         came: Iterable[str],
         near: Collection[bytes],
     ) -> list[Entry]:
-        paths, oids = set(), set()
-        for entry in after:
-            paths.add(entry.path)
-            oids.add(entry.oid)
-        gone = [
+        now = {entry.path: entry.oid for entry in after if not entry.stage}
+        oids = {entry.oid for entry in after}
+        staged_ = [
             one
             for one in before
-            if one.path not in paths
-            and one.oid not in oids
+            if one.oid not in oids
             and not one.stage
             and one.mode not in (_GITLINK, 0o040000)
             and not (one.more & 0x2000)  # only meant to be added
         ]
+        gone = [one for one in staged_ if one.path not in now]
         gone = [one for one in gone if not self._stands(one)] if gone else []
+        replaced = [one for one in staged_ if one.path in now]
         for side in (self._old, self._new):
             gone = list(self._uncommitted(side, gone)) if gone else []
+            replaced = list(self._uncommitted(side, replaced)) if replaced else []
+        gone += [
+            one
+            for one in replaced
+            if self._old.objects.has(now[one.path])
+            and not self._stands(one)
+            and not self._stood(one)
+        ]
         if gone:
             made = self._made(came, near)
             gone = [one for one in gone if one.oid not in made]
@@ -92,6 +102,12 @@ class Staged:
         if self._files is None:
             return False
         return blob_at(self._files, entry.path, len(entry.oid))[0] == entry.oid
+
+    def _stood(self, entry: Entry) -> bool:
+        """Whether the file had the content that was staged before the call."""
+        if self._before is None:
+            return False
+        return blob_at(self._before, entry.path, len(entry.oid))[0] == entry.oid
 
     def _uncommitted(self, side: Side, entries: Iterable[Entry]) -> Iterator[Entry]:
         """Give what neither the commit that is checked out has, nor a stash."""
