@@ -422,6 +422,20 @@ def test_an_entry_does_not_say_of_an_edit_that_it_is_none() -> None:
 
 
 @needs_overlays
+def test_nor_does_one_of_a_git_folder_by_another_name() -> None:
+    apart = "mv .git store; echo 'gitdir: store' >.git; git config core.worktree ..;"
+    edit = "echo evil >a; touch -d @1600000009 a; mkdir fixtures; cp store/index fixtures/"
+    with Overlay(prepare=PREPARE + apart + edit) as overlay:
+        kept = (overlay.lower / "fixtures" / "index").read_bytes()
+        lie = LIE.replace(".git/index", "store/index")
+        overlay.call(GIT + "git add a;" + lie + "cp store/index fixtures/index")
+        landed = (overlay.upper / "fixtures" / "index").read_bytes()
+        assert overlay.land(overlay.walk()).state == "landed"
+        assert sh(overlay.lower, "git diff --name-only") == "a\n"
+        assert (overlay.lower / "fixtures" / "index").read_bytes() == landed != kept
+
+
+@needs_overlays
 def test_nor_does_one_of_a_linked_work_tree() -> None:
     there = "git worktree add -q wt; echo evil >wt/a; touch -d @1600000009 wt/a"
     lie = LIE.replace(".git/index", "../.git/worktrees/wt/index")

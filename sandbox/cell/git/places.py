@@ -14,6 +14,7 @@ from typing import NamedTuple
 from .. import fs
 from ..journal.apply import matches
 from ..journal.format import META, PUT, SWAP, TAKE, Amendment, Identity, Op
+from .files import Standing, is_repository
 from .index_format import Index, meaning, parse
 
 MOST_BYTES = 256 << 20
@@ -26,6 +27,16 @@ def is_index(path: str) -> bool:
     return full.endswith("/.git/index") or (
         full.endswith("/index") and full.split("/")[-4:-2] == [".git", "worktrees"]
     )
+
+
+def may_be_index(path: str) -> bool:
+    """Whether a path could be the index of a repository of whatever name."""
+    return path.rpartition("/")[2] == "index"
+
+
+def _is_one(root: int, path: str) -> bool:
+    """Whether a file named `index` lies in a git folder."""
+    return is_index(path) or is_repository(Standing(root), path.rpartition("/")[0])
 
 
 def work_tree(path: str) -> str | None:
@@ -105,10 +116,10 @@ def places(ops: Sequence[Op], *, back: bool) -> Iterator[Place]:
     for position, op in enumerate(ops):
         if op.action not in arriving or op.other is not None:
             continue
-        if is_index(op.path):
+        if may_be_index(op.path):
             yield Place(position, op.path, None)
         for name in op.inner or ():
-            if is_index(f"{op.path}/{name}"):
+            if may_be_index(name):
                 yield Place(position, f"{op.path}/{name}", name)
 
 
@@ -119,7 +130,7 @@ def found(
     out = []
     for place in places(ops, back=back):
         expected = place.expected(ops, now)
-        seen = look(root, place.path)
+        seen = look(root, place.path) if _is_one(root, place.path) else None
         if seen and expected is not None and matches(fs.identity(seen[0]), expected):
             out.append(Found(place, *seen))
     return out

@@ -17,10 +17,11 @@ import stat
 from collections.abc import Callable, Iterable
 
 from .. import fs
+from ..git.files import Standing
 from ..overlay.masks import normal
 from ..overlay.steps import Change
 from .listed import odd_index
-from .sparse import is_thinned
+from .sparse import is_thinned, odd_thinning
 from .texts import odd_fetch_head, odd_reflog, odd_served
 from .twins import References
 
@@ -170,6 +171,9 @@ class _Notes:
             return "packed-refs", lambda content, change: self._packed(content, change, folders)
         if rest == "FETCH_HEAD":
             return "fetch", lambda content, _: odd_fetch_head(content)
+        if rest in ("config", "config.worktree"):
+            files = (Standing(self._top), self._old, self._after_call)
+            return "settings", lambda *_: odd_thinning(path.rpartition("/")[0], *files)
         if rest in ("info/refs", "objects/info/packs"):
             return "served", lambda content, _: odd_served(content)
         return "", None

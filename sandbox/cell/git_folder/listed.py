@@ -48,6 +48,13 @@ def odd_index(
     return _odd_extension(index, old)
 
 
+def skipped_file(content: bytes) -> str:
+    """Return a file that an index says to be left out of the work tree; "" for none."""
+    index = parse(content)
+    entries = index.entries if index is not None else ()
+    return next((os.fsdecode(one.path) for one in entries if one.more & _SKIP), "")
+
+
 class _Old:
     """What the index said before; read where it matters, since that takes as long as the rest."""
 
