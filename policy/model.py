@@ -235,6 +235,8 @@ class Decision(Frozen):
     """One line: what, why, which rule, and what to do instead."""
     named_deletions: tuple[str, ...] = ()
     """Paths (relative to the workspace) that the plan itself says it deletes; `**` is anything."""
+    named_moves: tuple[str, ...] = ()
+    """The same of paths that it says it moves: what they held must be there afterwards."""
     programs: tuple[str, ...] = ()
     """The programs that gate 1 read in a command line."""
     policy: str = ""
@@ -332,6 +334,12 @@ class Change:
     replaced: str = ""
     """`emptied`, or `replaced` where next to nothing is kept of what the file held; of files that
     the call's own agent did not make (see sandbox/cell/replaced)."""
+    lives_on: bool = False
+    """For a file that went away, or was replaced: another file that the call left holds it."""
+    own: bool = False
+    """For a file that was moved: the call's own agent made all that it held, ever."""
+    goes_ignored: bool = False
+    """For a file that was moved: git ignores the path that it has now."""
     shadows: str = ""
     """For compiled code: the source beside it in whose place Python would load it."""
     drops_hidden: tuple[str, ...] = ()

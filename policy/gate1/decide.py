@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 from policy.autonomy.authority import LAYERS, Standing
-from policy.facts import DELETES, WRITES, Facts, How
+from policy.facts import WRITES, Facts, How
 from policy.gate1 import plain_scan as glance
 from policy.gate1.alternatives import advice
 from policy.model import (
@@ -44,7 +44,7 @@ from policy.rules.matching import (
 from policy.shell.held_scripts import NOTHING_SEEN, Disk
 from policy.tools import reading as tools
 from policy.values import strict_yaml as load
-from policy.values.partial import NAME, shown, unknown
+from policy.values.partial import shown, unknown
 from policy.values.paths import Where, below, where
 
 _ORDER = tuple(Verdict)
@@ -136,7 +136,8 @@ def decide(
         matched_rules=checked.matched_rules,
         enforcement=checked.demand,
         message=_message(verdict, layers),
-        named_deletions=named_deletions(facts, context, plan),
+        named_deletions=named_deletions(facts, plan),
+        named_moves=_named(facts, plan, (How.MOVE,)),
         programs=tuple(facts.programs),
         policy=policy.digest,
     )
@@ -272,11 +273,20 @@ def _only_git(facts: Facts) -> bool:
     return all(one.tier is Tier.SAFE or one.rule in _GIT_ALONE for one in facts.findings)
 
 
-def named_deletions(facts: Facts, context: Context, plan: ActionPlan) -> tuple[str, ...]:
+def named_deletions(facts: Facts, plan: ActionPlan) -> tuple[str, ...]:
     """Return the paths, relative to the plan's workspace, that the call itself says it deletes."""
+    named = _named(facts, plan, (How.DELETE, How.TREE))
+    if any(one.rule in _UNNAMED and (one.tier is Tier.DANGER or _only_git(facts))
+           for one in facts.findings):  # fmt: skip
+        named = (*named, "**")
+    return tuple(dict.fromkeys(named))
+
+
+def _named(facts: Facts, plan: ActionPlan, hows: tuple[How, ...]) -> tuple[str, ...]:
+    """Return the paths to which a call says that it does this."""
     named: dict[str, None] = {}
     for touch in facts.touches:
-        if touch.how not in DELETES:
+        if touch.how not in hows:
             continue
         root = plan.workspace
         if not below(touch.path, root):
@@ -284,18 +294,11 @@ def named_deletions(facts: Facts, context: Context, plan: ActionPlan) -> tuple[s
                 named["**"] = None
             continue
         relative = touch.path[len(root) :].strip("/")
-        if (
-            not relative
-            or (unknown(relative) and relative.split("/")[0][:1] == NAME)
-            or unknown(relative)
-        ):
+        if not relative or unknown(relative):
             named["**"] = None
             continue
         path = shown(relative)
         named[path] = None
         if touch.how in (How.TREE, How.MOVE):
             named[f"{path}/**"] = None
-    if any(one.rule in _UNNAMED and (one.tier is Tier.DANGER or _only_git(facts))
-           for one in facts.findings):  # fmt: skip
-        named["**"] = None
     return tuple(named)

@@ -54,17 +54,20 @@ def judge(
     configured: Configured = NOTHING,
     linked: Linked = NO_LINKS,
     agents_remotes: Set[Remote] | None = frozenset(),
+    earlier: frozenset[str] = frozenset(),
 ) -> Judgement:
     """Judge a whole transaction.
 
     `workspace` is the absolute path at which the call saw the workspace; links to it stay inside.
     `configured` is what git on the host obeys in it because a setting says so, `linked` where links
     lead that were there before. `agents_remotes` are remotes that agents' calls added to its
-    repositories before; None where any may be one.
+    repositories before; None where any may be one. `earlier` is what the agent's calls of the last
+    day took the content of.
     """
     reasons: list[PathReason] = []
     advice: dict[str, str] = {}
     named = _Named(decision.named_deletions)
+    moved = _Named((*decision.named_deletions, *decision.named_moves))
     git = GitChanges(changes, workspace, agents_remotes)
     compiled = Compiled(changes)
     for change in changes:
@@ -83,13 +86,13 @@ def judge(
             reasons += settings_reasons(change, paths, git)
         reasons += _hidden_tracked(change)
         reasons += _commits(change, paths, configured)
-        reasons += losses(change, named.covers)
-        reasons += _deletion(change, named, paths, git)
+        reasons += losses(change, moved.covers)
+        reasons += _deletion(change, named, moved, paths, git)
         reasons += _link(change, paths, workspace)
         reasons += _plain(change)
         reasons += mode_reasons(change)
         reasons += compiled.reasons(change)
-    reasons += _replacements(changes, named, paths)
+    reasons += _replacements(changes, named, paths, earlier)
     reasons += _limits(decision, changes, paths)
     if not reasons:
         return Judgement(Outcome.LAND)
@@ -253,7 +256,7 @@ def _glob(pattern: str) -> str:
 
 
 def _deletion(
-    change: Change, named: _Named, paths: PathPolicy, git: GitChanges
+    change: Change, named: _Named, moved: _Named, paths: PathPolicy, git: GitChanges
 ) -> Iterator[PathReason]:
     if change.kind is Kind.DELETED:
         gone = change.path
@@ -262,6 +265,14 @@ def _deletion(
     else:
         return
     if named.covers(gone):
+        return
+    if change.kind is Kind.RENAMED and _goes_out_of_sight(change):
+        because = "it is moved to where git ignores it, and what is ignored goes without a question"
+        yield PathReason(gone, Outcome.HOLD, "deletion", because)
+        return
+    named_move = moved.covers(gone)
+    stays = change.kind is Kind.RENAMED or change.lives_on or change.type is not FileType.FILE
+    if named_move and stays:
         return
     parts = normal(gone).split("/")
     if ".git" in parts:
@@ -275,27 +286,45 @@ def _deletion(
         return  # the same in a repository of another name
     if change.type is not FileType.DIRECTORY and not change.ignored and not paths.may_go(gone):
         verb = "moved away" if change.kind is Kind.RENAMED else "deleted"
-        yield PathReason(
-            gone, Outcome.HOLD, "deletion", f"it existed before and is {verb} without being named"
-        )
+        because = f"it existed before and is {verb} without being named"
+        if named_move:
+            because = "it is named as moved, and no file that the call left holds what it held"
+        yield PathReason(gone, Outcome.HOLD, "deletion", because)
+
+
+def _goes_out_of_sight(change: Change) -> bool:
+    """Whether a file that somebody else has a part in goes to where it counts as rebuildable."""
+    file = change.type is FileType.FILE
+    return file and change.goes_ignored and not (change.ignored or change.own)
+
+
+def takes_content(change: Change, paths: PathPolicy) -> bool:
+    """Whether a change takes the content of a file that its agent did not make."""
+    return (
+        bool(change.replaced)
+        and not change.lives_on
+        and not (change.ignored or paths.may_go(change.path) or _in_git(change.path))
+    )
 
 
 def _replacements(
-    changes: Sequence[Change], named: _Named, paths: PathPolicy
+    changes: Sequence[Change], named: _Named, paths: PathPolicy, earlier: frozenset[str]
 ) -> Iterator[PathReason]:
-    """Hold a call that takes many files' content away, as one that takes files away."""
-    gone = [
-        change
-        for change in changes
-        if change.replaced
-        and not (change.ignored or named.covers(change.path) or paths.may_go(change.path))
-        and not _in_git(change.path)
-    ]
-    if len(gone) <= paths.limits.replaced_files:
+    """Hold a call that takes many files' content away, as one that takes files away.
+
+    Many they may be together with those of earlier calls.
+    """
+    gone = [one for one in changes if takes_content(one, paths) and not named.covers(one.path)]
+    many = len(gone) > paths.limits.replaced_files
+    together = len(earlier.union(change.path for change in gone))
+    if not gone or not (many or together > paths.limits.replaced_a_day):
         return
+    others = "as are more than a few"
+    if not many:
+        others = f"as were {together - len(gone)} others in this agent's calls of the last day"
     for change in gone:
         verb = "emptied" if change.replaced == "emptied" else "given wholly another content"
-        because = f"it existed before and is {verb}, as are more than a few"
+        because = f"it existed before and is {verb}, {others}"
         yield PathReason(change.path, Outcome.HOLD, "replacement", because)
 
 

@@ -234,6 +234,8 @@ class PathLimits(Frozen):
     changed_bytes: int
     replaced_files: int = 10
     """Files of somebody else's that a call may empty, or give wholly another content, unasked."""
+    replaced_a_day: int = 30
+    """The same of all calls of an agent in a workspace within a day."""
 
 
 class PathPolicy(Frozen):

@@ -162,6 +162,7 @@ def _judged(paths: PathPolicy, content: PolicyDocument) -> PathPolicy:
             changed_files=_least(paths.limits.changed_files, content.limits.changed_files),
             changed_bytes=_least(paths.limits.changed_bytes, content.limits.changed_bytes),
             replaced_files=paths.limits.replaced_files,
+            replaced_a_day=paths.limits.replaced_a_day,
         ),
     )
 

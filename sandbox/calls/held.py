@@ -177,6 +177,8 @@ class Held:
         digests = answer.get("digests", ())
         rules = [touched(changes) for changes in answer["changes"]]
         await note(self._keepers.ledger, rules, digests, workspaces, person=True)
+        agent = entry["agent"] or "main"
+        await asyncio.to_thread(self._keepers.replaced.forget, agent, workspaces)
         shown = await self._keepers.shown(answer, workspaces)
         shown = shown.with_digests(digests)
         await self._record.event(

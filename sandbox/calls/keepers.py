@@ -22,6 +22,7 @@ from sandbox.cells.turns import Turns
 from sandbox.errors import SandboxError
 from sandbox.gates.gate2 import Shown, shown_of
 from sandbox.workspaces.ignore_ledger import Ledger
+from sandbox.workspaces.replaced_ledger import ReplacedLedger
 
 NAMED = 10
 """Paths that one message names."""
@@ -38,12 +39,14 @@ class Keepers:
         paths: Callable[[tuple[str, ...]], PathPolicy],
         aftermath: Aftermath,
         ledger: Ledger,
+        replaced: ReplacedLedger,
         turns: Turns,
     ) -> None:
         self.record = record
         self.pool = pool
         self.aftermath = aftermath
         self.ledger = ledger
+        self.replaced = replaced
         self._workspaces = workspaces
         self._paths = paths
         self._turns = turns

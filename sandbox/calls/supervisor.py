@@ -78,6 +78,7 @@ from sandbox.stopping.stop import Latch, stop_all
 from sandbox.workspaces.cached import KnownWorkspaces
 from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.project_files import ProjectFiles
+from sandbox.workspaces.replaced_ledger import ReplacedLedger
 
 OnOutput = Callable[[str, bytes], None]
 Stdin = AsyncIterator[bytes] | bytes | None
@@ -117,6 +118,7 @@ class Supervisor:
         self._names = CallNames(self._record.store)
         self._off_loop = self._record.off_loop
         self._ledger = Ledger(self._dirs.state / "ignoring")
+        self._replaced = ReplacedLedger(self._dirs.state / "replaced")
         self._aftermath = Aftermath(self._record)
         self._opinion = SecondOpinion()
         self._files = ProjectFiles(self._record.made)
@@ -356,7 +358,7 @@ class Supervisor:
             landed = False
             if call.writes:
                 raw, diff = await transaction.close()
-                judged = functools.partial(_judged, call, raw, diff, self._ledger)
+                judged = functools.partial(_judged, call, raw, diff, self._ledger, self._replaced)
                 if any(raw):
                     effects, diff = await self._off_loop.do(call.plan.agent, judged)
                 else:  # nothing was changed
@@ -373,9 +375,7 @@ class Supervisor:
                         lambda found: self._window(call, found),
                         lambda listed: self._judged_anew(call, transaction, listed),
                         len(call.workspaces),
-                        note=lambda found: note_agents(
-                            self._ledger, transaction, found, call.workspaces
-                        ),
+                        note=lambda found: self._note(call, transaction, found),
                         rebuildable=lambda found: asyncio.to_thread(
                             all_ignored, found, call.workspaces, self._ledger
                         ),
@@ -400,9 +400,16 @@ class Supervisor:
         """Return the effects of a closed transaction with gate 2's judgement."""
         effects = await self._off_loop.do(
             call.plan.agent,
-            lambda: weigh(call.decision, raw, call.workspaces, call.paths, self._ledger),
+            lambda: _weighed(call, raw, self._ledger, self._replaced),
         )
         return await self._seen(call, transaction, raw, effects)
+
+    async def _note(self, call: Call, transaction: Transaction, effects: Effects) -> None:
+        """Note of effects that are about to land what later calls are judged by."""
+        await note_agents(self._ledger, transaction, effects, call.workspaces)
+        for workspace, paths in zip(call.workspaces, effects.replaced, strict=False):
+            if paths:
+                await asyncio.to_thread(self._replaced.note, call.plan.agent, workspace, paths)
 
     @staticmethod
     async def _seen(
@@ -724,6 +731,7 @@ class Supervisor:
             self._policies.paths,
             self._aftermath,
             self._ledger,
+            self._replaced,
             self._turns,
         )
 
@@ -835,11 +843,26 @@ class Supervisor:
                 await self._record.event(OutputsDroppedRecord(**asdict(dropped)))
 
 
+def _weighed(
+    call: Call,
+    raw: Sequence[Sequence[Mapping[str, Any]]],
+    ledger: Ledger,
+    replaced: ReplacedLedger,
+) -> Effects:
+    """Return what gate 2 says of a call's changes."""
+    earlier = replaced.earlier(call.plan.agent, call.workspaces)
+    return weigh(call.decision, raw, call.workspaces, call.paths, ledger, earlier)
+
+
 def _judged(
-    call: Call, raw: Sequence[Sequence[Mapping[str, Any]]], diff: str, ledger: Ledger
+    call: Call,
+    raw: Sequence[Sequence[Mapping[str, Any]]],
+    diff: str,
+    ledger: Ledger,
+    replaced: ReplacedLedger,
 ) -> tuple[Effects, str]:
     """Return what gate 2 says of a call's changes, and their diff with its secrets masked."""
-    return weigh(call.decision, raw, call.workspaces, call.paths, ledger), masked_diff(diff)
+    return _weighed(call, raw, ledger, replaced), masked_diff(diff)
 
 
 def new_id() -> str:

@@ -10,7 +10,7 @@ from typing import Any
 
 from policy.gate2.git.obeyed import NOTHING
 from policy.gate2.git.signing import unsigned_notice
-from policy.gate2.judge import judge
+from policy.gate2.judge import judge, takes_content
 from policy.gate2.links import NO_LINKS
 from policy.model import Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
 from policy.protected.paths import PathPolicy
@@ -85,6 +85,8 @@ class Effects:
     """What a person is told whatever became of it."""
     objected_to: bool = False
     """A person objected before they landed."""
+    replaced: tuple[tuple[str, ...], ...] = ()
+    """Files that somebody else had a part in and whose content they take, per workspace."""
     touched: tuple[Touched, ...] = ()
     """What they change, per workspace, of what git goes by in what it ignores."""
 
@@ -182,9 +184,11 @@ def weigh(
     workspaces: Sequence[str],
     paths: PathPolicy,
     ledger: Ledger,
+    earlier: Sequence[frozenset[str]] = (),
 ) -> Effects:
     """Judge the changes of each workspace; the strictest outcome counts for all of them.
 
+    `earlier` is, per workspace, what the agent's calls of the last day took the content of.
     It may take seconds where an agent made it so: call it off the event loop.
     """
     listed = [
@@ -200,8 +204,11 @@ def weigh(
             configured=configured(root, _named(changes), paths.git_keys) if changes else NOTHING,
             linked=obeyed_links(root, paths) if changes else NO_LINKS,
             agents_remotes=ledger.remotes.known(root) if changes else frozenset(),
+            earlier=before,
         )
-        for changes, root in zip(listed, workspaces, strict=False)
+        for changes, root, before in zip(
+            listed, workspaces, earlier or [frozenset()] * len(workspaces), strict=False
+        )
     ]
     strictest = max(
         judgements, key=lambda one: _ORDER.index(one.outcome), default=Judgement(Outcome.LAND)
@@ -213,6 +220,9 @@ def weigh(
         shown,
         notice="; ".join(
             filter(None, map(_unsigned, listed, workspaces)),
+        ),
+        replaced=tuple(
+            tuple(one.path for one in changes if takes_content(one, paths)) for changes in listed
         ),
         touched=tuple(touched(items) for items in raw),
     )
@@ -250,7 +260,11 @@ def with_ignored(changes: list[Change], root: str, ledger: Ledger) -> list[Chang
     try:
         with Ignored(Path(root), ledger) as ignored:
             return [
-                replace(change, ignored=gone in ignored)
+                replace(
+                    change,
+                    ignored=gone in ignored,
+                    goes_ignored=change.kind is Kind.RENAMED and change.path in ignored,
+                )
                 if (gone := _gone(change)) is not None
                 else change
                 for change in changes

@@ -11,5 +11,6 @@ __all__ = [
     "project_files",
     "protected_paths",
     "registry",
+    "replaced_ledger",
     "tracked",
 ]

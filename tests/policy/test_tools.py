@@ -125,7 +125,6 @@ def test_rights_follow_what_a_call_does(command: str, access: Access) -> None:
 DELETIONS = {
     "the operands of rm": ("rm a.txt src/b.py", ("a.txt", "src/b.py")),
     "git rm": ("git rm x.py", ("x.py",)),
-    "what is moved away": ("mv a b", ("a", "a/**")),
     "a glob stays a glob": ("rm *.log", ("*.log",)),
     "what cannot be known is anything": ("rm $X", ("**",)),
     "names from a listing are anything": ("ls | xargs rm", ("**",)),
@@ -142,3 +141,19 @@ def test_named_deletions_are_what_the_plan_itself_names(
     command: str, named: tuple[str, ...]
 ) -> None:
     assert bash(command).named_deletions == named
+
+
+@pytest.mark.parametrize(
+    "command, moved, gone",
+    [
+        ("mv a b", ("a", "a/**"), ()),
+        ("git mv a b", ("a", "a/**"), ()),
+        ("mv $X b", ("**",), ()),
+        ("rm a", (), ("a",)),
+    ],
+)
+def test_what_is_moved_is_not_named_as_deleted(
+    command: str, moved: tuple[str, ...], gone: tuple[str, ...]
+) -> None:
+    found = bash(command)
+    assert (found.named_moves, found.named_deletions) == (moved, gone)

@@ -31,7 +31,7 @@ from ..landing.held import Waiting
 from ..landing.held_actions import Afterwards, Turned
 from ..landing.spaces import LOWER, Prepared, Space
 from ..observer.client import OutOfWatchers, Watch
-from ..overlay import masks, replaced, shadows, walk
+from ..overlay import masks, onward, replaced, shadows, walk
 from . import orphans as leftovers
 from .notes import note_git
 from .placer import Placer
@@ -499,6 +499,8 @@ class Keeper:
             reads=space.patterns.reads,
         )
         replaced.note_replaced(walked, space.root, self._agent)
+        onward.note_onward([walked], [space.root])
+        onward.note_own(walked, space.root, self._agent)
         shadows.note_shadows(walked, space.root)
         note_git(walked.changes, space.root, upper, space.hidden, space.patterns.counts)
         return walked
@@ -508,6 +510,8 @@ class Keeper:
         transaction.turns = [landing.turn(space.root) for space in self._spaces]  # before looking
         layers = zip(self._spaces, transaction.layers, transaction.since)
         transaction.walks = [self._walk(space, f"{at}/upper", since) for space, at, since in layers]
+        if len(transaction.walks) > 1:  # what went from one workspace to another
+            onward.note_onward(transaction.walks, [space.root for space in self._spaces])
         return transaction.walks
 
     def _forget(self, transaction: Transaction) -> None:

@@ -8,6 +8,7 @@ __all__ = [
     "marks",
     "masks",
     "newcomers",
+    "onward",
     "replaced",
     "selection",
     "shadows",

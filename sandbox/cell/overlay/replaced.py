@@ -9,8 +9,7 @@ formatter (which breaks and indents lines anew, and changes quotes and commas), 
 sorting of imports leave a file what it was; a text of another origin, a cut to a fraction, noise or
 a cipher do not. Of long files the beginning is compared.
 
-Runs in the keeper: standard library only, Python 3.9. Changes nothing. The cost is linear, and none
-where a call changed few files.
+Runs in the keeper: standard library only, Python 3.9. Changes nothing. The cost is linear.
 """
 
 from __future__ import annotations
@@ -25,8 +24,6 @@ from . import marks
 from .layer import Node
 from .steps import Walk
 
-FEWEST = 5
-"""Files that a call must have changed before it is looked at what is left of them."""
 MOST_BYTES = 32 * 1024
 """Of each side of a file that are compared."""
 KEPT = 10
@@ -41,7 +38,7 @@ PIECE, PIECES = 16, 8
 def note_replaced(walked: Walk, root: str, agent: str) -> None:
     """Say of changed files what became of their content: `emptied` or `replaced`."""
     swaps = [swap for swap in walked.swaps if stat.S_ISREG(swap.node.status.st_mode)]
-    if len(swaps) < FEWEST:
+    if not swaps:
         return
     changes = {one["path"]: one for one in walked.changes if one["kind"] != "deleted"}
     top = fs.open_directory(root)
@@ -81,20 +78,22 @@ def _became(top: int, change: dict[str, object], node: Node, agent: str) -> str:
     return "" if is_kept(before, after) else "replaced"
 
 
-def is_kept(before: bytes, after: bytes) -> bool:
-    """Whether enough of a content is left in another one."""
+def is_kept(before: bytes, after: bytes, share: int = KEPT) -> bool:
+    """Whether enough of a content is left in another one: one in `share` of its parts."""
     lines, left = _lines(before), _lines(after)
-    if lines and len(lines & left) * KEPT >= len(lines):
+    if lines and len(lines & left) * share >= len(lines):
         return True
     words, others = _words(before), _words(after)
     triples = _triples(words)
     if len(triples) >= SHORT:
-        return len(triples & _triples(others)) * KEPT >= len(triples)
+        return len(triples & _triples(others)) * share >= len(triples)
     if words:  # few of them: any will do
-        return bool(set(words) & set(others))
+        both = len(set(words) & set(others))
+        return both > 0 and both * share >= len(set(words))
     step = max(1, (len(before) - PIECE) // PIECES)
     pieces = {before[at : at + PIECE] for at in range(0, max(1, len(before) - PIECE + 1), step)}
-    return any(piece in after for piece in pieces)
+    there = sum(piece in after for piece in pieces)
+    return there > 0 and there * share >= len(pieces)
 
 
 def _lines(content: bytes) -> set[bytes]:
