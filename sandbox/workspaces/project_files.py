@@ -9,6 +9,7 @@ Reads below the call's workspaces alone, follows no link out of them, and no mor
 from __future__ import annotations
 
 import os
+import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
@@ -48,20 +49,30 @@ class ProjectFiles:
     def note(self, plan: ActionPlan, result: CallResult) -> dict[str, Identity]:
         """Remember what a landing of an agent made, or changed of what it had made before.
 
-        Returns it for the record, from which the next supervisor has it.
+        A file that moved is whose it was before. Where a call took away what was not its agent's,
+        that may be what it put under other names, changed a little: none of it counts as new.
+        Returns what is the agent's for the record, from which the next supervisor has it.
         """
         made: dict[str, Identity] = {}
         if not result.landed:
             return made
         self._remember()
+        root, own = plan.workspace, {}
+        for change in result.changes:
+            gone = change.source if change.source is not None else change.path
+            before = self._made.pop(f"{root}/{gone}", None)
+            own[gone] = before is not None and before[0] == plan.agent
+        took = any(one.kind == "deleted" and not own[one.path] for one in result.changes)
         for change in result.changes:
             if change.kind not in _MADE:
                 continue
-            path = f"{plan.workspace}/{change.path}"
-            before = self._made.pop(path, None)
-            fresh = change.kind != "modified"
-            now = _identity(path)
-            if now is not None and (fresh or (before is not None and before[0] == plan.agent)):
+            path = f"{root}/{change.path}"
+            if change.kind == "created":
+                mine = not took
+            else:
+                mine = own[change.path if change.source is None else change.source]
+            now = _identity(path) if mine else None
+            if now is not None:
                 self._made[path] = (plan.agent, now)
                 made[path] = now
                 while len(self._made) > MOST_MADE:
@@ -130,10 +141,12 @@ def _below(path: str, root: str) -> bool:
 
 
 def _identity(path: str) -> Identity | None:
+    """Return what tells a file from any other; None for none, and for one with further names."""
     try:
-        return _of(os.lstat(path))
+        kind = os.lstat(path)
     except OSError:
         return None
+    return None if stat.S_ISREG(kind.st_mode) and kind.st_nlink > 1 else _of(kind)
 
 
 def _of(kind: os.stat_result) -> Identity:

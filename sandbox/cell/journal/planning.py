@@ -17,7 +17,7 @@ from collections.abc import Callable
 from .. import fs
 from ..overlay import marks
 from ..overlay.layer import LandingError
-from ..overlay.steps import Walk
+from ..overlay.steps import Swap, Walk
 from .format import META, PUT, SWAP, TAKE, Identity, Inner, Op
 from .staging import Stage
 from .vault import NAME
@@ -35,20 +35,24 @@ def plan(
     root: int, folder: int, walked: Walk, agent: str, *, durable: bool, fault: Fault | None
 ) -> list[Op]:
     """Stage all new content, made by `agent`, and return the operations in their order."""
-    stage = Stage(folder, walked.owners, agent)
+    moves = {one["path"]: one["source"] for one in walked.changes if one["kind"] == "renamed"}
+    stage = Stage(folder, walked.owners, agent, {**walked.origins, **moves})
     for number, put in enumerate(walked.puts):
         if put.source is None:
             say(fault, f"stage n{number}")
-            stage.place(put.node, f"n{number}")
+            stage.place(put.node, f"n{number}", put.path)
+    for slot, source in stage.moved:
+        if not _is_made_by(root, source, agent):
+            _mark(folder, slot, marks.remove)
     for number, swap in enumerate(walked.swaps):
         say(fault, f"stage s{number}")
-        stage.place(swap.node, f"s{number}")
-        if stat.S_ISREG(swap.node.status.st_mode) and not _is_all_own(root, swap.path, agent):
-            descriptor = fs.open_beneath(folder, f"s{number}", fs.READ)
-            try:
-                marks.add_edited(descriptor)
-            finally:
-                os.close(descriptor)
+        stage.place(swap.node, f"s{number}", swap.path)
+        if not stat.S_ISREG(swap.node.status.st_mode):
+            continue
+        if _was_moved_over(root, swap):
+            _mark(folder, f"s{number}", marks.remove)
+        elif not _is_made_by(root, swap.path, agent):
+            _mark(folder, f"s{number}", marks.add_edited)
     if durable:
         say(fault, "sync")
         stage.sync()
@@ -89,7 +93,13 @@ def check_paths(walked: Walk) -> None:
             raise LandingError(f"`{NAME}` is not changed by landings")
 
 
-def _is_all_own(root: int, path: str, agent: str) -> bool:
+def _was_moved_over(root: int, swap: Swap) -> bool:
+    """Whether what is put in a file's place was another file, edited perhaps."""
+    origin = fs.origin(swap.node.real)
+    return origin is not None and origin != fs.handle(root, swap.path)
+
+
+def _is_made_by(root: int, path: str, agent: str) -> bool:
     """Whether what lies at a path is all of an agent's own making."""
     try:
         descriptor = fs.open_beneath(root, path, fs.READ)
@@ -97,6 +107,14 @@ def _is_all_own(root: int, path: str, agent: str) -> bool:
         return False
     try:
         return marks.is_all(descriptor, agent)
+    finally:
+        os.close(descriptor)
+
+
+def _mark(folder: int, slot: str, how: Callable[[int], None]) -> None:
+    descriptor = fs.open_beneath(folder, slot, fs.READ)
+    try:
+        how(descriptor)
     finally:
         os.close(descriptor)
 

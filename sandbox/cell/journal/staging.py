@@ -23,8 +23,14 @@ SYNC_EACH = 4
 class Stage:
     """The folder of one landing, being filled."""
 
-    def __init__(self, folder: int, owners: Mapping[int, int], agent: str) -> None:
+    def __init__(
+        self, folder: int, owners: Mapping[int, int], agent: str, sources: Mapping[str, str]
+    ) -> None:
+        """`sources` are, for paths whose content the call found elsewhere, the paths it had."""
         self._agent = agent
+        self._sources = sources
+        self.moved: list[tuple[str, str]] = []
+        """Staged files (below the folder) whose content the call found, and the paths it had."""
         self._folder = folder
         self._owners = owners
         self._links: dict[int, str] = {}
@@ -32,9 +38,12 @@ class Stage:
         self.written: list[str] = []
         """The first files, to be synced one by one."""
 
-    def place(self, node: Node, slot: str) -> None:
-        """Make a copy of an object of the layer, with all it holds, under the name `slot`."""
-        self._copy(node, self._folder, slot, slot)
+    def place(self, node: Node, slot: str, path: str) -> None:
+        """Make a copy of an object of the layer, with all it holds, under the name `slot`.
+
+        `path` is where it will be in the workspace.
+        """
+        self._copy(node, self._folder, slot, slot, path)
 
     def sync(self) -> None:
         """Write what was staged to disk."""
@@ -48,12 +57,14 @@ class Stage:
             finally:
                 os.close(descriptor)
 
-    def _copy(self, node: Node, directory: int, name: str, path: str) -> None:
+    def _copy(self, node: Node, directory: int, name: str, path: str, place: str) -> None:
         status = node.status
         if stat.S_ISREG(status.st_mode):
             if status.st_nlink > 1 and self._linked(status.st_ino, directory, name, path):
                 return
             self._file(node, directory, name)
+            if place in self._sources:
+                self.moved.append((path, self._sources[place]))
             self._files += 1
             if self._files <= SYNC_EACH:
                 self.written.append(path)
@@ -64,7 +75,7 @@ class Stage:
             times = (status.st_atime_ns, status.st_mtime_ns)
             os.utime(name, ns=times, dir_fd=directory, follow_symlinks=False)
         elif stat.S_ISDIR(status.st_mode):
-            self._directory(node, directory, name, path)
+            self._directory(node, directory, name, path, place)
 
     def _linked(self, inode: int, directory: int, name: str, path: str) -> bool:
         """Link to the first copy of a file with several names in the layer, if there is one."""
@@ -87,13 +98,13 @@ class Stage:
         finally:
             os.close(target)
 
-    def _directory(self, node: Node, directory: int, name: str, path: str) -> None:
+    def _directory(self, node: Node, directory: int, name: str, path: str, place: str) -> None:
         os.mkdir(name, 0o700, dir_fd=directory)
         inner = fs.open_directory(name, directory)
         try:
             for held, child in node.held.items():
                 if child.source is None and not child.is_whiteout:
-                    self._copy(child, inner, held, path + "/" + held)
+                    self._copy(child, inner, held, f"{path}/{held}", f"{place}/{held}")
             self._dress(node, inner)
         finally:
             os.close(inner)

@@ -47,6 +47,12 @@ def add_edited(descriptor: int) -> None:
             os.setxattr(descriptor, NAME, found + _EDITED)
 
 
+def remove(descriptor: int) -> None:
+    """Let what an open file holds count as a person's."""
+    with contextlib.suppress(OSError):
+        os.removexattr(descriptor, NAME)
+
+
 def keep(descriptor: int, before: os.stat_result) -> None:
     """Renew a mark after a landing set another mtime; `before` is the file's status until then."""
     with contextlib.suppress(OSError):
