@@ -18,7 +18,7 @@ from sandbox.results import ChangeView
 from sandbox.workspaces.git_obeyed import asked_to_sign, configured
 from sandbox.workspaces.gitignore import Ignored
 from sandbox.workspaces.ignore_ledger import Ledger
-from sandbox.workspaces.ignore_sources import Touched, touched
+from sandbox.workspaces.ignore_sources import Touched, is_rules, touched
 from sandbox.workspaces.obeyed_links import obeyed_links
 from sandbox.workspaces.protected_paths import Protected
 
@@ -310,10 +310,12 @@ def show(
     """Return the changes of each workspace for people; names that are not UTF-8 are escaped.
 
     Protected are the paths that the guard and `verify` look at, and those of whose content gate 2
-    says something (`reasons`); they come first. Paths in further workspaces are given whole.
+    says something (`reasons`); they come first, then the files by which git ignores others: a
+    person who lands them makes their rules. Paths in further workspaces are given whole.
     """
     protected = Protected(paths)
     first: list[tuple[Place, ChangeView]] = []
+    ignoring: list[tuple[Place, ChangeView]] = []
     others: list[tuple[Place, ChangeView]] = []
     total = size = 0
     for index, changes in enumerate(listed):
@@ -325,9 +327,12 @@ def show(
         for change in changes:
             size += change.size if change.kind is not Kind.DELETED else 0
             rule = _rule(change, protected) or _said_of(change, content)
-            if rule is not None or len(others) < SHOWN:
+            ignores = is_rules(change.path) or is_rules(change.source or "")
+            if rule is not None or ignores or len(others) < SHOWN:
                 view = _view(change, prefix, said.get(change.path), rule)
-                (others if rule is None else first).append(((index, change.path), view))
+                group = first if rule is not None else ignoring if ignores else others
+                group.append(((index, change.path), view))
+    first += ignoring
     kept = first + others[: max(0, SHOWN - len(first))]
     return Shown(tuple(v for _, v in kept), tuple(p for p, _ in kept), total, size)
 

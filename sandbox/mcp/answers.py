@@ -103,7 +103,7 @@ def text(result: CallResult) -> str:
         notes.append(f"exit status {result.exit_status}")
     if result.landed and result.changes:
         names = ", ".join(one.path for one in result.changes[:5])
-        more = len(result.changes) - 5
+        more = max(len(result.changes), result.changes_total) - 5  # not all are listed
         notes.append(f"landed {names}{f' and {more} more' if more > 0 else ''}")
     parts += [f"[lockgate: {note}]" for note in notes]
     return "\n".join(parts)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from policy.model import ActionPlan, Tier, Verdict
+from policy.model import ActionPlan, Params, Tier, Verdict
 from sandbox.cell.landing import land as landing
 from sandbox.cell.overlay import marks
 from sandbox.results import CallResult, ChangeView, Ending
@@ -120,7 +120,7 @@ OWN = {
 def test_what_moved_is_no_more_the_agents_than_before(
     tmp_path: Path, landings: list[list[tuple[str, str, str | None]]], name: str, own: bool
 ) -> None:
-    plan = ActionPlan(tool="Bash", workspace=str(tmp_path), params={"command": "true"})
+    plan = ActionPlan(tool="Bash", workspace=str(tmp_path), params=Params(command="true"))
     files = ProjectFiles()
     for changes in landings:
         for path, kind, source in changes:
@@ -140,7 +140,7 @@ def test_what_moved_is_no_more_the_agents_than_before(
 
 
 def test_a_second_name_of_a_file_is_nobodys_own(tmp_path: Path) -> None:
-    plan = ActionPlan(tool="Bash", workspace=str(tmp_path), params={"command": "true"})
+    plan = ActionPlan(tool="Bash", workspace=str(tmp_path), params=Params(command="true"))
     files, mine = ProjectFiles(), tmp_path / "mine"
     (tmp_path / "notes").write_text("precious")
     mine.hardlink_to(tmp_path / "notes")

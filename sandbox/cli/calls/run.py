@@ -329,7 +329,7 @@ def _say_kept_back(result: Mapping[str, Any], message: str) -> None:
 
 
 def _say_landed(result: Mapping[str, Any]) -> None:
-    count = len(result["changes"])
+    count = max(len(result["changes"]), result.get("changes_total") or 0)  # not all are listed
     what, them = ("1 change", "it") if count == 1 else (f"{count} changes", "them")
     note = f"{result['message']}; " if result.get("message") else ""
     terminal.say(f"{note}landed {what}; `lockgate undo {result['id']}` takes {them} back")
