@@ -60,6 +60,8 @@ def change(path: str, before: str | None, after: str | None) -> Change:
 
 
 HELD_BY_NAME = (
+    *(".local.vimrc", ".vimprj/a.vim", ".vela.yml", ".onedev-buildspec.yml", "ci/x.gocd.yaml"),
+    ".agola/config.yml",
     *(".pnpmfile.cjs", ".pnpmfile.mjs", "web/.yarn/releases/yarn-4.cjs", ".yarn/plugins/p.cjs"),
     *(".hg/hgrc", "sub/.HG/hgrc", ".svn/wc.db", ".jj/repo/config.toml", ".bzr/branch/branch.conf"),
     *(
