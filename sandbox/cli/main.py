@@ -24,6 +24,7 @@ COMMANDS = {
     "log": "calls.calls:log",
     "show": "calls.calls:show",
     "undo": "calls.settle:undo",
+    "clean": "calls.clean:clean",
     "held": "calls.settle:held",
     "land": "calls.settle:land",
     "discard": "calls.settle:discard",

@@ -3,6 +3,7 @@
 
 __all__ = [
     "bound",
+    "cleaning",
     "gate1",
     "gate2",
     "host_calls",

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`lockgate clean`: move a folder that git ignores out of the way, so that it can come back."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+
+import click
+
+from sandbox.cli import terminal
+from sandbox.errors import BadInput
+from sandbox.text.terminal import safe_line
+
+
+@click.command(short_help="Move a folder that git ignores out of a workspace.")
+@click.argument("path", required=False)
+@click.option("--back", metavar="ID", help="Move a folder back.")
+@click.option("--forget", metavar="ID", help="Delete for good what was moved away.")
+@click.option("--yes", is_flag=True, help="Do it without a question.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+def clean(path: str | None, back: str | None, forget: str | None, **flags: bool) -> int:
+    """Move the folder PATH, all of whose files git ignores (`node_modules`, `build`), out of its
+    workspace. Without PATH, list what was moved away. The status is 1 for a no.
+
+    \b
+    Examples:
+      lockgate clean node_modules
+      lockgate clean --back 1a2b3c4d
+      lockgate clean
+    """
+    from sandbox.gates.cleaning import Cleaning
+    from sandbox.gates.policy_files import Policies
+    from sandbox.workspaces.registry import Registry
+
+    if sum(one is not None for one in (path, back, forget)) > 1:
+        raise BadInput("give one of PATH, `--back` and `--forget`")
+    dirs = terminal.dirs()
+    cleaning = Cleaning(dirs)
+    if path is None and back is None and forget is None:
+        found = cleaning.listed()
+        if flags["as_json"]:
+            terminal.show_json([asdict(one) for one in found])
+        for one in found if not flags["as_json"] else ():
+            terminal.show(safe_line(f"{one.id}  {one.path}  {one.files} files"))
+        return 0
+    terminal.only_a_person("moving folders away")
+    if back is not None:
+        terminal.show(safe_line(f"{cleaning.put_back(back).path}: is back"))
+        return 0
+    if forget is not None:
+        terminal.show(safe_line(f"{cleaning.forget(forget).path}: is deleted"))
+        return 0
+    assert path is not None
+    workspace = Registry(dirs).holding(path)
+    if workspace is None:
+        raise BadInput(f"`{path}` lies in no registered workspace")
+    files = cleaning.check(path, workspace.path, Policies(dirs).paths((workspace.path,)))
+    if not flags["yes"]:
+        if not terminal.can_ask():
+            terminal.say("it needs your yes; give it at a terminal or with `--yes`")
+            return terminal.REFUSED
+        if not terminal.ask(f"Move {safe_line(path)} away ({files} files)?"):
+            terminal.say("nothing was moved")
+            return terminal.REFUSED
+    one = cleaning.move_away(path, files)
+    if flags["as_json"]:
+        terminal.show_json(asdict(one))
+    else:
+        said = f"{one.path}: moved away; `lockgate clean --back {one.id}` brings it back"
+        terminal.show(safe_line(said))
+    return 0
