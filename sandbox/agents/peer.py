@@ -14,6 +14,7 @@ import os
 import socket
 import struct
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from sandbox.agents.declared import DEFAULT, narrowed, role_of, within
@@ -61,15 +62,10 @@ class Peer:
             )
         return self._registry.of_process(self.pid)
 
-    async def attributed(self, plan: object) -> object:
-        """Return a plan (as it came) with the agent and role that count. Raises BadInput."""
-        if not isinstance(plan, dict):
-            return plan
-        if not self._registry.empty:
-            around = await asyncio.to_thread(self.agent)
-            plan = attributed(plan, around, self._registry)
-        declared = self._registry.declared
-        return plan if declared.empty else narrowed(plan, declared)
+    async def caller(self) -> Caller:
+        """Return whose calls come over the connection. Raises BadInput where it has ended."""
+        around = None if self._registry.empty else await asyncio.to_thread(self.agent)
+        return Caller(self._registry, around)
 
     def check(self, request: str, of: Callable[[], str | None]) -> None:
         """Raise BadInput for a request that an agent may not make.
@@ -93,15 +89,39 @@ class Peer:
             )
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Whose calls come in through a door."""
+
+    registry: Registry | None
+    """None: no agents are known, and the names that a call gives count."""
+    around: Agent | None = None
+    """The agent that the caller's process belongs to; None: none, so it is a person's."""
+
+    @classmethod
+    def itself(cls, dirs: Dirs) -> Caller:
+        """Return the caller that this very process is."""
+        return cls.of_process(Registry(dirs), os.getpid())
+
+    @classmethod
+    def of_process(cls, registry: Registry, pid: int) -> Caller:
+        """Return the caller that a process of this host is."""
+        return cls(registry, None if registry.empty else registry.of_process(pid))
+
+    def attributed(self, plan: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return a plan (as it came) with the agent and role that count. Raises BadInput."""
+        if self.registry is None:
+            return plan
+        if not self.registry.empty:
+            plan = attributed(plan, self.around, self.registry)
+        declared = self.registry.declared
+        return plan if declared.empty else narrowed(plan, declared)
+
+
 def itself(dirs: Dirs, agent: str, role: str | None) -> tuple[str, str | None]:
     """Return the agent and role that calls of this very process count as, by the names that it
     gives. Raises BadInput."""
-    registry = Registry(dirs)
-    plan: dict[str, Any] = {"agent": agent, "role": role}
-    if not registry.empty:
-        plan = attributed(plan, registry.of_process(os.getpid()), registry)
-    if not registry.declared.empty:
-        plan = narrowed(plan, registry.declared)
+    plan = Caller.itself(dirs).attributed({"agent": agent, "role": role})
     return str(plan["agent"]), role_of(plan)
 
 

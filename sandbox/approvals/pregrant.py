@@ -8,18 +8,14 @@ can be met by chance, or on purpose.
 from __future__ import annotations
 
 import secrets
-import shlex
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
-from policy.model import ActionPlan, Context, Params, Verdict
+from policy.model import Verdict
 from policy.people.approval import wanted
 from sandbox.approvals.store import Grants, Request
 from sandbox.errors import BadInput
-from sandbox.host import login as person
 from sandbox.host.dirs import Dirs
-from sandbox.workspaces.project_files import ProjectFiles
 
 _SECONDS = 60.0
 
@@ -51,36 +47,30 @@ def of_command(
     agent: str,
     role: str | None,
     cwd: str | None,
+    here: str | None,
     task: str | None = None,
 ) -> Request:
     """Return the question that `lockgate run --task TASK -- WORDS` would put, and note it as asked.
 
     Raises BadInput where gate 1 would not ask about it.
     """
-    from sandbox.config.settings import load_settings
-    from sandbox.gates.gate1 import Gate, within
-    from sandbox.gates.policy_files import Policies
-    from sandbox.gates.second_opinion import SecondOpinion
-    from sandbox.workspaces.cached import KnownWorkspaces
+    from sandbox.agents.peer import Caller
+    from sandbox.questions.offline import decide_offline
+    from sandbox.questions.plans import Standing, command_of, plan_of
     from sandbox.workspaces.registry import Registry
 
-    registry = Registry(dirs)
-    root = registry.find(workspace).path if workspace else registry.around(cwd or "/").path
-    plan = ActionPlan(
-        tool="Bash",
-        params=Params(command=words[0] if len(words) == 1 else shlex.join(words)),
-        agent=agent,
-        role=role,
-        user=person.login(),
-        derived_from=task,
-        workspace=root,
-        cwd=cwd if cwd and Path(cwd).is_relative_to(root) else None,
-    )
-    known = KnownWorkspaces(dirs, None)
-    context = Context(known.all(), home=known.home, own=dirs.folders)
-    with SecondOpinion() as second:
-        answer = Gate(Policies(dirs), second, ProjectFiles()).decide_now(plan, context, (root,))
-    answer = within(answer, load_settings(dirs).limits)
+    said = {
+        "tool": "Bash",
+        "params": {"command": command_of(words)},
+        "agent": agent,
+        "role": role,
+        "derived_from": task,
+        "workspace": workspace,
+        "cwd": cwd,
+    }
+    standing = Standing.registered(Registry(dirs), here)
+    plan = plan_of(said, Caller.itself(dirs), standing)
+    answer, context = decide_offline(dirs, plan)
     decision = answer.decision
     if decision.verdict is Verdict.DENY or answer.effective is None:
         raise BadInput(f"it cannot be granted: {decision.message}")

@@ -12,8 +12,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from policy.model import ActionPlan
 from policy.protected.paths import PathPolicy
+from sandbox.agents.declared import DEFAULT
 from sandbox.calls.recorder import Recorder
 from sandbox.calls.recovery import Aftermath
 from sandbox.cells.cell import Cell, CellLost
@@ -35,7 +35,7 @@ class Keepers:
         self,
         record: Recorder,
         pool: CellPool,
-        workspaces: Callable[[ActionPlan], tuple[str, ...]],
+        checked: Callable[[Sequence[str]], tuple[str, ...]],
         paths: Callable[[tuple[str, ...]], PathPolicy],
         aftermath: Aftermath,
         ledger: Ledger,
@@ -47,20 +47,14 @@ class Keepers:
         self.aftermath = aftermath
         self.ledger = ledger
         self.replaced = replaced
-        self._workspaces = workspaces
+        self._checked = checked
         self._paths = paths
         self._turns = turns
 
     async def of(self, entry: Mapping[str, Any]) -> tuple[Cell, tuple[str, ...]]:
         """Return a cell whose keeper has the workspaces of a call, and these workspaces."""
-        plan = ActionPlan(
-            tool="undo",
-            agent=entry["agent"] or "main",
-            workspace=entry["workspace"],
-            also=tuple(entry["also"] or ()),
-        )
-        workspaces = self._workspaces(plan)
-        return await self.pool.get(plan.agent, workspaces), workspaces
+        workspaces = self._checked((entry["workspace"], *(entry["also"] or ())))
+        return await self.pool.get(entry["agent"] or DEFAULT, workspaces), workspaces
 
     @contextlib.asynccontextmanager
     async def turn(self, entry: Mapping[str, Any]) -> AsyncIterator[None]:

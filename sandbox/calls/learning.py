@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an agent has earned, as gate 1 is told, and what the outcome of a call makes of it."""
+"""What the outcome of a call makes of its agent's reputation."""
 
 from __future__ import annotations
 
@@ -25,11 +25,6 @@ class Learning:
         self.reputations = reputations
         self._policies = policies
         self._record = record
-
-    def earned(self, agent: str, workspaces: tuple[str, ...]) -> tuple[tuple[str, str], ...]:
-        """Return domain and level where an agent has earned or lost something."""
-        trust = self._trust(workspaces)
-        return self.reputations.earned(agent, trust) if trust is not None else ()
 
     async def from_call(
         self, call: Call, result: CallResult, context: Context, *, vouched: bool

@@ -61,6 +61,7 @@ from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.host.latch import LatchInfo, below
 from sandbox.host.off_loop import is_quick
+from sandbox.questions.contexts import Contexts
 from sandbox.reporting.delivery import People
 from sandbox.reporting.yellow_reports import Reports
 from sandbox.results import (
@@ -125,7 +126,11 @@ class Supervisor:
         self._gate = Gate(
             self._policies, self._opinion, self._files, off_loop=self._record.off_loop
         )
-        self._learning = Learning(Reputations(self._dirs), self._policies, self._record)
+        reputations = Reputations(self._dirs)
+        self._contexts = Contexts(
+            self._dirs, self._policies, known=self._known, reputations=reputations
+        )
+        self._learning = Learning(reputations, self._policies, self._record)
         self._people = People(Reports(self._dirs), self._record, self._settings)
         self._desk = Desk(
             Grants(self._dirs),
@@ -301,7 +306,7 @@ class Supervisor:
 
     async def _note_rules(self, call: Call) -> None:
         """Note what an agent is about to do on the host to files of ignore rules."""
-        context = self._context(call.plan, call.workspaces)
+        context = self._contexts.of(call.plan)
         found = await self._off_loop.do(
             call.plan.agent, lambda: touched_rules(call.answer, call.plan, context)
         )
@@ -386,7 +391,7 @@ class Supervisor:
                 self._record.forgotten(transaction.evicted)
         result = call.result(done, effects, transaction.watched, landed=landed)
         self._record.ended(result, call.plan.agent, self._files.note(call.plan, result))
-        context = self._context(call.plan, call.workspaces)
+        context = self._contexts.of(call.plan)
         await self._learning.from_call(call, result, context, vouched=done.vouched)
         if call.decision.verdict is Verdict.REPORT and not quick:
             await self._off_loop.do(call.plan.agent, lambda: self._categorise(call))
@@ -427,7 +432,7 @@ class Supervisor:
         self, call: Call, approver: Approver, env: Mapping[str, str] | None
     ) -> CallResult | None:
         """Ask a person; return the refusal, or None where the call may run (P8)."""
-        context = self._context(call.plan, call.workspaces)
+        context = self._contexts.of(call.plan)
         try:
             call.given = await taken(call.stdin)
         except NotWhole as error:
@@ -564,7 +569,7 @@ class Supervisor:
     ) -> Call:
         name = call_id or new_id()
         workspaces = self._workspaces(plan)
-        context = self._context(plan, workspaces)
+        context = self._contexts.of(plan)
         answer = await self._decide(plan, context, workspaces, on_host=on_host)
         most = answer.decision.rights.limits.answer_bytes
         return Call(
@@ -609,15 +614,6 @@ class Supervisor:
             tests="tests" in decision.rules,
         )
 
-    def _context(self, plan: ActionPlan, workspaces: tuple[str, ...]) -> Context:
-        """Return what gate 1 knows beside a plan."""
-        return Context(
-            self._known.all(),
-            home=self._known.home,
-            own=self._dirs.folders,
-            trust=self._learning.earned(plan.agent, workspaces),
-        )
-
     async def _notify(self, question: AskedRecord, plan: ActionPlan) -> None:
         levels = self._policies.of(self._workspaces(plan)).policy.standing.levels
         await self._people.asked(question, plan.user, levels)
@@ -631,7 +627,7 @@ class Supervisor:
 
     def _categorise(self, call: Call) -> None:
         if call.answer.effective is not None:
-            context = self._context(call.plan, call.workspaces)
+            context = self._contexts.of(call.plan)
             call.category = category(call.plan, context, call.answer.effective.policy)
 
     def _of(self, agent: str) -> Do:
@@ -639,7 +635,11 @@ class Supervisor:
         return lambda work: self._off_loop.do(agent, work)
 
     def _workspaces(self, plan: ActionPlan) -> tuple[str, ...]:
-        wanted = tuple(dict.fromkeys((plan.workspace, *plan.also)))
+        return self._checked((plan.workspace, *plan.also))
+
+    def _checked(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Return the workspaces at these paths, each once. Raises BadInput where one is none."""
+        wanted = tuple(dict.fromkeys(paths))
         for path in wanted:
             self._known.check(path)
         return wanted
@@ -727,7 +727,7 @@ class Supervisor:
         return Keepers(
             self._record,
             await self._connected(),
-            self._workspaces,
+            self._checked,
             self._policies.paths,
             self._aftermath,
             self._ledger,
@@ -772,8 +772,7 @@ class Supervisor:
     async def warm(self, workspace: str, agent: str = "main") -> None:
         """Start the cell of a workspace ahead of the first call."""
         self._latch.check(agent)
-        plan = ActionPlan(tool="Bash", workspace=workspace, agent=agent)
-        await (await self._connected()).warm(agent, self._workspaces(plan))
+        await (await self._connected()).warm(agent, self._checked((workspace,)))
 
     def running(self) -> list[dict[str, Any]]:
         """Return the calls that run now."""

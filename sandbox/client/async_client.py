@@ -13,6 +13,7 @@ from sandbox.client import wire
 from sandbox.client.connect import Line, reach
 from sandbox.errors import SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
+from sandbox.questions.plans import read_plan
 from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
 
 READ_BYTES = 1024 * 1024
@@ -211,7 +212,7 @@ class Client:
     ) -> None:
         approved = False
         if approver is not None:
-            plan = ActionPlan.model_validate(message["plan"])
+            plan = read_plan(message["plan"])
             decision = Decision.model_validate(message["decision"])
             approved = await approver(str(message["call"]), plan, decision)
         answer = {"id": number, "op": "answer", "approved": approved, "by": "client"}

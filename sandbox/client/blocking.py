@@ -306,10 +306,11 @@ class _Source:
 
 
 def _asking(approver: Approver) -> OnAsk:
-    from policy.model import ActionPlan, Decision
+    from policy.model import Decision
+    from sandbox.questions.plans import read_plan
 
     def ask(message: wire.Message, line: Readable) -> Mapping[str, Any]:
-        plan = ActionPlan.model_validate(message["plan"])
+        plan = read_plan(message["plan"])
         decision = Decision.model_validate(message["decision"])
         return {"approved": approver(str(message["call"]), plan, decision), "by": "client"}
 

@@ -8,6 +8,7 @@ whatever cannot be read, decided or recorded is answered with a block.
 
 from __future__ import annotations
 
+import asyncio
 import shlex
 import time
 from collections.abc import Mapping
@@ -16,6 +17,8 @@ from typing import Any, Protocol
 
 from policy.model import ActionPlan
 from policy.tools.dialects import BadCall, Use, normalise
+from sandbox.agents.peer import Caller
+from sandbox.agents.registry import Registry as Agents
 from sandbox.approvals.desk import patient
 from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.calls.tickets import Admission, Tickets
@@ -25,10 +28,10 @@ from sandbox.errors import SandboxError, Stopped
 from sandbox.hooks.dialects import Dialect, named, parse
 from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say, blocked
 from sandbox.hooks.sessions import Sessions
-from sandbox.host.login import login
 from sandbox.host.off_loop import OffLoop
 from sandbox.host.relaunch import program
 from sandbox.host.self_test import SELF_TEST
+from sandbox.questions.plans import Standing, plan_of
 from sandbox.results import StopReport
 from sandbox.stopping.stop import is_stop_word
 from sandbox.text.redaction import mask
@@ -63,6 +66,7 @@ class HookDoor:
         self._tickets = tickets
         self._settings = settings
         self._registry = Registry(dirs)
+        self._agents = Agents(dirs)
         self._sessions = Sessions(dirs)
         self._connections = Connections(dirs)
         self._off_loop = OffLoop()
@@ -100,7 +104,7 @@ class HookDoor:
         agent = await self._sessions.agent(dialect.agent, event, peer, claimed)
         match event.kind:
             case Kind.BEFORE:
-                return await self._before(dialect, event, agent, environment)
+                return await self._before(dialect, event, agent, environment, peer)
             case Kind.AFTER:
                 return await self._after(event, agent)
             case Kind.PROMPT:
@@ -123,7 +127,12 @@ class HookDoor:
     # -- before a tool
 
     async def _before(
-        self, dialect: Dialect, event: Event, agent: str, environment: Mapping[str, str]
+        self,
+        dialect: Dialect,
+        event: Event,
+        agent: str,
+        environment: Mapping[str, str],
+        peer: int,
     ) -> Say:
         self._host.check_latch(agent)
         use = normalise(dialect.agent, event.tool, event.params, server=event.server)
@@ -131,7 +140,7 @@ class HookDoor:
             return Say()
         if (rewritten := self._rewritten(use)) is not None:
             return rewritten
-        plan = self._plan(use, event, agent)
+        plan = await asyncio.to_thread(self._plan, use, event, agent, peer)
         in_cell = use.tool in _COMMANDS and event.name in dialect.rewrites
         if in_cell and plan.params.command is None:
             raise BadCall("the call names no command")
@@ -147,13 +156,13 @@ class HookDoor:
             self._remember(event, admission.call)
         return Say(allowed=True)
 
-    def _plan(self, use: Use, event: Event, agent: str) -> ActionPlan:
+    def _plan(self, use: Use, event: Event, agent: str, peer: int) -> ActionPlan:
         cwd = event.cwd or ""
         if not Path(cwd).is_absolute():
             raise BadEvent("the agent does not say in which folder it stands")
-        root = self._registry.around(cwd).path
-        user = login()
-        return use.plan(workspace=root, cwd=cwd, agent=agent, user=user)
+        caller = Caller.of_process(self._agents, peer)
+        standing = Standing.registered(self._registry, cwd)
+        return plan_of({"agent": agent, "cwd": cwd}, caller, standing, use=use)
 
     def _rewritten(self, use: Use) -> Say | None:
         """Return the answer where a command is one of our own tickets: the second of two events

@@ -24,6 +24,7 @@ from policy.people.reports import GATES, GateQuery
 from policy.tools import described
 from policy.tools.dialects import Use
 from policy.values.strict_yaml import PolicyError
+from sandbox.agents.peer import Caller
 from sandbox.agents.reputation import Event, Reputations, Source
 from sandbox.approvals.desk import MOST_OPEN, TOO_MANY, said_of
 from sandbox.approvals.store import Grants, Request
@@ -32,11 +33,13 @@ from sandbox.audit.query import Query, instant, verdicts
 from sandbox.audit.reader import Audit
 from sandbox.audit.store import Store
 from sandbox.config.channels import Channel
-from sandbox.config.settings import Dirs, load_settings
+from sandbox.config.settings import Dirs, Settings, load_settings
 from sandbox.errors import BadInput
 from sandbox.gates.gate1 import Answer, Gate, within
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
+from sandbox.questions.contexts import Contexts
+from sandbox.questions.plans import plan_of
 from sandbox.reporting.channels import deliver
 from sandbox.reporting.delivery import masked_question
 from sandbox.text.redaction import mask
@@ -70,6 +73,7 @@ class Governance:
         self._registry = Registry(dirs)
         self._known = KnownWorkspaces(dirs, None)
         self._kept = Reputations(dirs)
+        self._contexts = Contexts(dirs, self._policies, known=self._known, reputations=self._kept)
         self._grants = Grants(dirs)
         self._store = Store(dirs)
         self._gate = Gate(self._policies, SecondOpinion(), ProjectFiles())
@@ -119,11 +123,8 @@ class Governance:
 
     async def _named(self, who: Who, tool_name: str) -> tuple[Verdict, str]:
         """Return what gate 1 would say of a tool of which nothing but its name is known."""
-        root = self._root(who)
-        plan = ActionPlan(
-            tool=tool_name or "?", agent=who.agent, role=who.role, user=who.user, workspace=root
-        )
-        decision = (await self._decided(who, plan))[0].decision
+        plan = self._plan(who, {"tool": tool_name or "?", "params": {}})
+        decision = (await self._decided(plan))[0].decision
         return decision.verdict, decision.message
 
     def _red(self, who: Who, action: str) -> str:
@@ -143,11 +144,10 @@ class Governance:
                 return None, ""
             if use.internal:
                 return Verdict.ALLOW, ""
-            root = self._root(who)
-            plan = use.plan(workspace=root, cwd=root, agent=who.agent, role=who.role, user=who.user)
+            plan = self._plan(who, use)
         except ValueError as error:
             return Verdict.DENY, _first(error)
-        decision = (await self._decided(who, plan))[0].decision
+        decision = (await self._decided(plan))[0].decision
         return decision.verdict, decision.message
 
     def classify_action(
@@ -339,20 +339,11 @@ class Governance:
         intent: str = "",
     ) -> Request:
         """Decide about a call and, where a person must say, leave the question for them."""
-        root = self._root(who)
-        plan = ActionPlan(
-            tool=tool,
-            params=Params.model_validate(params),
-            intent=intent,
-            agent=who.agent,
-            role=who.role,
-            user=who.user,
-            workspace=root,
-            cwd=cwd or who.workspace,
-        )
-        answer, context = await self._decided(who, plan)
+        Params.model_validate(params)  # so that what is wrong in it is named as it was given
+        said = {"tool": tool, "params": dict(params)}
+        plan = self._plan(who, said, cwd=cwd, intent=intent)
         settings = load_settings(self._dirs)
-        answer = within(answer, settings.limits)
+        answer, context = await self._decided(plan, settings)
         if answer.effective is None:
             raise BadInput(answer.decision.message)
         now = time.time()
@@ -388,13 +379,30 @@ class Governance:
     def _root(self, who: Who) -> str:
         return who.workspace or next((one.path for one in self._known.all()), "/")
 
-    async def _decided(self, who: Who, plan: ActionPlan) -> tuple[Answer, Context]:
+    def _plan(
+        self, who: Who, call: Use | Mapping[str, Any], *, cwd: str | None = None, intent: str = ""
+    ) -> ActionPlan:
+        """Return the plan of a call as it would be made; `who` is the agent that it counts as."""
+        root = self._root(who)
+        said = {
+            "intent": intent,
+            "agent": who.agent,
+            "role": who.role,
+            "user": who.user,
+            "workspace": root,
+            "cwd": cwd or root,
+        }
+        if isinstance(call, Use):
+            return plan_of(said, Caller(None), use=call)
+        return plan_of({**said, **call}, Caller(None))
+
+    async def _decided(
+        self, plan: ActionPlan, settings: Settings | None = None
+    ) -> tuple[Answer, Context]:
         """Return gate 1's answer, and the context in which it was given."""
-        earned = self._kept.earned(who.agent, self._trust(who))
-        context = Context(
-            self._known.all(), home=self._known.home, own=self._dirs.folders, trust=earned
-        )
-        return await self._gate.decide(plan, context, (plan.workspace,)), context
+        context = self._contexts.of(plan)
+        answer = await self._gate.decide(plan, context, (plan.workspace,))
+        return within(answer, (settings or load_settings(self._dirs)).limits), context
 
     def _policy(self, who: Who) -> Policy:
         workspaces = (who.workspace,) if who.workspace else ()
@@ -407,9 +415,9 @@ class Governance:
         return self._policy(who).standing.trust
 
     def _level(self, who: Who, domain: Domain) -> TrustLevel:
-        standing = self._policy(who).standing
-        earned = self._kept.earned(who.agent, standing.trust)
-        return standing.trusted(who.agent, domain, Context((), trust=earned))
+        workspaces = (who.workspace,) if who.workspace else ()
+        context = self._contexts.of_agent(who.agent, workspaces)
+        return self._policy(who).standing.trusted(who.agent, domain, context)
 
 
 def _pending(request: Request) -> dict[str, Any]:

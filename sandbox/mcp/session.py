@@ -11,13 +11,13 @@ from typing import Any
 
 from mcp.server.mcpserver import Context
 
-from policy.model import ActionPlan
 from sandbox.agents.peer import itself
 from sandbox.client.async_client import Client
 from sandbox.errors import BadInput, SandboxError, Stopped
 from sandbox.host.dirs import Dirs
 from sandbox.host.login import NOBODY, login
 from sandbox.mcp.governance import Governance, Who
+from sandbox.questions.plans import read_plan
 from sandbox.results import CallResult
 from sandbox.stopping.stop import is_stop_word
 
@@ -78,7 +78,7 @@ class Door:
         async with self._reporting(context) as on_output:
             client = await self._reach()
             return await client.call(
-                ActionPlan.model_validate(plan),
+                read_plan(plan),
                 wait=self.ask_seconds if wait is None else wait,
                 on_output=on_output,
                 tied=True,

@@ -12,18 +12,23 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from policy.model import ActionPlan, Context, Params, Workspace
+from policy.model import ActionPlan, Decision, Params
 from policy.values import validation_text as mistakes
+from sandbox.agents.peer import Caller
+from sandbox.errors import BadInput
 from sandbox.gates.gate1 import Gate
-from sandbox.gates.policy_files import BuiltIn, Policies
+from sandbox.gates.policy_files import BuiltIn
 from sandbox.gates.second_opinion import SecondOpinion
-from sandbox.host import login as person
 from sandbox.host.dirs import Dirs
-from sandbox.policy_tools import ask as asking
+from sandbox.questions.contexts import of_nothing
+from sandbox.questions.offline import OfflineGate
+from sandbox.questions.plans import Standing, plan_of
 from sandbox.workspaces.project_files import ProjectFiles
 from sandbox.workspaces.registry import Registry
 
-ContextOf = Callable[[ActionPlan], Context]
+PlanOf = Callable[[dict[str, Any]], ActionPlan]
+Decide = Callable[[ActionPlan], Decision]
+_KEYS = ("intent", "agent", "role", "user", "workspace", "cwd")
 DEFAULT_WORKSPACE = "/workspace"
 """Where a call stands that names no workspace, and nobody is in one."""
 
@@ -38,33 +43,41 @@ def check_batch(
     """Yield one JSON line per line of input: id, verdict, tier, rules, message.
 
     `dirs` says whose policy files count; without it the built-in rules stand alone. A line without
-    a workspace is about the registered one that holds the folder `here`.
+    a workspace is about the registered one that holds the folder `here`, and starts there.
     """
-    default = DEFAULT_WORKSPACE
+    folder = here or DEFAULT_WORKSPACE
     if dirs is None:
-        policies: BuiltIn | Policies = BuiltIn()
-        context = _alone(home or str(Path.home()))
-    else:
-        registry = Registry(dirs, home=Path(home) if home else None)
-        around = registry.holding(here) if here is not None else None
-        default = around.path if around is not None else DEFAULT_WORKSPACE
-        policies = Policies(dirs)
-        context = partial(asking.context_of, dirs, registry, policies)
-    with SecondOpinion() as second:
-        gate = Gate(policies, second, ProjectFiles())
-        for line in lines:
-            if line.strip():
-                yield json.dumps(answer(line, gate, context, default), ensure_ascii=False)
+        standing = Standing(folder, str, lambda _: DEFAULT_WORKSPACE)
+        with SecondOpinion() as second:
+            alone = _alone(home or str(Path.home()), Gate(BuiltIn(), second, ProjectFiles()))
+            yield from _answers(lines, partial(_plan, Caller(None), standing), alone)
+        return
+    registry = Registry(dirs)
+    standing = Standing(folder, str, partial(_around, registry))
+    with OfflineGate(dirs) as gate:
+        plan_of = partial(_plan, Caller.itself(dirs), standing)
+        yield from _answers(lines, plan_of, lambda plan: gate.answer(plan)[0].decision)
 
 
-def _alone(home: str) -> ContextOf:
-    """Return what gives the context of a plan on a host of which nothing else is known."""
-    return lambda plan: Context(workspaces=(Workspace(plan.workspace),), home=home)
+def _answers(lines: Iterable[str], plan_of: PlanOf, decide: Decide) -> Iterator[str]:
+    for line in lines:
+        if line.strip():
+            yield json.dumps(answer(line, plan_of, decide), ensure_ascii=False)
 
 
-def answer(
-    line: str, gate: Gate, context: ContextOf, workspace: str = DEFAULT_WORKSPACE
-) -> dict[str, Any]:
+def _alone(home: str, gate: Gate) -> Decide:
+    """Return what decides by the built-in rules, on a host of which nothing else is known."""
+    return lambda plan: (
+        gate.decide_now(plan, of_nothing((plan.workspace,), home), (plan.workspace,)).decision
+    )
+
+
+def _around(registry: Registry, folder: str) -> str:
+    found = registry.holding(folder)
+    return found.path if found is not None else DEFAULT_WORKSPACE
+
+
+def answer(line: str, plan_of: PlanOf, decide: Decide) -> dict[str, Any]:
     """Return the answer for one line; a line that cannot be read is denied."""
     name: Any = None
     try:
@@ -72,11 +85,11 @@ def answer(
         if not isinstance(asked, dict):
             return _bad(None, "the line is not an object")
         name = asked.get("id")
-        plan = _plan(asked, workspace)
-    except (ValueError, RecursionError, ValidationError, TypeError) as error:
+        plan = plan_of(asked)
+    except (ValueError, RecursionError, ValidationError, TypeError, BadInput) as error:
         return _bad(name, _first_line(error))
     try:
-        decision = gate.decide_now(plan, context(plan), (plan.workspace,)).decision
+        decision = decide(plan)
     except Exception as error:  # the outermost edge: it refuses
         return _bad(name, f"gate 1 failed: {type(error).__name__}")
     return {
@@ -88,8 +101,7 @@ def answer(
     }
 
 
-def _plan(asked: dict[str, Any], default: str) -> ActionPlan:
-    workspace = asked.get("workspace") or default
+def _plan(caller: Caller, standing: Standing, asked: dict[str, Any]) -> ActionPlan:
     if "command" in asked and not isinstance(asked["command"], str):
         raise ValueError("`command` is not text")
     if "command" not in asked and "tool" not in asked:
@@ -97,15 +109,10 @@ def _plan(asked: dict[str, Any], default: str) -> ActionPlan:
     if "command" in asked and ("tool" in asked or "params" in asked):
         raise ValueError("a call has either `command` or `tool` with `params`")
     params = asked["params"] if "params" in asked else {"command": asked.get("command")}
-    return ActionPlan(
-        tool=asked.get("tool") or "Bash",
-        params=Params.model_validate(params),
-        intent=asked.get("intent") or "",
-        agent=asked.get("agent") or "main",
-        role=asked.get("role"),
-        user=asked.get("user") or person.login(),
-        workspace=workspace,
-        cwd=asked.get("cwd") or workspace,
+    Params.model_validate(params)  # so that what is wrong in it is named as it was given
+    said = {key: asked[key] for key in _KEYS if asked.get(key)}
+    return plan_of(
+        {**said, "tool": asked.get("tool") or "Bash", "params": params}, caller, standing
     )
 
 

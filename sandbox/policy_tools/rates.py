@@ -16,11 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from policy.gate1.decide import Policy, decide
-from policy.model import ActionPlan, Context, Params, Verdict, Workspace
+from policy.model import Verdict
+from sandbox.questions.contexts import of_nothing
+from sandbox.questions.plans import read_plan
 
 CORPUS = Path(__file__).parents[2] / "tests" / "corpus"
 _WORKSPACE = "/workspace"
-_CONTEXT = Context(workspaces=(Workspace(_WORKSPACE),), home="/root")
+_CONTEXT = of_nothing((_WORKSPACE,), "/root")
 _ALARMS = {"allowed": (Verdict.ASK, Verdict.DENY), "not_denied": (Verdict.DENY,)}
 """Verdicts that are false alarms, by corpus."""
 _MOST_SHOWN = 10
@@ -67,7 +69,8 @@ def rates(name: str, cases: Iterable[tuple[str, Sequence[str]]]) -> Rates:
     found = Rates(name)
     policy = Policy.default()
     for command, accept in cases:
-        plan = ActionPlan(tool="Bash", params=Params(command=command), workspace=_WORKSPACE)
+        said = {"tool": "Bash", "params": {"command": command}, "workspace": _WORKSPACE}
+        plan = read_plan(said)
         verdict = decide(plan, _CONTEXT, policy).verdict
         found.verdicts[verdict] += 1
         if verdict.value not in accept:

@@ -16,10 +16,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from policy.model import ActionPlan, Context, Decision, Params, Verdict, Workspace
+from policy.model import ActionPlan, Decision, Verdict
 from policy.sources.precedence import Layer
 from policy.values.strict_yaml import PolicyError
-from sandbox.agents.reputation import Reputations
 from sandbox.audit.events import DecidedRecord
 from sandbox.config.settings import load_settings
 from sandbox.errors import BadInput
@@ -27,8 +26,9 @@ from sandbox.gates.gate1 import Gate, within
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.host.dirs import Dirs
+from sandbox.questions.contexts import Contexts
+from sandbox.questions.plans import read_plan
 from sandbox.text.redaction import MASK
-from sandbox.workspaces.cached import KnownWorkspaces
 
 _CUT = "[cut, "
 _ORDER = tuple(Verdict)
@@ -101,11 +101,8 @@ class Judge:
         """Reach for nothing yet."""
         self._gate = Gate(policies, opinion)
         self._policies = policies
-        self._dirs = dirs
-        self._known = KnownWorkspaces(dirs, None)
+        self._contexts = Contexts(dirs, policies)
         self._limits = load_settings(dirs).limits
-        self._reputations = Reputations(dirs)
-        self._earned: dict[str, tuple[tuple[str, str], ...]] = {}
 
     def decide(self, plan: ActionPlan) -> Decision:
         """Return gate 1's answer. Raises BadInput for a policy file that is wrong."""
@@ -114,34 +111,16 @@ class Judge:
             self._policies.of(places)
         except PolicyError as error:
             raise BadInput(str(error)) from None
-        answer = self._gate.decide_now(plan, self._context(plan, places), places)
+        answer = self._gate.decide_now(plan, self._contexts.of(plan), places)
         return within(answer, self._limits).decision
-
-    def _context(self, plan: ActionPlan, places: tuple[str, ...]) -> Context:
-        known = self._known.all()
-        paths = {one.path for one in known}
-        gone = tuple(Workspace(path) for path in places if path not in paths)
-        if plan.agent not in self._earned:
-            trust = self._policies.of(places).policy.standing.trust
-            self._earned[plan.agent] = self._reputations.earned(plan.agent, trust)
-        return Context(
-            (*known, *gone),
-            home=self._known.home,
-            own=self._dirs.folders,
-            trust=self._earned[plan.agent],
-        )
 
 
 def plan_of(record: DecidedRecord) -> ActionPlan:
     """Return the plan that a decision was about. Raises ValueError where the record holds none."""
-    fields = ("tool", "agent", "role", "user", "workspace", "cwd")
+    fields = ("tool", "agent", "role", "user", "intent", "workspace", "also", "cwd")
     try:
-        return ActionPlan(
-            **{name: one for name in fields if (one := getattr(record, name)) is not None},
-            params=Params.model_validate(record.params or {}),
-            intent=record.intent or "",
-            also=tuple(record.also or ()),
-        )
+        said = {name: one for name in fields if (one := getattr(record, name)) is not None}
+        return read_plan({**said, "params": record.params or {}})
     except (ValidationError, TypeError, RecursionError) as error:
         raise ValueError(str(error).splitlines()[0]) from None
 

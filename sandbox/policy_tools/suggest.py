@@ -33,7 +33,6 @@ from policy.model import (
     Rights,
     Tier,
     Verdict,
-    Workspace,
 )
 from policy.people.approval import Grant, Scope, Wanted, covers, wanted
 from policy.protected.paths import PathPolicy
@@ -51,6 +50,7 @@ from sandbox.audit.events import (
     UndoneRecord,
 )
 from sandbox.policy_tools.simulate import is_masked, plan_of
+from sandbox.questions.contexts import of_nothing
 
 NAME = "suggestion"
 LEAST = 3
@@ -266,8 +266,7 @@ def _verdict(plan: ActionPlan, policy: Policy) -> Verdict:
 
 
 def _context(plan: ActionPlan) -> Context:
-    places = (plan.workspace, *plan.also)
-    return Context(tuple(Workspace(path) for path in places), home="/home/user")
+    return of_nothing((plan.workspace, *plan.also), "/home/user")
 
 
 # -- programs that nobody knows

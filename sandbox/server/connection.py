@@ -12,7 +12,6 @@ import contextlib
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
@@ -31,9 +30,9 @@ from sandbox.client.wire import (
     unpack,
 )
 from sandbox.errors import BadInput, SandboxError
-from sandbox.host import login as person
+from sandbox.questions.plans import Standing, plan_of
 from sandbox.results import Ending
-from sandbox.text.terminal import is_unicode, safe_line
+from sandbox.text.terminal import safe_line
 from sandbox.workspaces.registry import Registry
 
 if TYPE_CHECKING:
@@ -228,8 +227,7 @@ class Connection:
     async def _stop(self, message: Message) -> Message:
         agent, own = message.get("agent"), message.get("own") is True
         if own:  # the agent is the one that its calls count as
-            plan = await self.peer.attributed({"agent": agent})
-            agent = plan["agent"] if isinstance(plan, dict) else agent
+            agent = (await self.peer.caller()).attributed({"agent": agent})["agent"]
         report = await self._supervisor.stop(
             _text(message, "reason"), None if agent is None else str(agent), own=own
         )
@@ -280,8 +278,11 @@ class _Call:
         """Run the call to its end and return the result for the client."""
         if "ticket" in message:
             return await self._redeem(supervisor, message)
-        located = _located(message, self._connection.registry)
-        plan = ActionPlan.model_validate(await self._connection.peer.attributed(located))
+        plan = plan_of(
+            message.get("plan"),
+            await self._connection.peer.caller(),
+            _standing(message, self._connection.registry),
+        )
         result = await supervisor.call(
             plan,
             approver=await self._approver(message.get("ask")),
@@ -355,30 +356,12 @@ class _Call:
             yield data
 
 
-def _located(message: Message, registry: Registry) -> object:
-    """Return the plan with its user, and its workspace and folder from where the client stands.
-
-    A client that knows neither sends a plan without a workspace and its folder as `here`.
-    """
-    plan, here = message.get("plan"), message.get("here")
-    if not is_unicode(plan):
-        raise BadInput("the plan holds half a character, which no text can")
-    if not isinstance(plan, dict):
-        return plan
-    if plan.get("user") in (None, person.NOBODY):
-        plan = {**plan, "user": person.login()}
+def _standing(message: Message, registry: Registry) -> Standing | None:
+    """Return where the client stands; None: its plan names workspace and folder itself."""
     if "here" not in message:
-        return plan
-    if plan.get("workspace") is not None:
-        workspace = registry.find(str(plan["workspace"])).path
-    elif isinstance(here, str):
-        workspace = registry.around(here).path
-    else:
-        raise BadInput("the folder you are in is gone; `-w PATH` names a workspace")
-    cwd = plan.get("cwd")
-    if cwd is None and isinstance(here, str) and Path(here).is_relative_to(workspace):
-        cwd = here
-    return {**plan, "workspace": workspace, "cwd": cwd}
+        return None
+    here = message["here"]
+    return Standing.registered(registry, here if isinstance(here, str) else None)
 
 
 def _error(error: SandboxError) -> Message:

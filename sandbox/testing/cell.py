@@ -16,7 +16,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from policy.model import ActionPlan, Workspace
+from policy.model import Workspace
 from sandbox.approvals.approver import nobody, yes
 from sandbox.calls.blocking import BlockingSupervisor
 from sandbox.cells.pool import state_label
@@ -26,6 +26,7 @@ from sandbox.containers.engine import Engine
 from sandbox.containers.images import check_image, names
 from sandbox.containers.runtimes import moves_mounts
 from sandbox.errors import ImageProblem, SandboxError
+from sandbox.questions.plans import read_plan
 from sandbox.results import CallResult, ChangeView
 
 COPY = "copy"
@@ -171,11 +172,13 @@ class LockgateCell:
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> CallResult:
-        plan = ActionPlan(
-            tool=tool,
-            params=dict(params),  # type: ignore[arg-type]
-            workspace=str(self.workspace),
-            cwd=str(self._inside(cwd)) if cwd is not None else None,
+        plan = read_plan(
+            {
+                "tool": tool,
+                "params": params,
+                "workspace": str(self.workspace),
+                "cwd": str(self._inside(cwd)) if cwd is not None else None,
+            }
         )
         approver = yes if self._options.approve else nobody
         self._last = self._supervisor.call(plan, approver=approver, stdin=stdin, env=env)

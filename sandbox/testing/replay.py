@@ -21,6 +21,7 @@ from policy.model import ActionPlan, Frozen, Params, Verdict
 from sandbox.approvals.approver import Approver, nobody, yes
 from sandbox.errors import BadInput, SandboxError
 from sandbox.host.login import login
+from sandbox.questions.plans import read_plan
 from sandbox.results import CallResult
 from sandbox.text.terminal import is_unicode
 
@@ -136,15 +137,17 @@ def _plan(line: Line, workspace: str) -> ActionPlan:
         if (value := getattr(line.params, key)) is not None and not value.startswith("~")
     }
     try:
-        return ActionPlan(
-            tool=line.tool,
-            params=line.params.model_copy(update=placed),
-            intent=line.intent,
-            agent=line.agent,
-            role=line.role,
-            user=login(),
-            workspace=workspace,
-            cwd=str(Path(workspace) / line.cwd) if line.cwd is not None else None,
+        return read_plan(
+            {
+                "tool": line.tool,
+                "params": line.params.model_copy(update=placed),
+                "intent": line.intent,
+                "agent": line.agent,
+                "role": line.role,
+                "user": login(),
+                "workspace": workspace,
+                "cwd": str(Path(workspace) / line.cwd) if line.cwd is not None else None,
+            }
         )
     except ValidationError as error:
         first = error.errors()[0]

@@ -127,7 +127,7 @@ def test_a_connection_brings_it_in(dirs: Dirs, known: Declarations) -> None:
     with ours, theirs:
         peer = Peer(dirs, ours)
         assert peer.pid == os.getpid()
-        found = asyncio.run(peer.attributed({"agent": "reviewer", "role": "deployer"}))
+        found = asyncio.run(peer.caller()).attributed({"agent": "reviewer", "role": "deployer"})
     assert found == {"agent": "lead:reviewer", "role": "coder/critic/deployer"}
 
 

@@ -88,10 +88,10 @@ def test_the_kernel_says_who_is_at_the_other_end(dirs: Dirs) -> None:
         assert peer_pid(left) == os.getpid()
         plan = {"agent": "x"}
         # Without agents nothing is looked up.
-        assert asyncio.run(Peer(dirs, left).attributed(plan)) is plan
+        assert asyncio.run(Peer(dirs, left).caller()).attributed(plan) is plan
         me = register(dirs, os.getpid(), name="me", role="critic", source="test")
         try:
-            found = asyncio.run(Peer(dirs, left).attributed(plan))
+            found = asyncio.run(Peer(dirs, left).caller()).attributed(plan)
             assert found == {"agent": "me:x", "role": "critic"}
         finally:
             Registry(dirs).remove(me)

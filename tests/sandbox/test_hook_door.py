@@ -222,7 +222,7 @@ def test_an_approval_is_good_for_the_very_same_decision_only(hooks: Hooks) -> No
 
     async def decided() -> Any:
         async with hooks.supervisor as supervisor:
-            context = supervisor._context(plan, (str(hooks.place),))
+            context = supervisor._contexts.of(plan)
             return (await supervisor._decide(plan, context, (str(hooks.place),))).decision
 
     decision = asyncio.run(decided())

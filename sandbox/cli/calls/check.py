@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import shlex
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -14,20 +13,22 @@ import click
 
 from policy.model import ActionPlan, Decision, Verdict
 from policy.tools.dialects import AGENTS
-from sandbox.agents.declared import Declarations, narrowed
+from sandbox.agents.peer import Caller
 from sandbox.cli import terminal
 from sandbox.errors import BadInput
 from sandbox.gates.gate1 import Answer
-from sandbox.host import login as person
-from sandbox.policy_tools import ask as asking
+from sandbox.policy_tools.ask import plan_of
 from sandbox.policy_tools.batch import check_batch
 from sandbox.policy_tools.explain import explanation, show_text
+from sandbox.questions.offline import decide_offline
+from sandbox.questions.plans import Standing, command_of
 from sandbox.text.terminal import safe_line
 from sandbox.workspaces.registry import Registry
 
 STATUS = {Verdict.ALLOW: 0, Verdict.REPORT: 0, Verdict.DENY: 1, Verdict.ASK: 3}
 SETTINGS = {"allow_interspersed_args": False}
 STDIN = "-"
+_WHO = ("agent", "role", "user", "intent")
 _OPTIONS = (
     click.option("-w", "--workspace", metavar="PATH",
                  help="Workspace; default: the one you are in."),
@@ -110,14 +111,11 @@ def explain(text: tuple[str, ...], as_json: bool, **asked: str | None) -> int:
 
 def _decide(text: tuple[str, ...], asked: dict[str, str | None]) -> tuple[ActionPlan, Answer]:
     dirs = terminal.dirs()
-    registry = Registry(dirs)
     call = _call(text, asked["tool"], asked["params"])
-    call |= {key: asked[key] for key in ("agent", "role", "user", "intent") if asked[key]}
-    declared = Declarations(dirs)
-    call = call if declared.empty else narrowed(call, declared)
-    where = asking.place(registry, asked["workspace"] or call.pop("workspace", None), _here())
-    plan = asking.plan_of(call, where, dialect=asked["dialect"], user=person.login())
-    return plan, asking.answer(dirs, registry, plan)
+    call |= {key: asked[key] for key in (*_WHO, "workspace") if asked[key]}
+    standing = Standing.anywhere(Registry(dirs), _here())
+    plan = plan_of(call, Caller.itself(dirs), standing, dialect=asked["dialect"])
+    return plan, decide_offline(dirs, plan)[0]
 
 
 def _call(text: tuple[str, ...], tool: str | None, params: str | None) -> dict[str, Any]:
@@ -133,7 +131,7 @@ def _call(text: tuple[str, ...], tool: str | None, params: str | None) -> dict[s
         raise click.UsageError("say which command, such as `git status`")
     if text == (STDIN,):
         return _object(sys.stdin.read(), "stdin")
-    return {"command": text[0] if len(text) == 1 else shlex.join(text)}
+    return {"command": command_of(text)}
 
 
 def _object(text: str, what: str) -> dict[str, Any]:

@@ -221,7 +221,7 @@ def grant(
     from sandbox.approvals.store import Terms
 
     _person("granting")
-    here = os.path.abspath(cwd) if cwd else _here()  # noqa: PTH100
+    start = os.path.abspath(cwd) if cwd else None  # noqa: PTH100
     request = by_id(terminal.dirs(), action[0])
     if request is not None and len(action) > 1:
         raise BadInput(f"options come before the id: `{safe_line(action[1])}` is not understood")
@@ -232,7 +232,8 @@ def grant(
             workspace=workspace,
             agent=agent,
             role=role,
-            cwd=here,
+            cwd=start,
+            here=start or _here(),
             task=task,
         )
     _granted(request, Terms(Scope(scope), uses, seconds, task), reason)

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the plan of a call, for every door: no other module below `sandbox` makes one.
+
+A door hands over what it was told, as it came. Here it gets its user, its workspace and its folder
+from where the caller stands, and its agent and role from whose process the caller is.
+INVARIANT (P8, "one question"): so a call that is asked about beforehand (`check`, `explain`,
+`grant`, the governance tools) is the very call that is made later.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from policy.model import ActionPlan
+from policy.tools.dialects import Use
+from sandbox.agents.peer import Caller
+from sandbox.errors import BadInput
+from sandbox.host import login as person
+from sandbox.text.terminal import is_unicode
+from sandbox.workspaces.registry import Registry
+
+Said = Mapping[str, Any]
+"""What a door was told of a call: some of a plan's fields, not checked yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """Where a caller stands, and which folders may be its workspace."""
+
+    here: str | None
+    """Its folder; None: it is gone, or not said."""
+    named: Callable[[str], str]
+    """Returns the workspace at a path that the call names. Raises BadInput."""
+    around: Callable[[str], str]
+    """Returns the workspace that holds a folder. Raises BadInput."""
+
+    @classmethod
+    def registered(cls, workspaces: Registry, here: str | None) -> Standing:
+        """Only registered workspaces count: something may run there."""
+        return cls(
+            here,
+            lambda path: workspaces.find(path).path,
+            lambda folder: workspaces.around(folder).path,
+        )
+
+    @classmethod
+    def anywhere(cls, workspaces: Registry, here: str) -> Standing:
+        """Any folder that could be a workspace can be asked about, since nothing runs."""
+
+        def around(folder: str) -> str:
+            found = workspaces.holding(folder)
+            return found.path if found is not None else folder
+
+        return cls(here, lambda path: workspaces.check(path).path, around)
+
+    def place(self, said: Said) -> dict[str, Any]:
+        """Return what was said with a workspace, and the folder in it that the call starts in."""
+        if said.get("workspace") is not None:
+            workspace = self.named(str(said["workspace"]))
+        elif self.here is not None:
+            workspace = self.around(self.here)
+        else:
+            raise BadInput("the folder you are in is gone; `-w PATH` names a workspace")
+        cwd = said.get("cwd")
+        if cwd is None and self.here is not None and Path(self.here).is_relative_to(workspace):
+            cwd = self.here
+        return {**said, "workspace": workspace, "cwd": cwd}
+
+
+def plan_of(
+    said: object, caller: Caller, standing: Standing | None = None, *, use: Use | None = None
+) -> ActionPlan:
+    """Return the plan of a call. Without `standing`, it names its workspace and folder itself.
+
+    `use` is the call of an agent's tool, where that is no part of what was `said`. Raises BadInput,
+    and ValidationError where a field is wrong.
+    """
+    if not is_unicode(said):
+        raise BadInput("the plan holds half a character, which no text can")
+    if not isinstance(said, Mapping):
+        return read_plan(said)
+    if said.get("user") in (None, person.NOBODY):
+        said = {**said, "user": person.login()}
+    if standing is not None:
+        said = standing.place(said)
+    who = caller.attributed(said)
+    if use is None:
+        return read_plan(who)
+    return use.plan(**{key: value for key, value in who.items() if value is not None})
+
+
+def read_plan(said: object) -> ActionPlan:
+    """Return a plan whose every field was said, by us. Raises ValidationError."""
+    return ActionPlan.model_validate(said)
+
+
+def command_of(words: Sequence[str]) -> str:
+    """Return the shell text that words on a command line are: one word is text itself."""
+    return words[0] if len(words) == 1 else shlex.join(words)
