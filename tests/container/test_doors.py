@@ -207,6 +207,8 @@ def _made(shell: Shell, door: Door, command: str) -> Any:
                 record["params"].pop("given", None)
             if isinstance(record.get("landed_by"), dict):
                 record["landed_by"].pop("call")
+            if isinstance(record.get("made"), dict):  # which file it is, is another each time
+                record["made"]["files"] = sorted(record["made"]["files"])
             if record["event"] == "decided":  # none is the workspace
                 record["cwd"] = record["cwd"] or record["workspace"]
             said.append({k: v for k, v in record.items() if k not in OF_THE_DOOR})
