@@ -137,6 +137,7 @@ def test_a_harmless_flood_lands(lab: Lab, program: str) -> None:
 
 def test_a_protected_path_within_a_flood_ends_the_call(lab: Lab) -> None:
     program = f"""
+import time
 for i in range(40_000): open(f'f{{i}}', 'w').close()
 open('{WAIVER}', 'w').close()
 for i in range(20_000): open(f'g{{i}}', 'w').close()
