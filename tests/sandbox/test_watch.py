@@ -91,6 +91,18 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.01)
 
 
+def suspend(pid: int) -> None:
+    """Stop a process, and wait until each of its threads stands still."""
+    os.kill(pid, signal.SIGSTOP)
+    threads = Path(f"/proc/{pid}/task")
+    wait_for(
+        lambda: all(
+            one.read_text("utf-8").rpartition(")")[2].split()[0] == "T"
+            for one in threads.glob("*/stat")
+        )
+    )
+
+
 APPEARS: dict[str, tuple[str, str, list[tuple[str, ...]]]] = {
     "it is created": (f"echo x >{WAIVER}", WAIVER, [("created", WAIVER)]),
     "it is moved there": (
@@ -328,7 +340,7 @@ def test_an_observer_that_is_behind_is_not_taken_for_dead(
 
 
 def test_what_an_overflow_lost_is_found_by_looking(layer: Layer) -> None:
-    os.kill(layer.observer.pid, signal.SIGSTOP)  # so that the kernel's queue overflows for sure
+    suspend(layer.observer.pid)  # so that the kernel's queue overflows for sure
     try:
         subprocess.run([sys.executable, "-c", MANY.format(n=40_000)], cwd=layer.upper, check=True)
         layer.do(f"mkdir late; echo x >late/{WAIVER}")
@@ -342,7 +354,7 @@ def test_what_an_overflow_lost_is_found_by_looking(layer: Layer) -> None:
 
 
 def test_an_overflow_without_anything_protected_is_no_alarm(layer: Layer) -> None:
-    os.kill(layer.observer.pid, signal.SIGSTOP)
+    suspend(layer.observer.pid)
     try:
         subprocess.run([sys.executable, "-c", MANY.format(n=40_000)], cwd=layer.upper, check=True)
     finally:
@@ -431,7 +443,7 @@ def test_an_observer_that_does_not_answer_is_taken_for_dead(
 ) -> None:
     monkeypatch.setattr(watch, "SETTLE_SECONDS", 0.05)
     monkeypatch.setattr(watch, "ALIVE_SECONDS", 0.5)
-    os.kill(layer.observer.pid, signal.SIGSTOP)
+    suspend(layer.observer.pid)
     layer.settled()
     assert layer.observer.lost == "it does not answer"
 
@@ -491,7 +503,7 @@ def test_a_folder_that_watchdog_takes_for_another_is_watched_all_the_same(
 ) -> None:
     """It looks for what came by its name, where the whiteout of the next move stands by then."""
     opened, layer = overlay
-    os.kill(layer.observer.pid, signal.SIGSTOP)  # so that it is late for sure
+    suspend(layer.observer.pid)  # so that it is late for sure
     opened.call("mv d x")
     os.kill(layer.observer.pid, signal.SIGCONT)
     assert layer.alarm() is None
