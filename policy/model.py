@@ -336,10 +336,14 @@ class Change:
     the call's own agent did not make (see sandbox/cell/replaced)."""
     lives_on: bool = False
     """For a file that went away, or was replaced: another file that the call left holds it."""
+    lives_in: str = ""
+    """The path of that file."""
+    lives_apart: int | None = None
+    """The number of the workspace that it is in, where it is another one."""
     own: bool = False
-    """For a file that was moved: the call's own agent made all that it held, ever."""
+    """For a file that moved or went away: the call's own agent made all that it held, ever."""
     goes_ignored: bool = False
-    """For a file that was moved: git ignores the path that it has now."""
+    """What a file held is, after the change, only where it may go as ignored, now or later."""
     shadows: str = ""
     """For compiled code: the source beside it in whose place Python would load it."""
     drops_hidden: tuple[str, ...] = ()

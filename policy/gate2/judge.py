@@ -40,6 +40,7 @@ _OBJECT = re.compile(
     r"(?:.*/)?\.git/(?:.*/)?objects/(?:[0-9a-f]{2}/[0-9a-f]{38,}|pack/[^/]*\.(?:pack|idx))",
     re.DOTALL,
 )
+_OUT_OF_SIGHT = "it is moved to where git ignores it, and what is ignored goes without a question"
 _OTHERS_WRITE = 0o022
 _REPOSITORY = frozenset(("head", "config"))
 _REPOSITORY_FOLDERS = frozenset((".git", "objects", "refs"))
@@ -267,11 +268,12 @@ def _deletion(
     if named.covers(gone):
         return
     if change.kind is Kind.RENAMED and _goes_out_of_sight(change):
-        because = "it is moved to where git ignores it, and what is ignored goes without a question"
-        yield PathReason(gone, Outcome.HOLD, "deletion", because)
+        yield PathReason(gone, Outcome.HOLD, "deletion", _OUT_OF_SIGHT)
         return
     named_move = moved.covers(gone)
-    stays = change.kind is Kind.RENAMED or change.lives_on or change.type is not FileType.FILE
+    hidden = _goes_out_of_sight(change)
+    lives_on = change.lives_on and not hidden
+    stays = change.kind is Kind.RENAMED or lives_on or change.type is not FileType.FILE
     if named_move and stays:
         return
     parts = normal(gone).split("/")
@@ -289,6 +291,7 @@ def _deletion(
         because = f"it existed before and is {verb} without being named"
         if named_move:
             because = "it is named as moved, and no file that the call left holds what it held"
+            because = _OUT_OF_SIGHT if hidden else because
         yield PathReason(gone, Outcome.HOLD, "deletion", because)
 
 
@@ -302,7 +305,7 @@ def takes_content(change: Change, paths: PathPolicy) -> bool:
     """Whether a change takes the content of a file that its agent did not make."""
     return (
         bool(change.replaced)
-        and not change.lives_on
+        and not (change.lives_on and not _goes_out_of_sight(change))
         and not (change.ignored or paths.may_go(change.path) or _in_git(change.path))
     )
 

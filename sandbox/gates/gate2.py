@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -192,8 +193,8 @@ def weigh(
     It may take seconds where an agent made it so: call it off the event loop.
     """
     listed = [
-        with_ignored(changes_of(items), root, ledger)
-        for items, root in zip(raw, workspaces, strict=False)
+        with_ignored(changes_of(items), workspaces, own, ledger)
+        for own, (items, _) in enumerate(zip(raw, workspaces, strict=False))
     ]
     judgements = [
         judge(
@@ -253,24 +254,33 @@ def changes_of(items: Sequence[Mapping[str, Any]]) -> list[Change]:
     return out
 
 
-def with_ignored(changes: list[Change], root: str, ledger: Ledger) -> list[Change]:
-    """Return changes in which what goes away is marked where a person's rules ignore it."""
+def with_ignored(
+    changes: list[Change], workspaces: Sequence[str], own: int, ledger: Ledger
+) -> list[Change]:
+    """Return a workspace's changes in which what a person's rules ignore is marked.
+
+    `own` is its number; what it held may have gone to another one of the call's workspaces.
+    """
     if not any(change.kind in _GOING or change.replaced for change in changes):
         return changes
+    apart = {change.lives_apart for change in changes if change.lives_apart is not None}
     try:
-        with Ignored(Path(root), ledger) as ignored:
+        with ExitStack() as stack:
+            homes = {
+                at: stack.enter_context(Ignored(Path(workspaces[at]), ledger))
+                for at in {own, *apart}
+            }
             return [
-                replace(
-                    change,
-                    ignored=gone in ignored,
-                    goes_ignored=change.kind is Kind.RENAMED and change.path in ignored,
-                )
+                replace(change, ignored=gone in homes[own], goes_ignored=_goes(change, homes, own))
                 if (gone := _gone(change)) is not None
                 else change
                 for change in changes
             ]
-    except OSError:  # the workspace cannot be read
-        return changes
+    except OSError:  # a workspace cannot be read
+        return [
+            replace(change, goes_ignored=change.kind is Kind.RENAMED or change.lives_on)
+            for change in changes
+        ]
 
 
 def _gone(change: Change) -> str | None:
@@ -285,11 +295,24 @@ def _gone(change: Change) -> str | None:
 _GOING = (Kind.DELETED, Kind.RENAMED)
 
 
+def _goes(change: Change, homes: Mapping[int, Ignored], own: int) -> bool:
+    """Whether what a file held is now only where it may go as ignored."""
+    if change.kind is Kind.RENAMED:
+        return homes[own].hides(change.path, change.source or "")
+    if not change.lives_in:
+        return False
+    if change.lives_apart is None:
+        return homes[own].hides(change.lives_in, change.path)
+    return homes[change.lives_apart].hides(change.lives_in)
+
+
 def all_ignored(paths: Sequence[str], workspaces: Sequence[str], ledger: Ledger) -> bool:
     """Whether a person's rules ignore all of some paths, in whichever workspace they are."""
     gone = [Change(path, Kind.DELETED, FileType.FILE) for path in paths]
     return bool(gone) and all(
-        change.ignored for root in workspaces for change in with_ignored(gone, root, ledger)
+        change.ignored
+        for own in range(len(workspaces))
+        for change in with_ignored(gone, workspaces, own, ledger)
     )
 
 

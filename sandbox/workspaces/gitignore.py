@@ -46,6 +46,9 @@ class Ignored:
         self._ledger = ledger
         self._root = fs.open_directory(self._workspace)
         self._budget = Budget(MOST_STEPS)
+        self._apart = Budget(MOST_STEPS)
+        """For what agents' rules, which may be made to take long, have no part in."""
+        self._later: dict[str, _Reading] = {}
         self._bytes = 0
         self._repositories: dict[str, Repository | None] = {}
         self._above: list[tuple[bytes, Repository]] | None = None
@@ -63,6 +66,29 @@ class Ignored:
         trace: TracebackType | None,
     ) -> None:
         self.close()
+
+    def hides(self, path: str, before: str = "") -> bool:
+        """Whether a file that is moved to a path may go from there as ignored, now or later.
+
+        What agents' calls left in files of rules is for them to change: the rules without it count
+        alone, and so do folders that may ignore themselves. A file that was in such a place
+        `before` is no worse off. What takes too long to say counts as hidden.
+        """
+        try:
+            later = self._may_ignore(path) and not (before and self._may_ignore(before))
+        except TooMuchWork:
+            return True
+        return later or path in self
+
+    def _may_ignore(self, path: str) -> bool:
+        around = self._around(path)
+        folder = around[-1] if around else ""
+        if folder not in self._later:
+            repository = self._repositories.get(folder)
+            exclude = self._exclude(repository) if repository is not None else None
+            usual = Rules(REBUILDABLE)
+            self._later[folder] = _Reading(folder, exclude, self._trusted, self._apart, usual)
+        return self._later[folder].ignores(path)
 
     def close(self) -> None:
         """Close what was opened."""

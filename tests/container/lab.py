@@ -56,6 +56,7 @@ def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
         layers=(LayerAnswer(layer="test", verdict=Verdict.ALLOW, reason="a test says so"),),
         message="",
         named_deletions=("**",) if plan.derived_from == "deletes" else (),
+        named_moves=("**",) if plan.derived_from == "moves" else (),
     )
 
 

@@ -2,9 +2,11 @@
 """Which files that went away live on in another one: moved and edited, or moved onto an older file.
 
     note_onward(walks: Sequence[Walk], roots: Sequence[str]) -> None
-                                  sets `lives_on` of deleted and replaced files
+                                  sets `lives_on` and `lives_in` of deleted and
+                                  replaced files
     note_own(walked: Walk, root: str, agent: str) -> None
-                                  sets `own` of moved files that an agent made from nothing
+                                  sets `own` of files that went away, or moved, and
+                                  that an agent made from nothing
 
 A walk pairs a file that went away with an equal new one. Here is looked for the rest: the same
 content in place of another file's, and most of it in a file that the call left. Where nothing is
@@ -18,7 +20,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from .. import fs
 from . import marks
@@ -42,13 +44,28 @@ def note_onward(walks: Sequence[Walk], roots: Sequence[str]) -> None:
     by_size: dict[int, list[Node]] = {}
     for node in left:
         by_size.setdefault(node.status.st_size, []).append(node)
-    for walked, root in zip(walks, roots):
-        _note(walked.changes, root, left, by_size)
+    uppers = [walked.upper for walked in walks]
+    for own, (walked, root) in enumerate(zip(walks, roots)):
+        for change, home in _found(walked.changes, root, left, by_size):
+            change["lives_on"] = True
+            if home is not None:
+                at, path = _place(home, uppers)
+                change["lives_in"] = path
+                change["lives_apart"] = None if at == own else at
 
 
-def _note(
+def _place(node: Node, uppers: Sequence[str]) -> tuple[int, str]:
+    """Return the number of the workspace that a file is in, and its path there."""
+    for at, upper in enumerate(uppers):
+        if node.real.startswith(f"{upper}/"):
+            return at, node.real[len(upper) + 1 :]
+    raise ValueError("a file of a layer lies in none")
+
+
+def _found(
     changes: Sequence[Change], root: str, left: list[Node], by_size: dict[int, list[Node]]
-) -> None:
+) -> Iterator[tuple[Change, Node | None]]:
+    """Give the files that live on, and in which one; None for those that held nothing."""
     gone = [one for one in changes if one["kind"] == "deleted" and one["type"] == "file"]
     swapped = [one for one in changes if one.get("replaced") and one["kind"] == "modified"]
     if not gone and not swapped:
@@ -58,22 +75,24 @@ def _note(
         for position, change in enumerate([*gone, *swapped][:MOST_LOOKED]):
             few = len(left) <= MOST_ALIKE and position < MOST_ALIKE
             likely = left if few and change["kind"] == "deleted" else []
-            if _lives_on(top, change, by_size, likely):
-                change["lives_on"] = True
+            lives_on, home = _home(top, change, by_size, likely)
+            if lives_on:
+                yield change, home
     finally:
         os.close(top)
 
 
 def note_own(walked: Walk, root: str, agent: str) -> None:
-    """Say of moved files whether all that they held was ever the agent's own."""
-    moved = [one for one in walked.changes if one["kind"] == "renamed" and one["type"] == "file"]
+    """Say of files that moved or went whether all that they held was ever the agent's own."""
+    kinds = ("renamed", "deleted")
+    moved = [one for one in walked.changes if one["kind"] in kinds and one["type"] == "file"]
     if not moved:
         return
     top = fs.open_directory(root)
     try:
         for change in moved[:MOST_LOOKED]:
             try:
-                descriptor = fs.open_beneath(top, change["source"], fs.READ)
+                descriptor = fs.open_beneath(top, change.get("source") or change["path"], fs.READ)
             except OSError:
                 continue
             try:
@@ -97,23 +116,30 @@ def _left(walked: Walk) -> list[Node]:
     return found
 
 
-def _lives_on(top: int, change: Change, by_size: dict[int, list[Node]], likely: list[Node]) -> bool:
+def _home(
+    top: int, change: Change, by_size: dict[int, list[Node]], likely: list[Node]
+) -> tuple[bool, Node | None]:
+    """Say whether a file that went lives on, and in which one."""
     try:
         descriptor = fs.open_beneath(top, change["path"], fs.READ)
     except OSError:
-        return False
+        return False, None
     try:
         status = os.fstat(descriptor)
         if not stat.S_ISREG(status.st_mode):
-            return False
+            return False, None
         if not status.st_size:
-            return True  # it held nothing
-        if any(_equal(descriptor, node) for node in by_size.get(status.st_size, ())):
-            return True
+            return True, None  # it held nothing
+        for node in by_size.get(status.st_size, ()):
+            if _equal(descriptor, node):
+                return True, node
         before = os.pread(descriptor, MOST_BYTES, 0) if likely else b""
     finally:
         os.close(descriptor)
-    return any(is_kept(before, _beginning(node), SHARE) for node in likely)
+    for node in likely:
+        if is_kept(before, _beginning(node), SHARE):
+            return True, node
+    return False, None
 
 
 def _equal(descriptor: int, node: Node) -> bool:

@@ -332,7 +332,10 @@ def _say_landed(result: Mapping[str, Any]) -> None:
     count = max(len(result["changes"]), result.get("changes_total") or 0)  # not all are listed
     what, them = ("1 change", "it") if count == 1 else (f"{count} changes", "them")
     note = f"{result['message']}; " if result.get("message") else ""
-    terminal.say(f"{note}landed {what}; `lockgate undo {result['id']}` takes {them} back")
+    way = f"`lockgate undo {result['id']}` takes {them} back"
+    if f"`{result['id']}`" in note:  # among what it drove out (see `Effects.driven_out`)
+        way = "it cannot be undone"
+    terminal.say(f"{note}landed {what}; {way}")
 
 
 def _opening(word: str, message: str) -> str:
