@@ -28,6 +28,7 @@ from policy.gate2.obeyed import manifest_reasons, settings_reason
 from policy.model import Access, Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
 from policy.protected.paths import PathPolicy, normal
 from policy.protected.printable import on_one_line as _shown
+from policy.values.odd_names import why_odd
 
 SHOWN = 3
 """Paths that a message names for each reason."""
@@ -92,6 +93,7 @@ def judge(
         reasons += _link(change, paths, workspace)
         reasons += _plain(change)
         reasons += mode_reasons(change)
+        reasons += _odd_name(change)
         reasons += compiled.reasons(change)
     reasons += _replacements(changes, named, paths, earlier)
     reasons += _limits(decision, changes, paths)
@@ -396,6 +398,14 @@ def _plain(change: Change) -> Iterator[PathReason]:
         yield PathReason(
             change.path, Outcome.HOLD, "conflict", "the real file changed while the call ran"
         )
+
+
+def _odd_name(change: Change) -> Iterator[PathReason]:
+    """Hold a name that is new, and that programs take for something else."""
+    if change.kind in (Kind.CREATED, Kind.RENAMED):
+        why = why_odd(change.path)
+        if why and why != why_odd(change.source or ""):
+            yield PathReason(change.path, Outcome.HOLD, "odd-name", why)
 
 
 def _limits(

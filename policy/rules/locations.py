@@ -17,11 +17,13 @@ from policy.protected.paths import ObeyedFile, ObeyedRule
 from policy.rules.image_paths import MACHINE, absent, in_image
 from policy.values import strict_yaml as load
 from policy.values.filenames import Anchors, normal
+from policy.values.odd_names import why_odd
 from policy.values.partial import globbed, shown, unknown, weight
 from policy.values.paths import Fit, Where, below, canonical, fits, where
 
 _OBEYED = "other programs run or obey this file; a person looks first"
 _LOOKS = frozenset((How.EXIST, How.LIST))
+_PUTS = frozenset((How.WRITE, How.APPEND))
 
 
 class Places(Frozen):
@@ -244,6 +246,8 @@ class Places(Frozen):
         if not relative and touch.how in DELETES:
             return _say(Verdict.ASK, "workspace", touch, "it is the workspace itself")
         names = tuple(relative.split("/")) if relative else ()
+        if touch.how in _PUTS and (why := _odd(names)):
+            return _say(Verdict.ASK, "odd-name", touch, why)
         if names and not any(globbed(one) or unknown(one) for one in names) and self._obeyed(names):
             return _say(Verdict.ASK, "executed-files", touch, _OBEYED)
         if not any(globbed(one) or unknown(one) or canonical(one) in self._named for one in names):
@@ -252,6 +256,11 @@ class Places(Frozen):
             if _contains(names, wanted) or _ancestor(names, wanted):
                 return _say(Verdict.ASK, "executed-files", touch, _OBEYED)
         return None
+
+
+def _odd(names: tuple[str, ...]) -> str:
+    """Return what is odd about names that are known."""
+    return "" if any(unknown(one) for one in names) else why_odd("/".join(names))
 
 
 _ODD = re.compile(r"[^A-Za-z0-9]")

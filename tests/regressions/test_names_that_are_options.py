@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A call left files named like options, which `tar cf x.tar *` of a person's then obeyed."""
+
+from __future__ import annotations
+
+import pytest
+
+from policy.gate2.judge import judge
+from policy.model import Change, FileType, Kind, Outcome, Verdict
+from policy.protected.paths import PathPolicy
+from tests.container.lab import Lab
+from tests.policy.asking import bash
+
+PATHS = PathPolicy.default()
+ODD = [
+    "--checkpoint=1",
+    "-e sh x.sh",
+    "src/-rf",
+    "-d/a.txt",
+    "a\nb",
+    "src/\x1b[2Jx",
+    "a\x7fb",
+    "a\u0085b",
+    "node_modules/a\nb",
+    "-x/node_modules/a",
+]
+USUAL = [
+    "a-b.txt",
+    "src/a--b.py",
+    "node_modules/a/-.js",
+    "lib/site-packages/-x.dist-info/METADATA",
+    "größe und mehr.txt",
+    "docs/日本.md",
+    "+page.svelte",
+    "_x/(group)/[id].tsx",
+    "a b/c.txt",
+]
+
+
+def _outcome(change: Change) -> Outcome:
+    return judge(bash("python3 x.py"), [change], PATHS, workspace="/w").outcome
+
+
+@pytest.mark.parametrize("kind", [FileType.FILE, FileType.DIRECTORY, FileType.SYMLINK])
+@pytest.mark.parametrize("path", ODD)
+def test_new_ones_are_held(path: str, kind: FileType) -> None:
+    target = "x" if kind is FileType.SYMLINK else None
+    assert _outcome(Change(path, Kind.CREATED, kind, target=target)) is Outcome.HOLD
+
+
+@pytest.mark.parametrize("path", USUAL)
+def test_usual_names_land(path: str) -> None:
+    assert _outcome(Change(path, Kind.CREATED, FileType.FILE)) is Outcome.LAND
+    decision = bash("mv a.txt b")
+    moved = Change(path, Kind.RENAMED, FileType.FILE, source="a.txt")
+    assert judge(decision, [moved], PATHS, workspace="/w").outcome is Outcome.LAND
+
+
+def test_what_is_there_may_change_and_be_made_plain() -> None:
+    assert _outcome(Change("-x", Kind.MODIFIED, FileType.FILE)) is Outcome.LAND
+    decision = bash("mv ./-x x; mv a ./-x")
+    plain = Change("x", Kind.RENAMED, FileType.FILE, source="-x")
+    odd = Change("-x", Kind.RENAMED, FileType.FILE, source="a")
+    assert judge(decision, [plain], PATHS, workspace="/w").outcome is Outcome.LAND
+    assert judge(decision, [odd], PATHS, workspace="/w").outcome is Outcome.HOLD
+
+
+@pytest.mark.parametrize("command", ["touch ./-rf", "echo 1 > ./--x", "mkdir -- -d", "cp a ./-b"])
+def test_named_ones_are_asked_about(command: str) -> None:
+    found = bash(command)
+    assert found.verdict is Verdict.ASK
+    assert any(one.layer == "odd-name" or "option" in one.reason for one in found.layers)
+
+
+@pytest.mark.parametrize("command", ["touch ./a-rf", "echo 1 > x-", "mkdir -p d-e", "cat ./-x"])
+def test_others_are_not(command: str) -> None:
+    assert bash(command).verdict is not Verdict.ASK
+
+
+def test_in_a_cell(lab: Lab) -> None:
+    script = "open('{}', 'w').write('x')"
+    held = lab.sh(f'python3 -c "{script.format("--checkpoint=1")}"')
+    assert (held.judgement, held.landed) == ("hold", False)
+    assert "for an option" in held.message
+    assert lab.sh(f'python3 -c "{script.format("checkpoint=1")}"').landed
