@@ -8,6 +8,7 @@ has seen everything before. Runs in the keeper: standard library only, Python 3.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import select
@@ -157,9 +158,9 @@ class Watch:
         return [(layer, self._layers[layer]) for layer in alarmed if layer in self._layers]
 
     def close(self) -> None:
-        """End the observer."""
+        """End the observer, whatever it is at: one that stands still would not end by itself."""
         self._sock.close()
-        self.lost = self.lost or "it was ended"
+        self._lose("it was ended")
         os.waitpid(self.pid, 0)
 
     # -- parts
@@ -179,14 +180,19 @@ class Watch:
             return
         try:
             host.send(self._sock, message)
+        except ConnectionError:
+            while not self.lost:  # it has ended, and may have said why
+                self._receive()
         except OSError as error:
             self._lose(f"it cannot be reached: {error.strerror}")
 
     def _receive(self) -> None:
-        try:
-            message, _ = host.receive(self._sock)
-        except OSError:
-            message = None
+        message = None
+        with contextlib.suppress(OSError):
+            try:
+                message, _ = host.receive(self._sock)
+            except ConnectionResetError:  # told once, and before what it said last
+                message, _ = host.receive(self._sock)
         if message is None:
             self._lose("its process ended")
             return
