@@ -329,9 +329,13 @@ def test_an_observer_that_is_behind_is_not_taken_for_dead(
     layer: Layer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watch, "SETTLE_SECONDS", 0.0)
-    subprocess.run([sys.executable, "-c", MANY.format(n=100_000)], cwd=layer.upper, check=True)
-    seen = layer.settled()
-    assert (seen.behind, seen.alarm, layer.observer.lost) == (True, None, "")
+    for _ in range(20):  # it may catch up before anybody asks
+        subprocess.run([sys.executable, "-c", MANY.format(n=100_000)], cwd=layer.upper, check=True)
+        seen = layer.settled()
+        assert (seen.alarm, layer.observer.lost) == (None, "")
+        if seen.behind:
+            break
+    assert seen.behind
     monkeypatch.setattr(watch, "SETTLE_SECONDS", SECONDS)
     layer.do(f"echo x >{WAIVER}")
     found = layer.alarm()  # it goes on
