@@ -35,6 +35,8 @@ REMOVE_SECONDS = 10
 """How long a container that was killed may take to go."""
 REMOVE_AGAIN_SECONDS = 0.2
 """How long after a removal that failed the next is tried."""
+CONFLICT = 409
+"""What the engine answers where a container is being removed already."""
 HALT_SECONDS = 60
 """How long a container that was killed may take to end, before its call fails."""
 
@@ -149,12 +151,21 @@ class Engine:
         for. One that failed, as where a mount was busy for a moment, leaves the container "Dead"
         until somebody removes it again.
         """
-        with contextlib.suppress(docker.errors.APIError, requests.RequestException):
+        try:
             self._api.remove_container(identity, force=True, v=False)
+        except docker.errors.NotFound:
+            return True
+        except docker.errors.APIError as error:
+            if error.status_code != CONFLICT:
+                return False
+        except requests.RequestException:
+            return True  # the engine is gone
         try:
             ended = self._api.wait(identity, timeout=REMOVE_SECONDS, condition="removed")
+        except docker.errors.NotFound:
+            return True
         except (docker.errors.APIError, requests.RequestException):
-            return True  # it is gone, or the engine is
+            return False
         return not ended.get("Error")
 
     def halt(self, identity: str) -> None:
@@ -204,9 +215,24 @@ class Engine:
         """Return the containers of this state folder, running or not, with these labels."""
         wanted = [f"{LABEL_STATE}={self.state}", *(f"{k}={v}" for k, v in labels.items())]
         try:
-            return list(self._api.containers(all=True, filters={"label": wanted}))
+            listed = list(self._api.containers(all=True, filters={"label": wanted}))
         except (docker.errors.APIError, requests.RequestException) as error:
             raise _unavailable(error) from None
+        return [one for one in listed if one.get("Names") or self._is_there(one["Id"])]
+
+    def _is_there(self, identity: str) -> bool:
+        """Whether the engine knows a container that it lists.
+
+        Docker's list can keep one that was removed just as it ended ("Dead", without a name), until
+        the engine starts again; there is nothing of it that could be removed.
+        """
+        try:
+            self._api.inspect_container(identity)
+        except docker.errors.NotFound:
+            return False
+        except (docker.errors.APIError, requests.RequestException):
+            return True
+        return True
 
     def cells(self) -> set[str]:
         """Return the names of the cells that exist."""

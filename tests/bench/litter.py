@@ -9,16 +9,17 @@ from typing import Any
 from sandbox.cells.pool import state_label
 from sandbox.config.settings import Dirs
 from sandbox.containers.endpoints import connect
-from sandbox.containers.plan import LABEL_STATE
+from sandbox.containers.engine import Engine
 
 
 def litter(dirs: Dirs, *workspaces: Path) -> list[str]:
     """Return what is left of the supervisors of a state folder, one line each. Blocking."""
-    api: Any = connect().api
+    client = connect()
+    api: Any = client.api
     state = state_label(dirs)
     found = [
         f"container {(one['Names'] or [one['Id'][:12]])[0]} is left ({one['Status']})"
-        for one in api.containers(all=True, filters={"label": [f"{LABEL_STATE}={state}"]})
+        for one in Engine(client, state).containers()
     ]
     volumes = api.volumes(filters={"name": f"lockgate-layers-{state}"})["Volumes"] or ()
     found += [f"volume {one['Name']} is left" for one in volumes]

@@ -80,6 +80,8 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     monkeypatch.delenv("LOCKGATE_ROLE", raising=False)
     monkeypatch.chdir(here)
     dirs = Dirs.default().create()
+    dirs.config.mkdir(parents=True, exist_ok=True)
+    (dirs.config / "config.yaml").write_text("hooks: {unattended_seconds: 0.1}\n")
     Registry(dirs).add(here.parent)
     reverted = Event(Domain.CODE_CHANGES, success=False, reverted=True, source=Source.PERSON)
     Reputations(dirs).record("main", reverted, TrustFile())
