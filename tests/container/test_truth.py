@@ -214,7 +214,10 @@ def test_any_name_lands_and_is_undone(lab: Lab, owner: int) -> None:
         "    open(name, 'w').write('x\\n')\n"
         "    len(name) < 255 and os.mkdir(b'd' + name)\n"
     )
-    made = lab.sh(f'python3 -c "{program}"', stdin=b"\0".join(raw))
+    held = lab.sh(f'python3 -c "{program}"', stdin=b"\0".join(raw))
+    odd = {change.path for change in held.changes if change.outcome == "hold"}
+    assert odd == {"new\nline", "dnew\nline", "tab\t", "dtab\t", "-dash"}
+    made = lab.run(lab.supervisor.land(held.id))
     assert made.landed
     found = {os.fsencode(path.name) for path in lab.ws.iterdir()}
     assert found >= set(raw) | {b"d" + name for name in raw if len(name) < 255}

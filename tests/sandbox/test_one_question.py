@@ -85,6 +85,7 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     Registry(dirs).add(here.parent)
     reverted = Event(Domain.CODE_CHANGES, success=False, reverted=True, source=Source.PERSON)
     Reputations(dirs).record("main", reverted, TrustFile())
+    monkeypatch.setattr("sandbox.cli.calls.run.PATIENCE", 0.1)
     bench = Bench(dirs, str(here.parent), str(here))
     genuine = gate1.decide
 
