@@ -11,6 +11,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from policy.gate2.judge import judge
 from policy.model import (
     Access,
@@ -82,6 +84,23 @@ def copy(source: Path, target: Path) -> Path:
     remove(target)
     shutil.copytree(source, target, symlinks=True)
     return target
+
+
+def make_repository(factory: pytest.TempPathFactory, script: str) -> Path:
+    """Return a folder in which a script was run, for the tests of a module to copy."""
+    folder = factory.mktemp("git") / "before"
+    folder.mkdir()
+    sh(folder, script)
+    return folder
+
+
+def judge_script(repository: Path, tmp_path: Path, script: str, prepare: str = "true") -> Judgement:
+    """Return what gate 2 says of a script in a copy of a repository, with all deletions named."""
+    old = copy(repository, tmp_path / "before")
+    sh(old, prepare)
+    new = copy(old, tmp_path / "after")
+    sh(new, script)
+    return judged(old, new, named=("**",))
 
 
 def remove(folder: Path) -> None:

@@ -269,14 +269,13 @@ def _deletion(
         return
     if named.covers(gone):
         return
-    if change.kind is Kind.RENAMED and _goes_out_of_sight(change):
+    hidden = _goes_out_of_sight(change)
+    if change.kind is Kind.RENAMED and hidden:
         yield PathReason(gone, Outcome.HOLD, "deletion", _OUT_OF_SIGHT)
         return
     named_move = moved.covers(gone)
-    hidden = _goes_out_of_sight(change)
-    lives_on = change.lives_on and not hidden
-    stays = change.kind is Kind.RENAMED or lives_on or change.type is not FileType.FILE
-    if named_move and stays:
+    lives_on = change.kind is Kind.RENAMED or (change.lives_on and not hidden)
+    if named_move and (lives_on or change.type is not FileType.FILE):
         return
     parts = normal(gone).split("/")
     if ".git" in parts:

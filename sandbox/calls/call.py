@@ -95,9 +95,13 @@ class Call:
     ) -> CallResult:
         """Return the result of a call that ran."""
         ending = Ending(done.ended) if done.ended else Ending.RAN
+        out, errors = self.output.text(1), self.output.text(2)
+        notes = self._notes(ending, done, effects, watched)
+        if ending is Ending.RAN and self.plan.params.command is not None:
+            notes += [why] if (why := explain_failure(done.status, out, errors)) else []
         return self._base(
             ending,
-            "; ".join(self._notes(ending, done, effects, watched)),
+            "; ".join(notes),
             judgement=effects.judgement.outcome.value if effects else None,
             objected=effects.objected_to if effects else False,
             landed=landed,
@@ -107,8 +111,8 @@ class Call:
             events=watched.events,
             exit_status=TIMED_OUT_STATUS if ending is Ending.TIMED_OUT else done.status,
             input_read=done.input_read,
-            stdout=self.output.text(1),
-            stderr=self.output.text(2),
+            stdout=out,
+            stderr=errors,
             stdout_file=self.output.file(1),
             stderr_file=self.output.file(2),
         )
@@ -134,9 +138,6 @@ class Call:
             notes.append(f"what led there: {watched.sentence()}")
         if effects is not None and effects.judgement.outcome is Outcome.HOLD:
             notes.append(f"see `lockgate show {self.id}`")
-        if ending is Ending.RAN and self.plan.params.command is not None:
-            out, errors = self.output.text(1), self.output.text(2)
-            notes += [why] if (why := explain_failure(done.status, out, errors)) else []
         return notes
 
     def _base(self, ending: Ending, message: str, **more: Any) -> CallResult:

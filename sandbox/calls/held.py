@@ -14,6 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from policy.model import Tier, Verdict
+from sandbox.agents.declared import DEFAULT
 from sandbox.audit.events import (
     DiscardedRecord,
     DiscardingRecord,
@@ -177,7 +178,7 @@ class Held:
         digests = answer.get("digests", ())
         rules = [touched(changes) for changes in answer["changes"]]
         await note(self._keepers.ledger, rules, digests, workspaces, person=True)
-        agent = entry["agent"] or "main"
+        agent = entry["agent"] or DEFAULT
         await asyncio.to_thread(self._keepers.replaced.forget, agent, workspaces)
         shown = await self._keepers.shown(answer, workspaces)
         shown = shown.with_digests(digests)

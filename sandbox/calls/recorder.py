@@ -128,10 +128,8 @@ class Recorder:
         """Record how a call ended, and the files that its agent made (path -> what tells it from
         another)."""
         by = self._answers.pop(result.id, (None, None))
-        record = _ended(result, *by)
-        if made:
-            files = {path: [*one] for path, one in made.items()}
-            record = record.model_copy(update={"made": {"agent": agent, "files": files}})
+        files = {path: [*one] for path, one in (made or {}).items()}
+        record = _ended(result, *by, {"agent": agent, "files": files} if files else None)
         self._soon(lambda: self._guarded(lambda: self._append(_masked(record), False)))
 
     def made(self) -> Iterator[Mapping[str, Any]]:
@@ -267,7 +265,9 @@ def recorded(views: Sequence[ChangeView]) -> list[dict[str, Any]]:
     return [_plain(view) for view in first + others[: max(0, MOST_CHANGES - len(first))]]
 
 
-def _ended(result: CallResult, by: str | None, grant: str | None) -> EndedRecord:
+def _ended(
+    result: CallResult, by: str | None, grant: str | None, made: Mapping[str, Any] | None
+) -> EndedRecord:
     """Return the record of how a call ended; it grows with what was changed."""
     return EndedRecord(
         call=result.id,
@@ -279,7 +279,7 @@ def _ended(result: CallResult, by: str | None, grant: str | None) -> EndedRecord
         changes=recorded(result.changes),
         changes_total=max(result.changes_total, len(result.changes)),
         size=result.changes_size,
-        **_given(events=[_plain(event) for event in result.events]),
+        **_given(events=[_plain(event) for event in result.events], made=made),
         outcome=result.message,
         ms=round(result.ms, 2),
     )

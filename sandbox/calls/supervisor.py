@@ -849,7 +849,8 @@ def _weighed(
     replaced: ReplacedLedger,
 ) -> Effects:
     """Return what gate 2 says of a call's changes."""
-    earlier = replaced.earlier(call.plan.agent, call.workspaces)
+    takes = any(one.get("replaced") for items in raw for one in items)
+    earlier = replaced.earlier(call.plan.agent, call.workspaces) if takes else ()
     return weigh(call.decision, raw, call.workspaces, call.paths, ledger, earlier)
 
 

@@ -51,6 +51,10 @@ class CellLost(SandboxError):
     """The cell ended under a call: nothing of that call landed."""
 
 
+MakeRoom = Callable[[], Awaitable[bool]]
+"""Ends a cell that nobody needs; False where there is none."""
+
+
 class Unwatchable(SandboxError):
     """The kernel watches as much for this user as it may, so no call that writes can be begun."""
 
@@ -95,6 +99,19 @@ class CellSpec:
 
 async def _no_room() -> bool:
     return False
+
+
+async def with_room(work: Callable[[], Awaitable[T]], make_room: MakeRoom) -> T:
+    """Do something that the kernel must watch; where it watches as much as it may, make room.
+
+    Raises Unwatchable where there is none to be made.
+    """
+    while True:
+        try:
+            return await work()
+        except Unwatchable:
+            if not await make_room():
+                raise
 
 
 class _Running:
@@ -145,7 +162,7 @@ class Cell:
         self.once = False
         """Whether it is for one call alone: what ends that call may come before its command."""
         self._over = False
-        self.make_room: Callable[[], Awaitable[bool]] = _no_room
+        self.make_room: MakeRoom = _no_room
         """Ends a cell that nobody needs, so that the kernel has room to watch; False for none."""
         self._runner = Link(self._on_runner, lambda why: self._fail(f"the runner ended: {why}"))
         self._keeper = Link(self._on_keeper, lambda why: self._fail(f"the keeper ended: {why}"))

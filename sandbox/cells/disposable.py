@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
-from sandbox.cells.cell import Cell, Unwatchable
+from sandbox.cells.cell import Cell, MakeRoom, with_room
 from sandbox.cells.specs import Specs
 from sandbox.errors import SandboxError
 
@@ -42,8 +42,7 @@ class Disposables:
         self._used: set[Cell] = set()
         self._filling: dict[Kind, asyncio.Task[None]] = {}
         self._ending: set[asyncio.Task[None]] = set()
-        self.make_room: Callable[[], Awaitable[bool]] = self.end_one
-        """Ends a cell that nobody needs; False where there is none."""
+        self.make_room: MakeRoom = self.end_one
 
     def all(self) -> list[Cell]:
         """Return every cell that is ready or used."""
@@ -68,21 +67,12 @@ class Disposables:
         while ready and cell is None:
             cell = await self._checked(ready.popleft())
         if cell is None:
-            cell = await self._made(kind)
+            cell = await with_room(lambda: self._make(kind), self.make_room)
             self._used.add(cell)
         cell.once = True
         if again:
             self.fill(kind)
         return cell
-
-    async def _made(self, kind: Kind) -> Cell:
-        """Make a cell; where the kernel watches as much as it may, others end for it."""
-        while True:
-            try:
-                return await self._make(kind)
-            except Unwatchable:
-                if not await self.make_room():
-                    raise
 
     def forget(self, cell: Cell) -> None:
         """Know no more of a cell that somebody else ends."""

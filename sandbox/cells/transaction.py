@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
-from sandbox.cells.cell import Cell, Unwatchable
+from sandbox.cells.cell import Cell, with_room
 from sandbox.cells.observation import Watched
 from sandbox.errors import SandboxError
 
@@ -74,24 +74,14 @@ class Transaction:
 
     async def _open(self) -> None:
         if self.write:
-            await self._open_writing()
+            request = {"tx": self.name, "access": "write"}
+            await with_room(lambda: self.cell.ask(request, op="open"), self.cell.make_room)
             return
         async with self.cell.opening:
             if self.cell.readers == 0:
                 await self.cell.ask({"tx": self.name, "access": "read"}, op="open")
                 self.cell.reading = self.name
             self.cell.readers += 1
-
-    async def _open_writing(self) -> None:
-        """Open it; where the kernel watches as much as it may, end idle cells until it does."""
-        while True:
-            try:
-                await self.cell.ask({"tx": self.name, "access": "write"}, op="open")
-            except Unwatchable:
-                if not await self.cell.make_room():
-                    raise
-            else:
-                return
 
     async def _leave(self) -> None:
         try:

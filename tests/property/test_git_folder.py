@@ -19,7 +19,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from policy.model import Outcome
-from tests.gitchanges import ENV, copy, judged, remove, sh
+from tests.gitchanges import ENV, copy, judged, make_repository, remove, sh
 
 PREPARE = """
 git init -q -b main; echo one > a; git add a; git commit -qm one; echo more >> a
@@ -45,10 +45,7 @@ EVERYDAY = (
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a repository with branches, a tag, a pack, a stash, and something staged."""
-    folder = tmp_path_factory.mktemp("git") / "before"
-    folder.mkdir()
-    sh(folder, PREPARE)
-    return folder
+    return make_repository(tmp_path_factory, PREPARE)
 
 
 def _git(folder: Path, *arguments: str) -> tuple[int, str]:

@@ -12,7 +12,7 @@ import pytest
 
 from policy.gate2.judge import judge
 from policy.model import Change, FileType, Kind
-from tests.gitchanges import DECISION, POLICY, copy, held_for, judged, sh
+from tests.gitchanges import DECISION, POLICY, held_for, judge_script, make_repository
 
 PREPARE = """
 git init -q -b main; echo a > a; git add a; git commit -qm a
@@ -25,18 +25,11 @@ git fetch -q origin; git fetch -q inner; echo b >> a; git commit -qam b; git bra
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("git") / "before"
-    folder.mkdir()
-    sh(folder, PREPARE)
-    return folder
+    return make_repository(tmp_path_factory, PREPARE)
 
 
 def said(repository: Path, tmp_path: Path, script: str, prepare: str = "true") -> list[str]:
-    before = copy(repository, tmp_path / "before")
-    sh(before, prepare)
-    after = copy(before, tmp_path / "after")
-    sh(after, script)
-    found = judged(before, after, named=("**",))
+    found = judge_script(repository, tmp_path, script, prepare)
     return [*held_for(found, "git-folder"), *held_for(found, "git-history")]
 
 

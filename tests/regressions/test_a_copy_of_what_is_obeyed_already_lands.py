@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from policy.model import Outcome
-from tests.gitchanges import copy, judged, sh
+from tests.gitchanges import copy, judged, make_repository, sh
 
 PREPARE = """
 git init -q -b main; mkdir -p .github/workflows .vscode .husky
@@ -23,10 +23,7 @@ git commit -qam two; git checkout -q main
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("git") / "before"
-    folder.mkdir()
-    sh(folder, PREPARE)
-    return folder
+    return make_repository(tmp_path_factory, PREPARE)
 
 
 def held(repository: Path, tmp_path: Path, script: str, prepare: str = "true") -> list[str]:

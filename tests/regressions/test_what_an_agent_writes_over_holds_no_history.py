@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gitchanges import copy, held_for, judged, sh
+from tests.gitchanges import held_for, judge_script, make_repository
 
 PREPARE = """
 git init -q -b main; echo one > a; git add a; git commit -qm one; echo more >> a
@@ -22,19 +22,12 @@ LONG_AGO = "export GIT_COMMITTER_DATE=@$(( $(date +%s) - 20 * 86400 ))+0000;"
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("git") / "before"
-    folder.mkdir()
-    sh(folder, PREPARE)
-    return folder
+    return make_repository(tmp_path_factory, PREPARE)
 
 
 def said(repository: Path, tmp_path: Path, script: str, prepare: str = "") -> list[str]:
     """Return what gate 2 says of history after a script."""
-    before = copy(repository, tmp_path / "before")
-    sh(before, prepare or "true")
-    after = copy(before, tmp_path / "after")
-    sh(after, script)
-    return held_for(judged(before, after, named=("**",)), "git-history")
+    return held_for(judge_script(repository, tmp_path, script, prepare or "true"), "git-history")
 
 
 LOST = {

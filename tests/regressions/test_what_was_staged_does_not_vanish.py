@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gitchanges import copy, held_for, judged, sh
+from tests.gitchanges import held_for, judge_script, make_repository
 
 PREPARE = """
 git init -q -b main; mkdir src; echo one > src/m.py; echo a > a; git add -A; git commit -qm one
@@ -20,18 +20,11 @@ IN_THE_FILE = "echo staged > src/m.py"
 
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("git") / "before"
-    folder.mkdir()
-    sh(folder, PREPARE)
-    return folder
+    return make_repository(tmp_path_factory, PREPARE)
 
 
 def said(repository: Path, tmp_path: Path, script: str, prepare: str = "true") -> list[str]:
-    before = copy(repository, tmp_path / "before")
-    sh(before, prepare)
-    after = copy(before, tmp_path / "after")
-    sh(after, script)
-    return held_for(judged(before, after, named=("**",)), "git-history")
+    return held_for(judge_script(repository, tmp_path, script, prepare), "git-history")
 
 
 TAKEN = [

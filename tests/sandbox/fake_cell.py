@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from sandbox.cells.cell import Cell, CellLost, Exit
+from sandbox.cells.cell import Cell, CellLost, Exit, MakeRoom
 from sandbox.cells.rwlock import ReadWriteLock
 from sandbox.errors import SandboxError
 
@@ -40,6 +40,10 @@ SCRIPTS = {
 }
 
 
+async def _no_room() -> bool:
+    return False
+
+
 @dataclass
 class FakeCell:
     """Notes requests in `log`; a command does what SCRIPTS says, `wait` waits for `release`."""
@@ -58,6 +62,7 @@ class FakeCell:
     """The keeper's request that fails."""
     release: asyncio.Event = field(default_factory=asyncio.Event)
     open: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+    make_room: MakeRoom = _no_room
 
     async def ask(self, request: dict[str, Any] | None = None, *, op: str) -> dict[str, Any]:
         """Answer as the keeper does."""

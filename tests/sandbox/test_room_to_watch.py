@@ -75,7 +75,7 @@ class Cells:
         """Put a cell into the pool."""
         one = cast(Cell, cell)
         self.pool._cells[cell.name, ("/w",)] = one
-        cell.make_room = lambda: self.pool._make_room(one)  # type: ignore[attr-defined]
+        cell.make_room = lambda: self.pool._make_room(one)
 
     def open(self, number: int) -> Transaction:
         """Return a writing transaction in a cell."""

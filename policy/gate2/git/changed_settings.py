@@ -11,9 +11,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 
-from policy.gate2.git.config import RUNS, read
+from policy.gate2.git.config import RUNS, fits, read
 from policy.gate2.git.names import is_branch, is_name
 
 _Values = tuple[str | None, ...]
@@ -81,7 +80,7 @@ def held_settings(
     held = [
         key
         for key in keys
-        if key in changed and (_fits(key, patterns) or not _is_harmless(key, compared))
+        if key in changed and (fits(key, patterns) or not _is_harmless(key, compared))
     ]
     rest = [[one for one in side if one[0] not in changed] for side in (old, now)]
     if not held and rest[0] != rest[1]:
@@ -116,10 +115,6 @@ def _by_key(settings: Sequence[tuple[str, str | None]]) -> dict[str, _Values]:
     for key, value in settings:
         found.setdefault(key, []).append(value)
     return {key: tuple(values) for key, values in found.items()}
-
-
-def _fits(key: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(key.lower(), pattern) for pattern in patterns)
 
 
 def _is_harmless(key: str, compared: _Compared) -> bool:
@@ -214,7 +209,7 @@ def _is_new_remote(name: str, last: str, compared: _Compared, old: _Values, now:
 
 def _is_named(remote: str, settings: Mapping[str, _Values]) -> bool:
     """Whether a branch, or the default of pushes, goes to a remote already."""
-    return any(remote in values for key, values in settings.items() if _fits(key, _FOLLOWING))
+    return any(remote in values for key, values in settings.items() if fits(key, _FOLLOWING))
 
 
 def _names_a_place(key: str, now: _Values) -> bool:

@@ -72,11 +72,8 @@ class GitChanges:
         path = address.removeprefix("file://")
         if not path or (":" in path.partition("/")[0]):
             return False  # a host's
-        start = (
-            place.outer.rpartition("/")[0]
-            if is_git_name(place.outer.rpartition("/")[2])
-            else (place.outer)
-        )
+        around, _, name = place.outer.rpartition("/")
+        start = around if is_git_name(name) else place.outer
         full = posixpath.normpath(posixpath.join(self._workspace, start, path))
         return f"{full}/".startswith(self._workspace.rstrip("/") + "/")
 

@@ -163,6 +163,11 @@ def added(before: str | None, after: str | None, patterns: Iterable[str]) -> lis
         if lower == "core.fsmonitor" and value in _BOOLEANS:
             continue  # git's own monitor, or none
         runs = re.fullmatch(r"remote\..*\.(?:push)?url", lower) and RUNS.match(value or "")
-        if runs or any(fnmatchcase(lower, pattern) for pattern in wanted):
+        if runs or fits(name, wanted):
             found.append(name)
     return list(dict.fromkeys(found))
+
+
+def fits(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a setting is one of some patterns (`section.*.key`, in lower case)."""
+    return any(fnmatchcase(name.lower(), pattern) for pattern in patterns)

@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
-from fnmatch import fnmatchcase
+from collections.abc import Iterator
 
 from policy.gate2.git import config as gitconfig
 from policy.gate2.git.attributes import held_attributes
@@ -107,14 +106,10 @@ def _held(
         return [
             key
             for key in held_any(was, text)
-            if not table.is_harmless(key) or _fits(key, paths.git_keys)
+            if not table.is_harmless(key) or gitconfig.fits(key, paths.git_keys)
         ]
     keys = gitconfig.added(change.before_text, text, paths.git_keys)
     return keys + [key for key in _redirected(change, paths) if key not in keys]
-
-
-def _fits(key: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(key.lower(), pattern) for pattern in patterns)
 
 
 def _moves_in(change: Change, place: Place | None) -> bool:

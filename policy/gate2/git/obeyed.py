@@ -12,9 +12,8 @@ import posixpath
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
-from policy.gate2.git.config import Setting
+from policy.gate2.git.config import Setting, fits
 from policy.values.filenames import normal
 
 _HOOKS = "core.hookspath"
@@ -93,7 +92,7 @@ def obeyed(
     for name, value in settings:
         if not value:
             continue
-        key = _lower(name)
+        key = name.lower()
         if key in _FOLDERS:
             places = tuple(place("work tree", value))
             _put(folders, places, name)
@@ -101,9 +100,9 @@ def obeyed(
                 _put(files, HOOKS, name)
         elif key in _FILES:
             _put(files, place("work tree", value), name)
-        elif _fits(key, _INCLUDES):
+        elif fits(key, _INCLUDES):
             _put(files, place("file", value), name)
-        elif _fits(key, patterns) and not _fits(key, _NOT_COMMANDS):
+        elif fits(key, patterns) and not fits(key, _NOT_COMMANDS):
             for word in _paths_in(key, value):
                 _put(files, place("work tree", word), name)
     return Configured(files, folders)
@@ -123,7 +122,7 @@ def _paths_in(key: str, value: str) -> list[str]:
 
 def includes(settings: Iterable[Setting]) -> list[str]:
     """Return the files that settings include, whatever the condition: it may hold later."""
-    return [value for name, value in settings if value and _fits(_lower(name), _INCLUDES)]
+    return [value for name, value in settings if value and fits(name, _INCLUDES)]
 
 
 def inside(root: str, path: str) -> str | None:
@@ -140,11 +139,3 @@ def inside(root: str, path: str) -> str | None:
 def _put(found: dict[str, str], paths: Iterable[str], setting: str) -> None:
     for path in filter(None, paths):
         found.setdefault(normal(path), setting)
-
-
-def _lower(name: str) -> str:
-    return name.lower()
-
-
-def _fits(key: str, patterns: Iterable[str]) -> bool:
-    return any(fnmatchcase(key, pattern) for pattern in patterns)

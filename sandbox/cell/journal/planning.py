@@ -42,7 +42,7 @@ def plan(
             say(fault, f"stage n{number}")
             stage.place(put.node, f"n{number}", put.path)
     for slot, source in stage.moved:
-        if not _is_made_by(root, source, agent):
+        if not marks.is_all_at(root, source, agent):
             _mark(folder, slot, marks.remove)
     for number, swap in enumerate(walked.swaps):
         say(fault, f"stage s{number}")
@@ -51,7 +51,7 @@ def plan(
             continue
         if _was_moved_over(root, swap):
             _mark(folder, f"s{number}", marks.remove)
-        elif not _is_made_by(root, swap.path, agent):
+        elif not marks.is_all_at(root, swap.path, agent):
             _mark(folder, f"s{number}", marks.add_edited)
     if durable:
         say(fault, "sync")
@@ -97,18 +97,6 @@ def _was_moved_over(root: int, swap: Swap) -> bool:
     """Whether what is put in a file's place was another file, edited perhaps."""
     origin = fs.origin(swap.node.real)
     return origin is not None and origin != fs.handle(root, swap.path)
-
-
-def _is_made_by(root: int, path: str, agent: str) -> bool:
-    """Whether what lies at a path is all of an agent's own making."""
-    try:
-        descriptor = fs.open_beneath(root, path, fs.READ)
-    except OSError:  # it lies elsewhere as yet
-        return False
-    try:
-        return marks.is_all(descriptor, agent)
-    finally:
-        os.close(descriptor)
 
 
 def _mark(folder: int, slot: str, how: Callable[[int], None]) -> None:

@@ -21,6 +21,8 @@ import hashlib
 import os
 import stat
 
+from .. import fs
+
 NAME = "trusted.lockgate"
 _EDITED = b" edited"
 _SIGN_CHARS = 16
@@ -74,6 +76,18 @@ def is_all(target: str | int, agent: str) -> bool:
     found = _found(target)
     own = found is not None and found[:_SIGN_CHARS] == sign(agent).encode()
     return bool(agent) and own and found is not None and not found.endswith(_EDITED)
+
+
+def is_all_at(directory: int, path: str, agent: str) -> bool:
+    """Say the same of the file at a path below an open directory; False where there is none."""
+    try:
+        descriptor = fs.open_beneath(directory, path, fs.READ)
+    except OSError:
+        return False
+    try:
+        return is_all(descriptor, agent)
+    finally:
+        os.close(descriptor)
 
 
 def _found(target: str | int) -> bytes | None:

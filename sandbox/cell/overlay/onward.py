@@ -91,15 +91,8 @@ def note_own(walked: Walk, root: str, agent: str) -> None:
     top = fs.open_directory(root)
     try:
         for change in moved[:MOST_LOOKED]:
-            try:
-                descriptor = fs.open_beneath(top, change.get("source") or change["path"], fs.READ)
-            except OSError:
-                continue
-            try:
-                if marks.is_all(descriptor, agent):
-                    change["own"] = True
-            finally:
-                os.close(descriptor)
+            if marks.is_all_at(top, change.get("source") or change["path"], agent):
+                change["own"] = True
     finally:
         os.close(top)
 
