@@ -8,9 +8,10 @@ worst that it could say.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from policy.model import Change, FileType, Kind, Outcome, PathReason
-from policy.protected.formats import Odd
+from policy.protected.formats import Form, Odd
 from policy.protected.paths import ObeyedRule, PathPolicy
 from policy.protected.printable import briefly
 
@@ -58,7 +59,12 @@ def manifest_reasons(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
             continue
         if change.kind is Kind.RENAMED and path == change.source:
             continue  # what it said goes, and harms nobody
-        why = None if change.kind is Kind.DELETED else settings_reason(rule, path, change)
+        judged = change
+        if change.kind is Kind.RENAMED and rule.format is Form.ADDRESSES:
+            came_from = paths.manifest_of(change.source or "")
+            if came_from is not None and came_from.id == rule.id:  # its places were judged there
+                judged = replace(change, kind=Kind.MODIFIED, source=None)
+        why = None if change.kind is Kind.DELETED else settings_reason(rule, path, judged)
         if why is not None:
             yield PathReason(path, Outcome.HOLD, rule.id, why)
 

@@ -63,6 +63,9 @@ class Form(str, Enum):
     """`key value` on each line."""
     LINES = "lines"
     """Each line that is no comment is a value of the key `line`."""
+    ADDRESSES = "addresses"
+    """The places that a file of any form names, condensed to one a line before it comes here (the
+    keeper does it: such files are long). The places are the keys."""
 
 
 class Odd(Exception):
@@ -310,6 +313,11 @@ def _plain_lines(text: str) -> Iterator[Pair]:
             yield ("line",), line.partition(" #")[0].strip(" \t")
 
 
+def _addresses(text: str) -> Iterator[Pair]:
+    for line in _lines(text):
+        yield (line,), ""
+
+
 def _xml(text: str) -> Iterator[Pair]:
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise Odd("it declares a document type")
@@ -351,4 +359,5 @@ _READERS: dict[Form, Callable[[str], Iterator[Pair]]] = {
     Form.PROPERTIES: _properties,
     Form.WORDS: _words,
     Form.LINES: _plain_lines,
+    Form.ADDRESSES: _addresses,
 }

@@ -298,7 +298,8 @@ class PathPolicy(Frozen):
     def read_patterns(self) -> dict[str, list[str]]:
         """Return for which files their texts are needed: their names, and whole paths.
 
-        `names` are plain names, `like` expressions for other ones, `paths` expressions for paths.
+        `names` are plain names, `like` expressions for other ones, `paths` expressions for paths,
+        `condensed` those of them of which the places that they name are enough.
         """
         rules = (*self.obeyed, *self.manifests)
         patterns = [p for rule in rules if rule.format for p in rule.paths]
@@ -309,7 +310,12 @@ class PathPolicy(Frozen):
             "names": sorted(plain),
             "like": sorted(one.removeprefix("(?:.*/)?") for one in like),
             "paths": list(expressions(patterns)),
+            "condensed": list(expressions(self._condensed)),
         }
+
+    def condenses(self, path: str) -> bool:
+        """Whether of a file that is judged by what it holds the places that it names count."""
+        return self._condensed_paths.fullmatch(normal(path)) is not None
 
     def manifest_of(self, path: str) -> ObeyedRule | None:
         """Return the rule by which a file is a project's description of itself."""
@@ -374,6 +380,15 @@ class PathPolicy(Frozen):
     @cached_property
     def _manifest_names(self) -> Anchors:
         return Anchors(pattern for rule in self.manifests for pattern in rule.paths)
+
+    @cached_property
+    def _condensed(self) -> tuple[str, ...]:
+        rules = (*self.obeyed, *self.manifests)
+        return tuple(p for rule in rules if rule.format is Form.ADDRESSES for p in rule.paths)
+
+    @cached_property
+    def _condensed_paths(self) -> re.Pattern[str]:
+        return compiled(self._condensed)
 
     @cached_property
     def _links(self) -> tuple[tuple[re.Pattern[str], re.Pattern[str]], ...]:

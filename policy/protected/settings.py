@@ -6,8 +6,10 @@
 A pattern is a key, its names joined by `.`: `*` is any one name, `**` at the end whatever follows,
 `x*` a name that begins so. `=text` and `=/expression/` say which values are harmless; a leading `+`
 that the key may come, and never go; a leading `-` that it may go, and never come, whatever other
-patterns say. `=<inside>` is a path that does not leave the workspace, `/&version/` a version of an
-npm package, `&cargo:KEY` whatever a crate from an index, or one of the workspace, is described by.
+patterns say (`-*`: whatever it is). `=<inside>` is a path that does not leave the workspace,
+`=<same>` a value in the same folder as one that a key of that pattern had before (up to its last
+`/`: the same server, another version), `/&version/` a version of an npm package, `&cargo:KEY`
+whatever a crate from an index, or one of the workspace, is described by.
 Keys that no pattern fits are not harmless.
 """
 
@@ -30,7 +32,7 @@ _CARGO = (
     *(".default_features", ".package", ".path=<inside>", "="),
 )
 _CARGO_VERSION = r"/[\^~<>=*]{0,2} ?[0-9*][\w.+*, <>=^~-]*/"
-INSIDE = "<inside>"
+INSIDE, SAME = "<inside>", "<same>"
 MOST_VALUE = 300
 """Characters of a value that is compared with an expression; a longer one is not harmless."""
 
@@ -38,15 +40,15 @@ MOST_VALUE = 300
 class _Pattern:
     def __init__(self, text: str) -> None:
         self.stays = text.startswith("+")
-        self.denies = text.startswith("-") and text[1:2].isalpha()
+        self.denies = text == "-*" or (text.startswith("-") and text[1:2].isalpha())
         name, equals, value = (text[1:] if self.stays or self.denies else text).partition("=")
         self._names = name.split(".")
         self._rest = self._names[-1] == "**"
         if self._rest:
             self._names.pop()
         self._value: re.Pattern[str] | None = None
-        self.inside = value == INSIDE
-        if equals and not self.inside:
+        self.inside, self.same = value == INSIDE, value == SAME
+        if equals and not (self.inside or self.same):
             plain = not (len(value) > 1 and value[0] == value[-1] == "/")
             value = re.escape(value) if plain else value[1:-1].replace("&version", _NPM_VERSION)
             self._value = re.compile(value, re.DOTALL if self.denies else 0)
@@ -66,11 +68,22 @@ class _Pattern:
         """Whether a value, in a file so many folders deep, is one of those it names."""
         if self.inside:
             return stays_inside(value, depth)
+        if self.same:
+            return False  # that goes by what was there; see `continues`
         if self._value is None:
             return True
         if len(value) > MOST_VALUE:
             return self.denies
         return self._value.fullmatch(value) is not None
+
+    def continues(self, key: Key, value: str, before: Iterable[Pair]) -> bool:
+        """Whether a value lies where one of those that were there did."""
+        if not (self.same and "/" in value and self.fits(key)):
+            return False
+        folder = value.rpartition("/")[0]
+        return ".." not in value and any(
+            self.fits(old) and was.rpartition("/")[0] == folder for old, was in before
+        )
 
 
 def _fits(wanted: str, name: str) -> bool:
@@ -103,7 +116,12 @@ class Harmless:
         old = Counter(_pairs(before, form))
         new = Counter(_pairs(after, form))
         left = {key for key, _ in new}
-        found = [key for (key, value) in new - old if not self._may_come(key, value, depth)]
+        found = [
+            key
+            for (key, value) in new - old
+            if not self._may_come(key, value, depth)
+            and not any(one.continues(key, value, old) for one in self._harmless)
+        ]
         found += [key for (key, _) in old - new if key not in left and not self._may_go(key)]
         return [".".join(key) for key in dict.fromkeys(sorted(found))]
 

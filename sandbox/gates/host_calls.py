@@ -34,6 +34,7 @@ from policy.model import (
 from policy.protected.paths import PathPolicy
 from policy.tools import reading as tools
 from policy.values.partial import unknown
+from sandbox.cell.overlay.addresses import MAX_BYTES, condensed_text
 from sandbox.cell.overlay.lower import MAX_TEXT
 from sandbox.gates.gate1 import Answer
 from sandbox.host import files as own_files
@@ -141,7 +142,8 @@ def _effects(
         if root is not None:
             change = _change(touch, real, root)
             if answer.paths.reads(change.path):
-                before, after = _texts(plan, real, change.kind)
+                condenses = answer.paths.condenses(change.path)
+                before, after = _texts(plan, real, change.kind, condenses=condenses)
                 change = replace(change, before_text=before, after_text=after)
             roots.setdefault(root, []).append(change)
     for root, changes in roots.items():
@@ -199,20 +201,28 @@ def _change(touch: Touch, real: str, root: str) -> Change:
     return Change(real[len(root) :].lstrip("/"), kind, FileType.FILE, mode=0o644)
 
 
-def _texts(plan: ActionPlan, real: str, kind: Kind) -> tuple[str | None, str | None]:
-    """Return what a file holds and what a plan would make of it, as far as both can be told."""
+def _texts(
+    plan: ActionPlan, real: str, kind: Kind, *, condenses: bool
+) -> tuple[str | None, str | None]:
+    """Return what a file holds and what a plan would make of it, as far as both can be told.
+
+    Where the places that it names are enough, these.
+    """
     before: str | None = None
+    most = MAX_BYTES if condenses else MAX_TEXT
     if kind is not Kind.CREATED:
         try:
             with own_files.opened(Path(real)) as file:
-                content = file.read(MAX_TEXT + 1)
+                content = file.read(most + 1)
         except OSError:
             return None, None
-        if len(content) > MAX_TEXT:
+        if len(content) > most:
             return None, None
         before = content.decode("utf-8", "surrogateescape")
     after = _after(plan, before)
-    return before, None if after is None or len(after) > MAX_TEXT else after
+    if condenses:
+        return condensed_text(before), condensed_text(after)
+    return before, None if after is None or len(after) > most else after
 
 
 def _after(plan: ActionPlan, before: str | None) -> str | None:

@@ -14,7 +14,9 @@ from functools import cached_property, lru_cache
 from policy.gate2.git import config as gitconfig
 from policy.gate2.obeyed import settings_reason
 from policy.model import Change, FileType, Kind
+from policy.protected.formats import Form
 from policy.protected.paths import PathPolicy, compiled, normal
+from sandbox.cell.overlay.addresses import condensed_text
 
 GIT_SETTINGS = "git-settings"
 """The rule of git's own settings files: only keys that make git run or read something count."""
@@ -72,6 +74,8 @@ class Protected:
         if rule is not None and rule.format is not None:
             kind = Kind.CREATED if before is None else Kind.MODIFIED
             kind = Kind.DELETED if after is None else kind
+            if rule.format is Form.ADDRESSES:
+                before, after = condensed_text(before), condensed_text(after)
             change = Change(path, kind, FileType.FILE, before_text=before, after_text=after)
             return settings_reason(rule, path, change) is not None
         patterns = self._paths.git_keys

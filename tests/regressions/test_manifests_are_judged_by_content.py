@@ -295,8 +295,8 @@ CASES: dict[str, tuple[str, str | None, str | None, str]] = {
     ),
     "bundle add": (
         "Gemfile",
-        'source "https://rubygems.org"\n',
-        'source "https://rubygems.org"\n\ngem "rails", "~> 7.1"\n'
+        'source "https://gems.example"\n',
+        'source "https://gems.example"\n\ngem "rails", "~> 7.1"\n'
         'group :test do\n  gem "rspec", require: false\nend\n',
         "land",
     ),

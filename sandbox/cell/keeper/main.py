@@ -497,6 +497,7 @@ class Keeper:
             since=since,
             owners=space.back,
             reads=space.patterns.reads,
+            condenses=space.patterns.condenses,
         )
         replaced.note_replaced(walked, space.root, self._agent)
         onward.note_onward([walked], [space.root])

@@ -2,6 +2,7 @@
 """Reads overlay layers: lower, upper, redirects, masks, what changed."""
 
 __all__ = [
+    "addresses",
     "diffs",
     "layer",
     "lower",

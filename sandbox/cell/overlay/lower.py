@@ -10,9 +10,10 @@ import base64
 import os
 import stat
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, BinaryIO
 
 from .. import fs
+from .addresses import MAX_BYTES, condensed
 from .layer import LayerError, Node, above, join, lies_in
 from .steps import Attributes, landed_mode
 
@@ -20,6 +21,8 @@ MAX_TEXT = 64 * 1024
 """Bytes of one file that are passed on for gate 2 to read."""
 MAX_TEXTS = 512 * 1024
 """Bytes of all such files together, besides git's own settings: parsing them takes its time."""
+MAX_CONDENSED = 24 * 1024 * 1024
+"""Bytes of all files together that are condensed to the places that they name."""
 Reads = Callable[[str], bool]
 """Whether gate 2 reads the file at a path of the workspace."""
 CONFIG_NAMES = (
@@ -32,7 +35,14 @@ CONFIG_NAMES = (
 class Below:
     """The workspace under a layer. Close it after use."""
 
-    def __init__(self, root: int, masks: frozenset[str], since: int | None, reads: Reads) -> None:
+    def __init__(
+        self,
+        root: int,
+        masks: frozenset[str],
+        since: int | None,
+        reads: Reads,
+        condenses: Reads,
+    ) -> None:
         self.root = root
         self.inodes: dict[int, str] = {}
         """Of every file that was looked at, with its path."""
@@ -40,7 +50,8 @@ class Below:
         self._masks = masks
         self._since = since
         self._reads = reads
-        self._left = MAX_TEXTS
+        self._condenses = condenses
+        self._left = {False: MAX_TEXTS, True: MAX_CONDENSED}
         self._open: tuple[str, int] | None = None
 
     def close(self) -> None:
@@ -198,7 +209,9 @@ class Below:
         texts = {}
         if stat.S_ISREG(node.status.st_mode) and self._may_read(node.status.st_size, path):
             with open(node.real, "rb") as file:
-                texts["after_text"] = file.read().decode("utf-8", "surrogateescape")
+                text = self._text(file, path)
+            if text is not None:
+                texts["after_text"] = text
         status = None if low is None else self.status(low)
         if low is not None and status is not None:
             texts.update(self._before(low, status))
@@ -213,29 +226,39 @@ class Below:
         if not self._reads(path) and not self._reads(low):
             return {}
         found = self._before(low, status)
-        return {**found, "after_text": found["before_text"]} if found else {}
+        after = found
+        if self._condenses(path) != self._condenses(low):
+            after = self._before(low, status, read_as=path)
+        return {**found, "after_text": after["before_text"]} if found and after else {}
 
-    def _before(self, low: str, status: os.stat_result) -> dict[str, str]:
-        if not stat.S_ISREG(status.st_mode) or not self._may_read(status.st_size, low):
+    def _before(self, low: str, status: os.stat_result, *, read_as: str = "") -> dict[str, str]:
+        name = read_as or low
+        if not stat.S_ISREG(status.st_mode) or not self._may_read(status.st_size, name):
             return {}
         descriptor = fs.open_beneath(self.root, low, os.O_RDONLY | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:
-            content = file.read(MAX_TEXT + 1)
-        if len(content) > MAX_TEXT:
-            return {}
-        return {"before_text": content.decode("utf-8", "surrogateescape")}
+            text = self._text(file, name)
+        return {} if text is None else {"before_text": text}
+
+    def _text(self, file: BinaryIO, path: str) -> str | None:
+        """Return what gate 2 reads of a file; None where it is too large, or says it unclearly."""
+        if self._condenses(path):
+            return condensed(file.read(MAX_BYTES + 1))
+        content = file.read(MAX_TEXT + 1)
+        return None if len(content) > MAX_TEXT else content.decode("utf-8", "surrogateescape")
 
     def _wanted(self, path: str) -> bool:
         return path.rpartition("/")[2].lower() in CONFIG_NAMES or self._reads(path)
 
     def _may_read(self, size: int, path: str) -> bool:
         """Whether a file is not too large; of what is not git's, all together are bounded."""
-        if size > MAX_TEXT:
+        condensed_one = self._condenses(path)
+        if size > (MAX_BYTES if condensed_one else MAX_TEXT):
             return False
         if path.rpartition("/")[2].lower() not in CONFIG_NAMES:
-            if size > self._left:
+            if size > self._left[condensed_one]:
                 return False
-            self._left -= size
+            self._left[condensed_one] -= size
         return True
 
 

@@ -33,7 +33,8 @@ class Patterns:
     """Regular expressions over relative paths as `normal` returns them.
 
     `above` fits the folders that protected files are named in: a link in such a folder's place
-    would stand in for them. `read_*` name the files whose texts gate 2 wants.
+    would stand in for them. `read_*` name the files whose texts gate 2 wants, `read_condensed`
+    those among them of which it wants the places that they name alone.
     """
 
     def __init__(
@@ -46,6 +47,7 @@ class Patterns:
         read_names: Sequence[str] = (),
         read_like: Sequence[str] = (),
         read_paths: Sequence[str] = (),
+        read_condensed: Sequence[str] = (),
     ) -> None:
         self._hide = _union(hide)
         self._show = _union(show)
@@ -55,6 +57,7 @@ class Patterns:
         self._read_names = frozenset(read_names)
         self._read_like = _union(read_like)
         self._read_paths = _union(read_paths)
+        self._read_condensed = _union(read_condensed)
 
     def hides(self, path: str) -> bool:
         """Whether the cell must not see this path."""
@@ -75,6 +78,10 @@ class Patterns:
         if name not in self._read_names and not self._read_like.match(name):
             return False  # nearly every file
         return bool(self._read_paths.match(normal(path)))
+
+    def condenses(self, path: str) -> bool:
+        """Whether of a file that gate 2 reads the places that it names are enough."""
+        return bool(self._read_condensed.match(normal(path)))
 
     def holds_pins(self, path: str) -> bool:
         """Whether protected files are named in the folder `path`."""

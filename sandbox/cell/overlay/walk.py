@@ -2,13 +2,14 @@
 """Compare a call's private layer with the real workspace: what changed, and how to land it.
 
     walk(upper: str, lower: int | str, *, masks: Iterable[str] = (), since: int | None = None,
-         owners: Mapping[int, int] | None = None, reads=no_text) -> Walk
+         owners: Mapping[int, int] | None = None, reads=no_text, condenses=no_text) -> Walk
 
 `upper` is the layer's path; `lower` is the real workspace's root, a path or an open descriptor.
 `masks` are the paths hidden from the cell, relative to the root. `since` is the ctime in
 nanoseconds of a stamp file in the workspace's file system, taken when the transaction opened
 (`landing.stamp`). `owners` maps ids in the layer to real ids (uids and gids alike). `reads` says
-of which files, besides git's settings, the texts before and after are wanted.
+of which files, besides git's settings, the texts before and after are wanted, `condenses` of which
+of them the places that they name are enough.
 
 `Walk.changes` are dicts with the fields of `policy.model.Change`, fit for JSON and sorted by path;
 the rest of a Walk is for `landing`. What counts: content, type, mode, owner, `user.*` attributes,
@@ -54,13 +55,14 @@ def walk(
     since: int | None = None,
     owners: Mapping[int, int] | None = None,
     reads: Reads = no_text,
+    condenses: Reads = no_text,
 ) -> Walk:
     """Compare a layer with the workspace below it. Raises LayerError where that is impossible."""
     try:
         root = fs.open_directory(lower) if isinstance(lower, str) else os.dup(lower)
     except OSError as error:
         raise LayerError(f"the workspace cannot be opened: {error}") from None
-    below = Below(root, frozenset(masks), since, reads)
+    below = Below(root, frozenset(masks), since, reads, condenses)
     result = Walk(upper, owners or {})
     result.since = since
     try:
