@@ -295,8 +295,10 @@ class FileType(str, Enum):
     FILE = "file"
     DIRECTORY = "directory"
     SYMLINK = "symlink"
+    CHANNEL = "channel"
+    """Socket or FIFO: processes meet there. It holds nothing, and is left out of what lands."""
     SPECIAL = "special"
-    """Device node, socket or FIFO."""
+    """Device node, or what no other name fits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,7 +72,7 @@ class FakeSupervisor:
         plan: ActionPlan,
         *,
         approver: Any,
-        stdin: AsyncIterator[bytes] | bytes | None = None,
+        stdin: AsyncIterator[bytes] | bytes | str | None = None,
         env: Mapping[str, str] | None = None,
         on_output: Callable[[str, bytes], None] | None = None,
         call_id: str | None = None,
@@ -122,7 +122,7 @@ class FakeSupervisor:
                 return _result(call, plan, Verdict.ALLOW, Ending.RAN, status=0, stdout=text)
             case "cat":
                 count = 0
-                assert stdin is not None and not isinstance(stdin, bytes)
+                assert stdin is not None and not isinstance(stdin, bytes | str)
                 async for piece in stdin:
                     count += len(piece)
                     say("stdout", piece)

@@ -98,7 +98,7 @@ def judge(
     reasons += _replacements(changes, named, paths, earlier)
     reasons += _limits(decision, changes, paths)
     if not reasons:
-        return Judgement(Outcome.LAND)
+        return Judgement(Outcome.LAND, (), _name_channels(changes))
     reasons.sort(key=lambda reason: _STRICTNESS.index(reason.outcome))  # stable
     return Judgement(reasons[0].outcome, tuple(reasons), _message(reasons, advice))
 
@@ -382,9 +382,7 @@ def leaves(path: str, target: str, workspace: str | None) -> bool:
 def _plain(change: Change) -> Iterator[PathReason]:
     if change.kind is not Kind.DELETED:
         if change.type is FileType.SPECIAL:
-            yield PathReason(
-                change.path, Outcome.HOLD, "special", "device nodes, sockets and FIFOs never land"
-            )
+            yield PathReason(change.path, Outcome.HOLD, "special", "device nodes never land")
         elif change.type is FileType.FILE and change.mode & 0o6000:
             yield PathReason(
                 change.path, Outcome.HOLD, "set-id", "set-user-id and set-group-id bits never land"
@@ -420,6 +418,16 @@ def _limits(
     if written > most_bytes:
         reason = f"{written} bytes changed, {most_bytes} is the limit"
         yield PathReason("", Outcome.HOLD, "limit", reason)
+
+
+def _name_channels(changes: Sequence[Change]) -> str:
+    """Return what is said of sockets and FIFOs that a call leaves behind; empty without any."""
+    names = [
+        change.path
+        for change in changes
+        if change.type is FileType.CHANNEL and change.kind is not Kind.DELETED
+    ]
+    return f"sockets and FIFOs do not land: {_several(names)}" if names else ""
 
 
 def _message(reasons: Sequence[PathReason], advice: dict[str, str]) -> str:

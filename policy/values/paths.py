@@ -19,7 +19,14 @@ _IGNORABLE = re.compile(
     "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0]"
 )
 _SEVERAL = re.compile(r"/{2,}")
-_TEMPORARY = ("/tmp", "/var/tmp", "/private/tmp", "/private/var/folders", "/var/folders")  # noqa: S108
+TEMPORARY = (
+    "/tmp",  # noqa: S108 - names to compare with
+    "/var/tmp",  # noqa: S108
+    "/dev/shm",  # noqa: S108
+    "/private/tmp",
+    "/private/var/folders",
+    "/var/folders",
+)
 """Private to the cell; the last three are what macOS calls the first."""
 _SYSTEM = frozenset(
     ("bin", "boot", "dev", "etc", "lib", "lib32", "lib64", "libx32", "proc", "sbin", "selinux",
@@ -93,7 +100,7 @@ def throwaway(path: str, workspaces: tuple[str, ...]) -> bool:
     Not the folder itself, no workspace that lies there or may be meant, and nothing whose first
     name cannot be known: it could lead elsewhere.
     """
-    root = next((one for one in _TEMPORARY if below(path, one)), None)
+    root = next((one for one in TEMPORARY if below(path, one)), None)
     if root is None or any(below(path, one) or below(one, path) for one in workspaces):
         return False
     if globbed(path) and any(below(one, root) for one in workspaces):
@@ -116,7 +123,7 @@ def where(path: str, context: Context) -> Where:
         "/dev/tty",
     ) or path.startswith("/dev/fd/"):
         return Where.DEVICE
-    if any(below(path, one) for one in _TEMPORARY):
+    if any(below(path, one) for one in TEMPORARY):
         return Where.TEMPORARY
     parts = path.split("/")
     if path == "/":

@@ -67,7 +67,7 @@ class BlockingSupervisor:
         plan: ActionPlan,
         *,
         approver: Approver = nobody,
-        stdin: bytes | None = None,
+        stdin: bytes | str | None = None,
         env: Mapping[str, str] | None = None,
         on_output: OnOutput | None = None,
     ) -> CallResult:

@@ -82,7 +82,7 @@ from sandbox.workspaces.project_files import ProjectFiles
 from sandbox.workspaces.replaced_ledger import ReplacedLedger
 
 OnOutput = Callable[[str, bytes], None]
-Stdin = AsyncIterator[bytes] | bytes | None
+Stdin = AsyncIterator[bytes] | bytes | str | None
 _REAP_SECONDS = 15.0
 _END_SECONDS = 0.5
 """How long a stop waits until the engine has removed what runs no more."""
@@ -871,7 +871,16 @@ def new_id() -> str:
 
 
 def _pieces(stdin: Stdin) -> AsyncIterator[bytes] | None:
-    return pieces(stdin) if isinstance(stdin, bytes) else stdin
+    match stdin:
+        case str() | bytes() | bytearray():
+            return pieces(stdin.encode() if isinstance(stdin, str) else bytes(stdin))
+        case None:
+            return None
+        case _ if isinstance(stdin, AsyncIterator):
+            return stdin
+        case _:
+            kind = type(stdin).__name__
+            raise TypeError(f"`stdin` is text, bytes or an async iterator of bytes, not {kind}")
 
 
 __all__ = ["Answer", "Approver", "ChangeView", "Supervisor", "new_id", "nobody", "yes"]

@@ -35,7 +35,14 @@ _KEPT_PREFIXES = ("user.", "system.posix_acl_")
 ABSENT = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)
 """What the system answers where a path, or a directory on its way, is not there."""
 
+_UTIME_OMIT = (1 << 30) - 2
+"""Instead of nanoseconds: this time stays as it is (utimensat(2))."""
+
 _libc = ctypes.CDLL(None, use_errno=True)
+
+
+class _Time(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
 
 
 class _How(ctypes.Structure):
@@ -349,6 +356,28 @@ def being_written(directory: int, name: str) -> bool:
     finally:
         os.close(descriptor)
     return False
+
+
+def tell_modified(directory: int, name: str) -> None:
+    """Let whoever watches a file hear last, after an exchange, that it is there and has changed.
+
+    Of an exchange inotify tells that the name came and, last, that it went: editors, dev servers
+    and programs that keep folders alike would take the file for deleted. Setting the mtime alone,
+    to what it is, is told as a modification. A read lease keeps writers out for that moment; where
+    none is given, and somebody writes within these microseconds, the mtime stays what it was.
+    """
+    with contextlib.suppress(OSError):
+        descriptor = os.open(name, READ, dir_fd=directory)
+        try:
+            with contextlib.suppress(OSError):
+                fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+            status = os.fstat(descriptor)
+            if stat.S_ISREG(status.st_mode):
+                seconds, rest = divmod(status.st_mtime_ns, 10**9)
+                times = (_Time * 2)(_Time(0, _UTIME_OMIT), _Time(seconds, rest))
+                _libc.futimens(ctypes.c_int(descriptor), times)
+        finally:
+            os.close(descriptor)  # gives the lease back
 
 
 def reading(descriptor: int) -> BinaryIO:

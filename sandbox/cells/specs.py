@@ -29,6 +29,7 @@ from sandbox.containers.plan import (
 )
 from sandbox.errors import BadInput
 from sandbox.host.process_owner import owner_label
+from sandbox.host.time_zone import find_time_zone
 
 PathsOf = Callable[[tuple[str, ...]], PathPolicy]
 """Gate 2's rules for workspaces, as they are now."""
@@ -60,6 +61,7 @@ class Specs:
         self._labels = dict(labels)
         self._doors = doors
         self._home = _home_files()
+        self._time_zone = find_time_zone()
         self._masked: dict[tuple[str, ...], tuple[PathPolicy, Patterns]] = {}
         self.volume = f"lockgate-layers-{engine.state}"
         """Where the keepers of this state folder keep layers."""
@@ -98,6 +100,7 @@ class Specs:
                 runtime=self._settings.runtime,
                 views=views,
                 writes=writes,
+                time_zone=self._time_zone,
             )
 
         def keeper(identity: str | None, views: tuple[str, str] | None = None) -> ContainerPlan:
@@ -172,6 +175,7 @@ class Specs:
             cpus=min(wanted.cpus, float(os.cpu_count() or 1)),
             pids=wanted.pids,
             files=wanted.open_files,
+            shm=wanted.shm_mib * MIB,
             tmp=wanted.tmp_mib * MIB,
             home=2 * wanted.tmp_mib * MIB,
         )

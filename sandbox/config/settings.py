@@ -68,6 +68,8 @@ class CellSettings(Frozen):
     """File descriptors of one process."""
     tmp_mib: Annotated[int, Field(ge=1)] = 1024
     """Size of the cell's own /tmp, in MiB (its pages count as memory)."""
+    shm_mib: Annotated[int, Field(ge=1)] = 1024
+    """Size of the cell's shared memory, /dev/shm, in MiB (its pages count as memory)."""
 
 
 class IdleSettings(Frozen):

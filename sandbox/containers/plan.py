@@ -58,7 +58,8 @@ class Resources:
     cpus: float = 2.0
     pids: int = 1024
     files: int = 16_384
-    shm: int = 64 * 1024**2
+    shm: int = 1024**3
+    """Bytes of /dev/shm; its pages count as memory, as those of /tmp do."""
     tmp: int = 1024**3
     home: int = 2 * 1024**3
 
@@ -111,11 +112,13 @@ def cell_plan(
     runtime: str | None = None,
     views: Sequence[str] = (),
     writes: bool = False,
+    time_zone: str | None = None,
 ) -> ContainerPlan:
     """Return the plan of a cell: no capability, no network, no host mount (design section 3).
 
     `views` are the engine's paths of the workspaces' views, where they are mounted before the cell
     starts; without them the cell starts with empty places that its keeper moves mounts onto.
+    Its clock is that of `time_zone` (`Europe/Berlin`), or UTC.
     """
     private = "rw,exec,nosuid,nodev"
     tmpfs = {
@@ -134,7 +137,12 @@ def cell_plan(
         program="run.runner",
         user=f"{uid}:{gid}",
         labels=tuple(sorted({**labels, LABEL_ROLE: "cell"}.items())),
-        env=(f"HOME={HOME}", "LANG=C.UTF-8", "LOCKGATE_SANDBOX=1"),
+        env=(
+            f"HOME={HOME}",
+            "LANG=C.UTF-8",
+            "LOCKGATE_SANDBOX=1",
+            *([f"TZ={time_zone}"] if time_zone else []),
+        ),
         caps=(),
         tmpfs=tuple(sorted(tmpfs.items())),
         # With the pinned files below it. When its keeper detaches a view, the cell loses it too.

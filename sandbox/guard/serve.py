@@ -14,6 +14,7 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,33 @@ class _Voice:
             sys.stdout.flush()
 
 
+class PathsRead:
+    """What policy files protected when a guard read them, to be compared with what they do now."""
+
+    def __init__(self) -> None:
+        self._read: dict[str, PathPolicy] = {}
+
+    def read(self, policies: Policies, workspace: str) -> PathPolicy:
+        """Return what is protected in a workspace, and keep it. Raises SandboxError."""
+        paths = policies.paths((workspace,))
+        self._read[workspace] = paths
+        return paths
+
+    def have_changed(self, policies: Policies, workspaces: Iterable[str]) -> bool:
+        """Whether other paths are protected now in one of these workspaces.
+
+        Of one whose files cannot be read now, what was read counts on.
+        """
+        return any(self._has_changed(policies, workspace) for workspace in workspaces)
+
+    def _has_changed(self, policies: Policies, workspace: str) -> bool:
+        try:
+            now = policies.paths((workspace,))
+        except SandboxError:
+            return False
+        return self._read.get(workspace, now) != now
+
+
 class _Served:
     """Runs one guard after another: a new one when what is protected has changed."""
 
@@ -53,27 +81,29 @@ class _Served:
 
     def run(self) -> None:
         while not self.over.is_set():
-            stopping = threading.Event()
-            guard = self._guard()
-            watching = threading.Thread(target=self._look, args=(guard, stopping), daemon=True)
+            stopping, paths = threading.Event(), PathsRead()
+            guard = self._guard(paths)
+            watching = threading.Thread(
+                target=self._look, args=(guard, paths, stopping), daemon=True
+            )
             watching.start()
             guard.run(stopping)
             watching.join()
 
-    def _guard(self) -> Guard:
+    def _guard(self, read: PathsRead) -> Guard:
         policies = Policies(self._dirs)
         return Guard(
             self._dirs,
             settings=load_settings(self._dirs).guard,
-            paths=lambda workspace: policies.paths((workspace,)),
+            paths=lambda workspace: read.read(policies, workspace),
             say=lambda text: self._say(said=text),
             tell=lambda one: self._say(told=one.record().as_json()),
             yields=True,
         )
 
-    def _look(self, guard: Guard, stopping: threading.Event) -> None:
+    def _look(self, guard: Guard, read: PathsRead, stopping: threading.Event) -> None:
         """Say the guard's state as it changes, until it is to end or to be replaced."""
-        policies, known, last = Policies(self._dirs), dict[str, PathPolicy](), dict[str, Any]()
+        policies, last = Policies(self._dirs), dict[str, Any]()
         while not self.over.wait(STATE_SECONDS):
             if not guard.ready.is_set():
                 continue
@@ -81,18 +111,15 @@ class _Served:
             if state != last:
                 self._say(state=state)
                 last = state
-            if self._changed(policies, known):
+            if read.have_changed(policies, self._registered()):
                 break
         stopping.set()
 
-    def _changed(self, policies: Policies, known: dict[str, PathPolicy]) -> bool:
-        """Whether other paths are protected than before, in a workspace that was known before."""
-        changed = False
-        with contextlib.suppress(SandboxError):
-            for workspace in Registry(self._dirs).list():
-                paths = policies.paths((workspace.path,))
-                changed |= known.setdefault(workspace.path, paths) != paths
-        return changed
+    def _registered(self) -> list[str]:
+        try:
+            return [workspace.path for workspace in Registry(self._dirs).list()]
+        except SandboxError:
+            return []
 
 
 def main(arguments: list[str]) -> None:

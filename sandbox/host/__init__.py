@@ -13,6 +13,7 @@ __all__ = [
     "self_test",
     "sqlite",
     "text_files",
+    "time_zone",
     "version",
     "xdg",
 ]

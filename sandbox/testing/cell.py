@@ -117,7 +117,7 @@ class LockgateCell:
         self,
         command: str,
         *,
-        stdin: bytes | None = None,
+        stdin: bytes | str | None = None,
         env: Mapping[str, str] | None = None,
         seconds: float | None = None,
         cwd: str | None = None,
@@ -168,7 +168,7 @@ class LockgateCell:
         self,
         tool: str,
         params: Mapping[str, Any],
-        stdin: bytes | None = None,
+        stdin: bytes | str | None = None,
         env: Mapping[str, str] | None = None,
         cwd: str | None = None,
     ) -> CallResult:

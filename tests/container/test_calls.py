@@ -85,6 +85,13 @@ def test_five_megabytes_pass_through_a_command_unchanged(lab: Lab, access: str) 
     assert done.stderr.startswith(hashlib.sha256(data).hexdigest())
 
 
+def test_input_may_be_text_and_what_is_neither_is_refused_before_anything_runs(lab: Lab) -> None:
+    assert lab.sh("cat", stdin="gr\u00fc\u00dfe\n").stdout == "gr\u00fc\u00dfe\n"
+    with pytest.raises(TypeError, match="`stdin` is text, bytes or an async iterator of bytes"):
+        lab.sh("echo ran > ran.txt", stdin=7)
+    assert not (lab.ws / "ran.txt").exists()
+
+
 def test_a_command_that_closes_its_input_early_ends_well(lab: Lab) -> None:
     done = lab.sh("head -c 3; exec < /dev/null; echo; echo done", stdin=b"abc" + b"x" * 5_000_000)
     assert (done.exit_status, done.stdout) == (0, "abc\ndone\n")
@@ -103,6 +110,17 @@ def test_a_command_may_end_while_its_input_goes_on(lab: Lab) -> None:
 def test_without_input_a_command_reads_nothing(lab: Lab) -> None:
     assert lab.sh("cat; echo end").stdout == "end\n"
     assert lab.sh("test -t 0 || test -t 1 || echo none").stdout == "none\n"
+
+
+def test_the_clock_of_a_call_is_the_hosts(
+    make_lab: MakeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    lab = make_lab()
+    for call in (lab.sh, lab.read):
+        assert call("date +%Z%z").stdout == "JST+0900\n"
+    assert lab.tool("Read", file_path="README.md").exit_status == 0
+    assert lab.sh("TZ=America/New_York date -d 2026-01-01 +%Z").stdout == "EST\n"
 
 
 def test_a_command_starts_in_the_workspace_or_the_folder_that_is_named(lab: Lab) -> None:

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import queue
 import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
+from watchdog.events import FileSystemEvent, FileSystemEventHandler
+from watchdog.observers import Observer
 
 from sandbox.errors import BadInput, Stopped
 from sandbox.results import Ending
@@ -298,14 +301,51 @@ def test_a_link_out_of_the_workspace_is_held_and_one_inside_lands(lab: Lab, tmp_
     assert [lab.text(n) for n in ("in1", "src/in2")] == [lab.text("README.md")] * 2
 
 
-def test_special_files_are_held(lab: Lab) -> None:
-    for command in (
-        "mkfifo pipe",
-        "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"sock\")'",
-    ):
-        done = lab.sh(command)
-        assert (done.exit_status, done.judgement, done.landed) == (0, "hold", False)
-    assert not os.path.lexists(lab.ws / "pipe")
+def test_sockets_and_fifos_are_left_out_of_what_lands(lab: Lab) -> None:
+    bind = "python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"made/sock\")'"
+    done = lab.sh(f"mkdir made; mkfifo made/pipe; {bind}; echo x > made/beside; mkfifo alone")
+    assert (done.exit_status, done.judgement, done.landed) == (0, "land", True)
+    assert "`made/pipe`" in done.message and "`made/sock`" in done.message
+    assert lab.text("made/beside") == "x\n"
+    assert [path.name for path in (lab.ws / "made").iterdir()] == ["beside"]
+    assert not os.path.lexists(lab.ws / "alone")
+
+
+def _last_change(heard: queue.Queue[FileSystemEvent], end: Path) -> str:
+    """Make the file `end`, and return what was heard last of README.md before it."""
+    end.touch()
+    last = ""
+    while (event := heard.get(timeout=60)).src_path != str(end):
+        changes = event.event_type in ("created", "deleted", "modified", "moved")
+        if changes and event.src_path == str(end.parent / "README.md"):
+            last = event.event_type
+    return last
+
+
+def test_watchers_hear_last_that_a_changed_file_is_there(lab: Lab) -> None:
+    heard: queue.Queue[FileSystemEvent] = queue.Queue()
+
+    class Hearing(FileSystemEventHandler):
+        def on_any_event(self, event: FileSystemEvent) -> None:
+            heard.put(event)
+
+    observer = Observer()
+    observer.schedule(Hearing(), str(lab.ws))
+    observer.start()
+    try:
+        done = lab.sh("echo more >> README.md")
+        assert _last_change(heard, lab.ws / "end-1") == "modified"
+        lab.run(lab.supervisor.undo(done.id))
+        assert _last_change(heard, lab.ws / "end-2") == "modified"
+    finally:
+        observer.stop()
+        observer.join()
+
+
+def test_a_fifo_in_place_of_a_file_is_held_as_its_deletion(lab: Lab) -> None:
+    done = lab.sh("rm README.md; mkfifo README.md")
+    assert (done.judgement, done.landed) == ("hold", False)
+    assert lab.text("README.md")
 
 
 def test_a_plain_deletion_is_held_unless_it_was_named_or_is_ignored(lab: Lab) -> None:

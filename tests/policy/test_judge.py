@@ -182,7 +182,11 @@ ROWS: dict[str, tuple[list[Change], str]] = {
     "a deleted link": ([Change("a", Kind.DELETED, FileType.SYMLINK, ignored=True)], "land"),
     "an interpreter for a project": ([link(".venv/bin/python", "/usr/bin/python3")], "land"),
     # never landed
-    "a FIFO": ([Change("p", Kind.CREATED, FileType.SPECIAL)], "hold special"),
+    "a device node": ([Change("p", Kind.CREATED, FileType.SPECIAL)], "hold special"),
+    "a FIFO in place of a file": (
+        [Change("p", Kind.DELETED, FileType.FILE), Change("p", Kind.CREATED, FileType.CHANNEL)],
+        "hold deletion",
+    ),
     "a set-user-id bit": ([created("x", mode=0o4755)], "hold set-id"),
     "a set-group-id bit of a folder": (
         [Change("x", Kind.CREATED, FileType.DIRECTORY, mode=0o2755)],

@@ -98,7 +98,7 @@ def facts(tree: Tree) -> Facts:
         bits = stat.S_IMODE(int(str(mode)))
         settings_ = (bits, uid, gid, tuple(sorted(dict(attributes).items())))  # type: ignore[call-overload]
         special = kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK)
-        found[path] = ("special",) if special else (kind, content, settings_)
+        found[path] = ("channel",) if special else (kind, content, settings_)
     return found
 
 
@@ -148,8 +148,8 @@ def true(
         return old is not None and (new is None or bool(others & {"created", "renamed"}))
     if new is None:
         return False
-    if change["type"] == "special":
-        return new == ("special",)
+    if change["type"] == "channel":
+        return new == ("channel",)
     if change["kind"] == "created":
         return old is None or "deleted" in others or path in moved_away
     if change["kind"] == "renamed":

@@ -15,9 +15,11 @@ import psutil
 import pytest
 
 from sandbox.audit.store import Store
+from sandbox.gates.policy_files import Policies
 from sandbox.guard import child as guardian
 from sandbox.guard.child import Guardian
 from sandbox.guard.guard import Guard, GuardSettings
+from sandbox.guard.serve import PathsRead
 from sandbox.host.dirs import Dirs
 from sandbox.workspaces.registry import Registry
 from tests.fakes import lines_of
@@ -184,6 +186,23 @@ def test_what_a_policy_file_protects_counts_from_then_on(home: Home) -> None:
 
     run(work)
     assert [one["path"] for one in home.tampered()] == ["rules.txt"]
+
+
+def test_what_changed_right_after_the_guard_read_it_is_noticed(home: Home) -> None:
+    home.dirs.config.mkdir(parents=True, exist_ok=True)
+    (home.dirs.config / "policy.yaml").write_text(POLICY)
+    broken, top = home.top.parent / "broken", str(home.top)
+    (broken / ".lockgate").mkdir(parents=True)
+    (broken / ".lockgate" / "policy.yaml").write_text("no: [policy")
+    read, looking = PathsRead(), Policies(home.dirs)
+    read.read(Policies(home.dirs), top)
+    assert not read.have_changed(looking, [str(broken), top])
+    (home.dirs.config / "policy.yaml").write_text(POLICY.replace("rules.txt", "laws.txt"))
+    assert read.have_changed(looking, [str(broken), top])
+    read = PathsRead()
+    read.read(Policies(home.dirs), top)
+    (home.dirs.config / "policy.yaml").unlink()  # before anybody looked for the first time
+    assert read.have_changed(Policies(home.dirs), [str(broken), top])
 
 
 POLICY = """

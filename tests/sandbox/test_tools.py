@@ -68,6 +68,21 @@ def test_edits_keep_bytes_that_are_not_text(use: Any) -> None:
     assert Path("f").read_bytes() == b"a\xff\r\nc"
 
 
+def test_several_lines_with_windows_ends_are_read_and_edited_as_they_are_shown(use: Any) -> None:
+    Path("f").write_bytes(b"one\r\ntwo\r\nthree\r\n")
+    assert use("Read", file_path="f")[1] == "     1\tone\n     2\ttwo\n     3\tthree\n"
+    edited = use("Edit", file_path="f", old_string="one\ntwo", new_string="1\n2\n2b")
+    assert edited[0] == 0
+    assert Path("f").read_bytes() == b"1\r\n2\r\n2b\r\nthree\r\n"
+
+
+def test_ends_of_lines_that_differ_are_kept_and_compared_as_they_are(use: Any) -> None:
+    Path("f").write_bytes(b"one\r\ntwo\nthree\n")
+    assert use("Edit", file_path="f", old_string="one\ntwo", new_string="x")[0] == 1
+    assert use("Edit", file_path="f", old_string="two\nthree", new_string="x")[0] == 0
+    assert Path("f").read_bytes() == b"one\r\nx\n"
+
+
 def test_several_edits_are_all_or_nothing(use: Any) -> None:
     Path("f").write_text("one two")
     steps = [{"old_string": "one", "new_string": "1"}, {"old_string": "gone", "new_string": ""}]

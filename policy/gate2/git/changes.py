@@ -81,6 +81,8 @@ class GitChanges:
         """Return why what a change leaves in a git folder is held; empty where it is not."""
         if change.kind is Kind.DELETED:
             return "" if may_go(place, change.type, self._gone) else not_listed(place.rest)
+        if change.type is FileType.CHANNEL:
+            return ""  # it never lands
         if place.odd:
             return "it lies in a git folder within another one's own files"
         if change.git_new == "around":

@@ -16,7 +16,7 @@ from policy.shell.state import Call
 from policy.shell.walker import Shell
 from policy.values.argv import Parsed, parse
 from policy.values.partial import HOLE, NUM, PROGRAM, unknown
-from policy.values.paths import throwaway
+from policy.values.paths import TEMPORARY, throwaway
 
 _FILE_NAME = re.compile(r"[^/]\.[A-Za-z]\w{0,4}$")
 _TARGET = ("-t", "--target-directory")
@@ -63,7 +63,7 @@ def _thrown_away(shell: Shell, path: str) -> bool:
 
 _FEW = 16
 """Sources that are looked at whatever was named before them."""
-_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/")  # noqa: S108 - names to compare with
+_TEMPORARY = tuple(f"{folder}/" for folder in TEMPORARY)
 
 
 def _deleter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:

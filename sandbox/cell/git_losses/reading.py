@@ -23,7 +23,7 @@ def note_modes(changes: Mapping[str, Change]) -> Iterator[tuple[str, str]]:
             continue
         if change["kind"] == "renamed" and not change.get("modified"):
             continue
-        if change["type"] in ("symlink", "special"):
+        if change["type"] in ("symlink", "channel", "special"):
             yield path, "git keeps nothing but files and folders there"
         elif "mode" in change:
             needed = _OWNER_ENTERS if change["type"] == "directory" else _OWNER_READS

@@ -275,6 +275,7 @@ class Runner:
             if self._written(op) or not _same(_look(self._folder, op.slot), found):
                 self._exchange(op, directory, name)
                 raise Conflict(op.path)
+            fs.tell_modified(directory, name)
             return _look(directory, name)
 
     def _set(

@@ -18,12 +18,23 @@ Change = dict[str, Any]
 Attributes = list[Any]
 """Mode, uid, gid, mtime in nanoseconds or None, extended attributes in base64 or None."""
 
-_TYPES = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "symlink"}
+_TYPES = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "directory",
+    stat.S_IFLNK: "symlink",
+    stat.S_IFSOCK: "channel",
+    stat.S_IFIFO: "channel",
+}
 
 
 def type_name(mode: int) -> str:
     """Return the value of `policy.model.FileType` for a mode."""
     return _TYPES.get(stat.S_IFMT(mode), "special")
+
+
+def never_lands(mode: int) -> bool:
+    """Return whether an object of this mode is left out of what lands: no file, folder or link."""
+    return type_name(mode) in ("channel", "special")
 
 
 def landed_mode(status: os.stat_result) -> int:

@@ -42,7 +42,7 @@ from .. import fs
 from . import access
 from .layer import Layer, LayerError, Node, above, join
 from .lower import Below, Reads, no_text, tree
-from .steps import Change, Meta, Put, Swap, Take, Walk, landed_mode, type_name
+from .steps import Change, Meta, Put, Swap, Take, Walk, landed_mode, never_lands, type_name
 
 __all__ = ["LayerError", "Walk", "walk"]
 
@@ -230,9 +230,9 @@ class _Walker:
     def _object(
         self, node: Node, path: str, low: str | None, before: os.stat_result | None
     ) -> None:
-        if type_name(node.status.st_mode) == "special":
+        if never_lands(node.status.st_mode):
             self._walk.left_out.append(path)
-            replaced = before is not None and type_name(before.st_mode) != "special"
+            replaced = before is not None and not never_lands(before.st_mode)
             if low is not None and before is not None and replaced:
                 self._delete(low, before, suspect=self._below.later(before))
             elif low is not None and before is not None:
@@ -320,7 +320,7 @@ class _Walker:
                 continue
             if child.source is not None:
                 self._moved(child, inner, None, None)
-            elif type_name(child.status.st_mode) == "special":
+            elif never_lands(child.status.st_mode):
                 self._object(child, inner, None, None)
             else:
                 self._created(child, inner)

@@ -71,7 +71,7 @@ def _read(params: dict[str, Any]) -> str:
     text = _slurp(path)
     if "\0" in text:
         return f"{path}: binary file of {os.path.getsize(path)} bytes\n"
-    lines = text.split("\n")
+    lines = (text.replace("\r\n", "\n") if _ends_in_crlf(text) else text).split("\n")
     if lines and lines[-1] == "":
         lines.pop()
     first = max(1, params.get("offset") or 1)
@@ -81,6 +81,12 @@ def _read(params: dict[str, Any]) -> str:
     if first - 1 + count < len(lines):
         out.append(f"[lines {first} to {first + len(part) - 1} of {len(lines)}]")
     return "\n".join(out) + ("\n" if out else "")
+
+
+def _ends_in_crlf(text: str) -> bool:
+    """Return whether every line of a text ends in CR LF, as on Windows."""
+    ends = text.count("\n")
+    return ends > 0 and text.count("\r\n") == ends == text.count("\r")
 
 
 def _short(line: str) -> str:
@@ -110,6 +116,8 @@ def _replace(text: str, step: dict[str, Any], path: str) -> str:
         if text:
             raise ToolError(f"{path}: old_string is empty, but the file is not")
         return str(new)
+    if "\r" not in old + new and _ends_in_crlf(text):  # `Read` shows such lines without the CR
+        old, new = old.replace("\n", "\r\n"), new.replace("\n", "\r\n")
     found = text.count(old)
     if found == 0:
         raise ToolError(f"{path}: old_string was not found; read the file again")

@@ -26,10 +26,16 @@ def start(request: dict[str, Any], fds: tuple[int, ...]) -> tuple[int, object]:
         stdout=fds[1],
         stderr=fds[2],
         cwd=request["cwd"],
-        env=request["env"],
+        env=_environment(request),
         start_new_session=True,
     )
     return child.pid, child  # when collected before, it would reap the process itself
+
+
+def _environment(request: dict[str, Any]) -> dict[str, str]:
+    """Return the variables of a call; the time zone is the container's unless it names one."""
+    zone = os.environ.get("TZ")
+    return {"TZ": zone, **request["env"]} if zone else request["env"]
 
 
 def _fork_tool(request: dict[str, Any], fds: tuple[int, ...]) -> int:
@@ -46,8 +52,9 @@ def _fork_tool(request: dict[str, Any], fds: tuple[int, ...]) -> int:
             os.dup2(fd, number)
         os.closerange(3, max(int(name) for name in os.listdir("/proc/self/fd")) + 1)
         os.chdir(request["cwd"])
+        own = _environment(request)
         os.environ.clear()
-        os.environ.update(request["env"])
+        os.environ.update(own)
         status = tools.main(request["tool"], request["params"])
     except OSError as error:
         os.write(2, f"{error.strerror}: {error.filename}\n".encode("utf-8", "backslashreplace"))
