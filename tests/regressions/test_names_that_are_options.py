@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A call left files named like options, which `tar cf x.tar *` of a person's then obeyed."""
+"""A call left files named like options, which `tar cf x.tar *` of a person's then obeyed.
+
+So it did with commands (`vim *` obeys `+!sh x`) and patterns (`git rm *` obeys `:!src`).
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,23 @@ ODD = [
     "a\u0085b",
     "node_modules/a\nb",
     "-x/node_modules/a",
+    "+!touch x",
+    "src/+q!",
+    "+so.ts",
+    "+source.svelte",
+    "+page",
+    "+page.svelte.sh -",
+    ":(top)",
+    "a/:!src",
+    ":/",
+    "@x.c",
+    "src/@Evil.java",
+    "~",
+    "~root",
+    " -rf",
+    "a\u202egnp.exe",
+    "node_modules/a\u200bb",
+    "\ufeffa",
 ]
 USUAL = [
     "a-b.txt",
@@ -32,6 +52,17 @@ USUAL = [
     "größe und mehr.txt",
     "docs/日本.md",
     "+page.svelte",
+    "src/routes/+page@(app).svelte",
+    "+layout.server.ts",
+    "pages/+Page.tsx",
+    "+onRenderClient.ts",
+    "app/@modal/page.tsx",
+    "src/@types/x.d.ts",
+    "@fontsource.css",
+    "node_modules/+x/+y",
+    "~$report.docx",
+    "a\u200db.txt",
+    "1:1.md",
     "_x/(group)/[id].tsx",
     "a b/c.txt",
 ]
@@ -65,11 +96,17 @@ def test_what_is_there_may_change_and_be_made_plain() -> None:
     assert judge(decision, [odd], PATHS, workspace="/w").outcome is Outcome.HOLD
 
 
-@pytest.mark.parametrize("command", ["touch ./-rf", "echo 1 > ./--x", "mkdir -- -d", "cp a ./-b"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        *("touch ./-rf", "echo 1 > ./--x", "mkdir -- -d", "cp a ./-b"),
+        *("touch '+!sh x'", "echo 1 > ':!src'", "cp a @x.c", "mkdir ' -rf'"),
+    ],
+)
 def test_named_ones_are_asked_about(command: str) -> None:
     found = bash(command)
     assert found.verdict is Verdict.ASK
-    assert any(one.layer == "odd-name" or "option" in one.reason for one in found.layers)
+    assert any("odd-name" in (one.layer, one.rule) or "option" in one.reason for one in found.layers)
 
 
 @pytest.mark.parametrize("command", ["touch ./a-rf", "echo 1 > x-", "mkdir -p d-e", "cat ./-x"])
