@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal
@@ -355,6 +355,10 @@ class Change:
     the real files have; for an index, the same of what it lists."""
     commits_others: tuple[str, ...] = ()
     """The same of paths that no list names: a setting of git may make the host obey them."""
+    commits_entries: tuple[Mapping[str, Any], ...] = ()
+    """Of what new commits (for an index: its entries) hold otherwise than the files: links and
+    submodules, and files that are judged by what they hold. `path`, `type`, `target`, `was` (a
+    parent has it), `before_text`, `after_text`."""
     commits_cut: bool = False
     """There are more of these."""
     commits_odd: str = ""

@@ -28,6 +28,7 @@ from policy.model import (
 from policy.protected.paths import PathPolicy
 from sandbox.cell.git.commits import note_commits
 from sandbox.cell.git.dropped import note_dropped
+from sandbox.cell.git.entries import Contents
 from sandbox.cell.git_folder.changes import note_folders
 from sandbox.cell.git_folder.copies import note_copies
 from sandbox.cell.git_losses.index_entries import note_entries
@@ -182,8 +183,9 @@ def judged(
     note_folders(raw, str(before), str(after))
     counts_or_reads = lambda path: patterns.counts(path) or POLICY.reads(path)  # noqa: E731
     note_copies(raw, str(before), str(after), counts_or_reads)
-    note_commits(raw, str(before), str(after), patterns.counts)
-    note_entries(raw, str(before), str(after), patterns.counts)
+    contents = Contents(POLICY.reads, POLICY.condenses)
+    note_commits(raw, str(before), str(after), patterns.counts, contents)
+    note_entries(raw, str(before), str(after), patterns.counts, contents)
     note_lost(raw, str(before), str(after), time.time() if now is None else now)
     decision = DECISION.model_copy(update={"named_deletions": named})
     typed = [_typed(one) for one in raw]

@@ -88,6 +88,7 @@ def judge(
             reasons += settings_reasons(change, paths, git)
         reasons += _hidden_tracked(change)
         reasons += _commits(change, paths, configured)
+        reasons += _entries(change, paths, git, workspace)
         reasons += losses(change, moved.covers)
         reasons += _deletion(change, named, moved, paths, git)
         reasons += _link(change, paths, workspace)
@@ -190,10 +191,12 @@ def _hidden_tracked(change: Change) -> Iterator[PathReason]:
         )
 
 
+def _is_index(change: Change) -> bool:
+    return change.path.rpartition("/")[2] == "index"
+
+
 def _commits(change: Change, paths: PathPolicy, configured: Configured) -> Iterator[PathReason]:
-    holder = (
-        "the index lists" if change.path.rpartition("/")[2] == "index" else "a new commit holds"
-    )
+    holder = "the index lists" if _is_index(change) else "a new commit holds"
     others = "HEAD's" if holder.startswith("the") else "its parent's"
     for path in change.commits:
         compiled = is_compiled(path)
@@ -218,6 +221,36 @@ def _commits(change: Change, paths: PathPolicy, configured: Configured) -> Itera
     if change.commits_odd:
         because = f"what new commits hold cannot be found out: {_shown(change.commits_odd)}"
         yield PathReason(change.path, Outcome.HOLD, "commit-content", because)
+
+
+def _entries(
+    change: Change, paths: PathPolicy, git: GitChanges, workspace: str | None
+) -> Iterator[PathReason]:
+    """Judge what only a commit or an index holds as what a check-out would make of it."""
+    verb = "the index lists" if _is_index(change) else "a new commit holds"
+    for path in change.commits_others:
+        if why := why_odd(path):
+            yield PathReason(path, Outcome.HOLD, "commit-content", f"{verb} it, and {why}")
+    for told in change.commits_entries:
+        was = bool(told.get("was"))
+        made = Change(
+            told["path"],
+            Kind.MODIFIED if was else Kind.CREATED,
+            FileType(told["type"]),
+            target=told.get("target"),
+            before_text=told.get("before_text"),
+            after_text=told.get("after_text"),
+        )
+        for reason in (
+            *_governance(made, paths, {}),
+            *_obeyed(made, paths, git),
+            *manifest_reasons(made, paths),
+            *settings_reasons(made, paths, git),
+            *_link(made, paths, workspace),
+        ):
+            because = f"{verb} it: {reason.reason}"
+            yield PathReason(made.path, Outcome.HOLD, "commit-content", because)
+            break
 
 
 class _Named:

@@ -106,7 +106,9 @@ def test_what_is_there_may_change_and_be_made_plain() -> None:
 def test_named_ones_are_asked_about(command: str) -> None:
     found = bash(command)
     assert found.verdict is Verdict.ASK
-    assert any("odd-name" in (one.layer, one.rule) or "option" in one.reason for one in found.layers)
+    assert any(
+        "odd-name" in (one.layer, one.rule) or "option" in one.reason for one in found.layers
+    )
 
 
 @pytest.mark.parametrize("command", ["touch ./a-rf", "echo 1 > x-", "mkdir -p d-e", "cat ./-x"])

@@ -4,6 +4,7 @@
 __all__ = [
     "commits",
     "config",
+    "entries",
     "files",
     "index",
     "index_format",

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from .. import fs
+from .entries import Contents, Entries
 from .files import Standing, is_repository, width_of, within
 from .objects import Entry, Store, commit, tree
 from .packs import HASHES, Budget, Odd
@@ -42,19 +43,26 @@ Names = Callable[[str], bool]
 """Whether a path of the workspace is one that somebody looks at."""
 
 
-def note_commits(changes: Iterable[dict[str, Any]], root: str, upper: str, named: Names) -> None:
+def note_commits(
+    changes: Iterable[dict[str, Any]],
+    root: str,
+    upper: str,
+    named: Names,
+    contents: Contents | None = None,
+) -> None:
     """Mark, per repository, one of the changes that brought objects: `commits`, what they hold.
 
     Each is a path of the workspace that a new commit holds otherwise. Where that cannot be found
     out, `commits_odd` says why. `commits_others` are paths that are not `named`, since what git on
     the host is configured to obey is not known here; `commits_cut` says that there are more.
+    `commits_entries` are links, submodules, and the files that `contents` wants, with their texts.
     """
     changes = list(changes)
     for change in changes:
         if _replaces(change, root, upper):
             change["commits_odd"] = "`refs/replace` makes git take other objects for those named"
     for folder, change in _arrivals(changes).items():
-        look = _Look(folder, root, upper, named)
+        look = _Look(folder, root, upper, named, contents or Contents())
         try:
             found = sorted(look.paths())
         except _UNREADABLE as error:
@@ -63,6 +71,7 @@ def note_commits(changes: Iterable[dict[str, Any]], root: str, upper: str, named
             if found:
                 change["commits"] = found
             note_others(change, look.others)
+            note_told(change, look.entries)
 
 
 def note_others(change: dict[str, Any], others: Collection[str]) -> None:
@@ -71,6 +80,12 @@ def note_others(change: dict[str, Any], others: Collection[str]) -> None:
         change["commits_others"] = sorted(others)[:MOST_OTHERS]
     if len(others) > MOST_OTHERS:
         change["commits_cut"] = True
+
+
+def note_told(change: dict[str, Any], entries: Entries) -> None:
+    """Note what gate 2 judges of a commit, or an index, as it judges files."""
+    if told := entries.listed():
+        change["commits_entries"] = told
 
 
 def _arrivals(changes: Iterable[dict[str, Any]]) -> dict[str, Any]:
@@ -129,13 +144,16 @@ def _content(top: str, path: str) -> bytes:
 class _Look:
     """Looks through what one repository's objects folder got."""
 
-    def __init__(self, folder: str, root: str, upper: str, named: Names) -> None:
+    def __init__(
+        self, folder: str, root: str, upper: str, named: Names, contents: Contents
+    ) -> None:
         self._folder = folder
         self._root = root
         self._upper = upper
         self._named = named
         self.others: set[str] = set()
         """Paths that are not named, and that a new commit holds with a content of its own."""
+        self.entries = Entries(contents, lambda entry: self._read(entry.oid, b"blob"))
         self._trees = 0
         self._cache: dict[bytes, dict[bytes, Entry]] = {}
 
@@ -227,7 +245,7 @@ class _Look:
         if mine in theirs:
             return
         if not (mine is not None and mine.is_tree) and not any(t and t.is_tree for t in theirs):
-            yield from self._counting(os.fsdecode(path), mine)
+            yield from self._counting(os.fsdecode(path), mine, theirs)
             return
         own = self._tree(mine.oid if mine is not None and mine.is_tree else None)
         others = [self._tree(t.oid if t is not None and t.is_tree else None) for t in theirs]
@@ -237,17 +255,17 @@ class _Look:
                 prefix + name_, own.get(name_), [other.get(name_) for other in others]
             )
 
-    def _counting(self, path: str, mine: Entry | None) -> Iterator[str]:
+    def _counting(self, path: str, mine: Entry | None, theirs: list[Entry | None]) -> Iterator[str]:
         names = [prefix + path for prefix in self._prefixes]
         counts = [name for name in names if self._named(name)]
-        if not counts and len(self.others) > MOST_OTHERS:
-            return
         stand = (self._stands(name, mine) for name in names)
         if all(stand) if mine is None else any(stand):
             return
         if counts:
             yield counts[0]
-        else:
+            return
+        self.entries.note(names, mine, theirs)
+        if len(self.others) <= MOST_OTHERS:
             self.others.update(names)
 
     def _stands(self, path: str, entry: Entry | None) -> bool:

@@ -121,6 +121,14 @@ class Coming:
             found |= {one for one in self._now.names(folder) if prefix + one not in self._gone}
         return sorted(found)
 
+    def link(self, path: str) -> bytes | None:
+        """Return what a link will lead to; None where none will stand there."""
+        found = self._where(path)
+        status = None if found is None else fs.lstat(*found)
+        if found is None or status is None or not stat.S_ISLNK(status.st_mode):
+            return None
+        return os.fsencode(fs.readlink(*found))
+
     def _where(self, path: str) -> tuple[int, str] | None:
         change = self._new.get(path)
         if change is None:

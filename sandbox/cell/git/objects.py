@@ -75,6 +75,13 @@ class Store:
         """Whether an object is there."""
         return self._loose_status(oid) or any(pack.find(oid) for pack in self.packs())
 
+    def begins(self, digits: str) -> bool:
+        """Whether the id of an object begins with some hexadecimal digits, at least four."""
+        tails = self._files.names(digits[:2])
+        if any(one.startswith(digits[2:]) and _is_hex(one) for one in tails):
+            return True
+        return any(pack.begins(digits) for pack in self.packs())
+
     def checked(self, oid: bytes) -> bytes:
         """Return the type of a loose object whose content is what its name says. Raises Odd."""
         digest = HASHES[self.width]()

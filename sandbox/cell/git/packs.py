@@ -195,6 +195,17 @@ class Pack:
                 high = middle
         return 0
 
+    def begins(self, digits: str) -> bool:
+        """Whether the id of an object begins with some hexadecimal digits."""
+        low, high = 0, self.count
+        while low < high:
+            middle = (low + high) // 2
+            if self.name(middle).hex() < digits:
+                low = middle + 1
+            else:
+                high = middle
+        return low < self.count and self.name(low).hex().startswith(digits)
+
     def _offset(self, position: int) -> int:
         (near,) = struct.unpack_from(">I", self._index, self._offsets + position * 4)
         if near & 0x80000000:

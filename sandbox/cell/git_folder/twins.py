@@ -2,22 +2,28 @@
 """Names of references in one git folder: which are new, and which others they could be taken for.
 
 Git takes a short name for a tag before a branch, and for a branch before what stands for another
-repository's (gitrevisions(7)): a new tag `main` would be shown in the place of the branch. Two
-names that a file system may take for one (case, Unicode form) are one there.
+repository's (gitrevisions(7)): a new tag `main` would be shown in the place of the branch, and a
+branch `31b5e62`, or `v1-0-g31b5e62`, in the place of the object whose id begins so. Two names that
+a file system may take for one (case, Unicode form) are one there.
 
 Runs in the keeper: standard library only, Python 3.9. Changes nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import stat
+import struct
 from collections.abc import Iterable
 from functools import cached_property
 from typing import NamedTuple
 
 from .. import fs
+from ..git.files import Standing, width_of, within
+from ..git.objects import Store
+from ..git.packs import Odd
 from ..overlay.masks import normal
 from ..overlay.steps import Change
 
@@ -28,6 +34,7 @@ MOST_BYTES = 64 << 20
 _LINE = re.compile(rb"([0-9a-f]{40}|[0-9a-f]{64}) (refs/[^\0\n ]+)")
 _PEELED = re.compile(rb"\^(?:[0-9a-f]{40}|[0-9a-f]{64})")
 _HEADS, _AT_ORIGIN = "refs/heads/", "refs/remotes/origin/"
+_ABBREVIATED = re.compile(r"(?:.*-g)?([0-9A-Fa-f]{4,64})", re.DOTALL)
 _NAMESPACES = ("refs/tags/", "refs/heads/", "refs/remotes/")
 
 
@@ -79,6 +86,32 @@ class References:
             for other in (*(n + short for n in _NAMESPACES), f"refs/remotes/{short}/HEAD"):
                 if other != name and other in after:
                     return other
+            if digits := self._abbreviates(short):
+                return digits
+        return ""
+
+    def _abbreviates(self, short: str) -> str:
+        """Return what of a short name git takes for an object's id where no reference is so called.
+
+        What cannot be read counts as one.
+        """
+        match = _ABBREVIATED.fullmatch(short)
+        if match is None:
+            return ""
+        digits = match[1].lower()
+        try:
+            with contextlib.ExitStack() as stack:
+                sides = [
+                    Standing(top, self._prefix.rstrip("/")) for top in (self._top, self._layer)
+                ]
+                width = width_of(sides, "")
+                for files in sides:
+                    store = Store(within(files, "objects"), width)
+                    stack.callback(store.close)
+                    if store.begins(digits):
+                        return digits
+        except (Odd, OSError, ValueError, struct.error):
+            return digits
         return ""
 
     def new_branches(self, names: Iterable[str]) -> list[str]:

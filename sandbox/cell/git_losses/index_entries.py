@@ -19,9 +19,11 @@ from typing import Any
 
 from .. import fs
 from ..git.commits import MOST_OTHERS, note_others
+from ..git.entries import Contents, Entries
 from ..git.files import Coming, Files, Standing, within
 from ..git.index_format import Entry
-from ..git.packs import Odd
+from ..git.objects import Entry as TreeEntry
+from ..git.packs import HASHES, Odd
 from ..git.work_trees import linked_prefix, prefixes
 from .sides import Side, Sides, staged
 from .trees import Trees, blob_at
@@ -33,11 +35,17 @@ Names = Callable[[str], bool]
 """Whether a path of the workspace is one that somebody looks at."""
 
 
-def note_entries(changes: Iterable[dict[str, Any]], root: str, upper: str, named: Names) -> None:
+def note_entries(
+    changes: Iterable[dict[str, Any]],
+    root: str,
+    upper: str,
+    named: Names,
+    contents: Contents | None = None,
+) -> None:
     """Mark each change of an index with the paths that it lists otherwise: `commits`.
 
     Goes by what `note_folders` said. Where that cannot be found out, `commits_odd` says why.
-    Paths that are not named are told of as by `note_commits`.
+    Paths that are not named, links and texts are told of as by `note_commits`.
     """
     changes = list(changes)
     wanted = [one for one in changes if _is_index(one)]
@@ -49,15 +57,27 @@ def note_entries(changes: Iterable[dict[str, Any]], root: str, upper: str, named
         stack.callback(os.close, layer)
         coming = Coming(top, changes, lambda path: (layer, path))
         for change in wanted:
-            others: set[str] = set()
+            names = _Names(named, contents or Contents())
             try:
-                found = sorted(set(_found(change, Standing(top), coming, named, others)))
+                found = sorted(set(_found(change, Standing(top), coming, names)))
             except _UNREADABLE as error:
                 change["commits_odd"] = str(error) or type(error).__name__
             else:
                 if found:
                     change["commits"] = found
-                note_others(change, others)
+                note_others(change, names.others)
+                if names.told:
+                    change["commits_entries"] = names.told
+
+
+class _Names:
+    """What is asked of paths, and what is told of those that are not named."""
+
+    def __init__(self, named: Names, contents: Contents) -> None:
+        self.named = named
+        self.contents = contents
+        self.others: set[str] = set()
+        self.told: list[dict[str, Any]] = []
 
 
 def _is_index(change: dict[str, Any]) -> bool:
@@ -68,9 +88,9 @@ def _is_index(change: dict[str, Any]) -> bool:
 
 
 def _found(
-    change: dict[str, Any], now_there: Files, coming: Files, named: Names, others: set[str]
+    change: dict[str, Any], now_there: Files, coming: Coming, names: _Names
 ) -> Iterator[str]:
-    """Give the named paths that an index lists otherwise; what is not named goes to `others`."""
+    """Give the named paths that an index lists otherwise; `names` gets what is told of others."""
     git = change["git_folders"][-1]
     parts = git.split("/")
     linked = len(parts) > 1 and parts[-2] == "worktrees"
@@ -86,13 +106,14 @@ def _found(
         after = staged(sides.new.files, f"{here}index")
         if after is None:
             return  # held as an index that nobody can read
-        look = _Look(sides.new, f"{here}HEAD", starts, coming, named, others)
+        look = _Look(sides.new, f"{here}HEAD", starts, coming, names)
         known = {(one.path, one.stage, one.mode, one.oid) for one in before}
         for entry in after:
             if (entry.path, entry.stage, entry.mode, entry.oid) not in known:
                 yield from look.of_entry(entry)
         for path in {one.path for one in before} - {one.path for one in after}:
             yield from look.of_path(path, None)
+        names.told = look.entries.listed()
     finally:
         sides.close()
 
@@ -105,17 +126,17 @@ class _Look:
         side: Side,
         head: str,
         starts: list[str],
-        files: Files,
-        named: Names,
-        others: set[str],
+        files: Coming,
+        asked: _Names,
     ) -> None:
         self._side = side
         self._head = head
         self._starts = starts
         self._files = files
-        self._named = named
-        self._others = others
+        self._named = asked.named
+        self._others = asked.others
         self._trees = Trees(side.objects)
+        self.entries = Entries(asked.contents, self._text)
         self._tops: list[bytes] | None = None
 
     def of_entry(self, entry: Entry) -> Iterator[str]:
@@ -133,25 +154,39 @@ class _Look:
         """Give the name of a path that somebody looks at and that is listed, or left out, so."""
         names = [start + os.fsdecode(path) for start in self._starts]
         counts = [name for name in names if self._named(name)]
-        if not counts and len(self._others) > MOST_OTHERS:
-            return
-        for top in self._committed():
-            held = self._trees.at(top, path)
+        before = [self._trees.at(top, path) for top in self._committed()]
+        for held in before:
             if (held and (held.mode, held.oid)) == (entry and (entry.mode, entry.oid)):
                 return
         if entry is None:
             stand = all(self._files.status(name) is None for name in names)
         else:
-            stand = entry.mode != _LINK and any(
-                blob_at(self._files, os.fsencode(name), len(entry.oid))[0] == entry.oid
-                for name in names
-            )
+            stand = any(self._stands(name, entry) for name in names)
         if stand:
             return
         if counts:
             yield counts[0]
-        else:
+            return
+        mine = None if entry is None else TreeEntry(entry.mode, entry.oid)
+        self.entries.note(names, mine, before)
+        if len(self._others) <= MOST_OTHERS:
             self._others.update(names)
+
+    def _text(self, entry: TreeEntry) -> bytes:
+        """Return the content of a file; `git add -N` lists an empty one that is not there."""
+        if entry.oid == HASHES[len(entry.oid)](b"blob 0\0").digest():
+            return b""
+        return self._trees.text(entry)
+
+    def _stands(self, name: str, entry: Any) -> bool:
+        """Whether the file, or the link, that will be there is the one that is listed."""
+        if entry.mode != _LINK:
+            return bool(blob_at(self._files, os.fsencode(name), len(entry.oid))[0] == entry.oid)
+        target = self._files.link(name)
+        if target is None:
+            return False
+        digest = HASHES[len(entry.oid)](b"blob %d\0" % len(target) + target).digest()
+        return bool(digest == entry.oid)
 
     def _committed(self) -> list[bytes]:
         """Return the tree of HEAD; none where it leads nowhere."""

@@ -23,6 +23,7 @@ from typing import Any
 
 from .. import mounts, protocol
 from ..faults import Faults
+from ..git.entries import Contents
 from ..journal import removal, vault
 from ..landing import land as landing
 from ..landing import multi as together
@@ -503,7 +504,9 @@ class Keeper:
         onward.note_onward([walked], [space.root])
         onward.note_own(walked, space.root, self._agent)
         shadows.note_shadows(walked, space.root)
-        note_git(walked.changes, space.root, upper, space.hidden, space.patterns.counts)
+        look = space.patterns
+        contents = Contents(look.reads, look.condenses)
+        note_git(walked.changes, space.root, upper, space.hidden, look.counts, contents=contents)
         return walked
 
     def _look_through(self, transaction: Transaction) -> list[walk.Walk]:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator
 from types import FrameType
 
 from ..git import commits, index
+from ..git.entries import Contents
 from ..git_folder import changes as folders
 from ..git_folder import copies
 from ..git_losses import index_entries, lost, signed
@@ -36,8 +37,10 @@ def note_git(
     hidden: Collection[str],
     counts: Callable[[str], bool],
     seconds: float = MOST_SECONDS,
+    contents: Contents | None = None,
 ) -> None:
-    """Note what gate 2 must know of changes in git's folders. `counts`: paths that are protected.
+    """Note what gate 2 must know of changes in git's folders. `counts`: paths that are protected,
+    `contents` what is read of files that only commits hold.
 
     Where that takes too long, the call is marked to be held as a whole.
     """
@@ -47,8 +50,8 @@ def note_git(
             folders.note_folders(changes, root, upper)
             copies.note_copies(changes, root, upper, counts)
             signed.note_unsigned(changes, root, upper)
-            commits.note_commits(changes, root, upper, counts)
-            index_entries.note_entries(changes, root, upper, counts)
+            commits.note_commits(changes, root, upper, counts, contents)
+            index_entries.note_entries(changes, root, upper, counts, contents)
             lost.note_lost(changes, root, upper, time.time())
     except TookLong:
         for change in changes[:1]:
