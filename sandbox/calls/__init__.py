@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The flow of one call; held calls, undo, recovery, what is recorded."""
+"""The supervisor: the flow of one call in `flow`; held calls, undo, recovery, what is recorded."""
 
-__all__ = ["blocking", "supervisor", "tickets"]
+__all__ = ["blocking", "ids", "ignore_noting", "recorder", "recovery", "supervisor", "tickets"]

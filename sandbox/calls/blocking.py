@@ -12,7 +12,8 @@ from typing import Any, TypeVar
 from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Workspace
 from sandbox.approvals.approver import Approver, nobody
-from sandbox.calls.supervisor import OnOutput, Supervisor
+from sandbox.calls.flow.call import OnOutput
+from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs, Settings
 from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
 

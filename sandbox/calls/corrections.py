@@ -11,9 +11,9 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from sandbox.approvals.objections import Objections
+from sandbox.calls.flow.learning import Learning
 from sandbox.calls.held import Held, result_of
 from sandbox.calls.keepers import Keepers
-from sandbox.calls.learning import Learning
 from sandbox.calls.recorder import Recorder
 from sandbox.calls.undo import Undoing
 from sandbox.errors import BadInput

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ids that a client chooses for its calls.
+"""The ids of calls: new ones, and those that a client chooses.
 
 INVARIANT (P9, Names): an id names one call for ever. What the record says of a call is all that was
 written under its id, the newest first: a second call of the same id would write over the first.
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import secrets
 
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
@@ -16,6 +17,11 @@ from sandbox.errors import BadInput
 _FORM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 _LAST = "last"
 """What people type for the newest call."""
+
+
+def new_id() -> str:
+    """Return a new call id: short enough to type."""
+    return "c" + secrets.token_hex(5)
 
 
 class CallNames:

@@ -28,7 +28,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from policy.model import ActionPlan, Workspace
-from sandbox.calls.supervisor import Supervisor, yes
+from sandbox.approvals.approver import yes
+from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput
 from sandbox.results import CallResult

@@ -27,7 +27,8 @@ from rich.console import Console
 from rich.table import Table
 
 from policy.model import ActionPlan, Workspace
-from sandbox.calls.supervisor import Supervisor, yes
+from sandbox.approvals.approver import yes
+from sandbox.calls.supervisor import Supervisor
 from sandbox.cells.cell import Cell
 from sandbox.config.settings import Dirs
 

@@ -239,9 +239,9 @@ def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
 
 def new_cell(lab: Lab) -> None:
     """End the lab's cells, so that the next call gets a fresh one."""
-    assert lab.supervisor._pool is not None
-    for cell in lab.supervisor._pool.living():
-        lab.run(lab.supervisor._pool.end(cell))
+    assert lab.supervisor._live.pool is not None
+    for cell in lab.supervisor._live.pool.living():
+        lab.run(lab.supervisor._live.pool.end(cell))
 
 
 def begin(scenario: str, call: str, lab: Lab) -> Callable[[], object]:
@@ -374,8 +374,8 @@ def _killer(pid: int, said: list[str]) -> Callable[[str], None]:
 
 def rebind(lab: Lab) -> None:
     """Have living cells use the methods of their class as they are now."""
-    assert lab.supervisor._pool is not None
-    for cell in lab.supervisor._pool.living():
+    assert lab.supervisor._live.pool is not None
+    for cell in lab.supervisor._live.pool.living():
         cell._runner._on_frame = cell._on_runner
         cell._keeper._on_frame = cell._on_keeper
 

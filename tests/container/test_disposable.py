@@ -497,7 +497,7 @@ def test_nothing_is_left_of_a_supervisor_that_died(
     lab = make_lab(work, root=tmp_path / "state", settings=settings.model_copy(update={"warm": 0}))
     assert state_label(lab.dirs) == state_label(dirs)
     assert lab.sh("ls lost.txt; echo next > next.txt").landed
-    lab.run(lab.supervisor._pool.end_all())  # type: ignore[union-attr]
+    lab.run(lab.supervisor._live.pool.end_all())  # type: ignore[union-attr]
     wait_for(lambda: lab.containers() == [], "the containers are gone")
     label = {"label": f"{LABEL_STATE}={state_label(dirs)}"}
     wait_for(lambda: docker_client.volumes.list(filters=label) == [], "the views are gone")
@@ -545,7 +545,7 @@ def test_ready_cells_that_nobody_uses_end(of_kind: Callable[..., Lab]) -> None:
     lab = of_kind(warm=1, idle=IdleSettings(cell_seconds=1))
     lab.run(lab.supervisor.warm(str(lab.ws)))
     assert len(lab.supervisor.cells()) == 1
-    pool = lab.supervisor._pool
+    pool = lab.supervisor._live.pool
     assert pool is not None
     lab.run(pool.end_idle(now=time.monotonic() + 60))
     assert lab.supervisor.cells() == []

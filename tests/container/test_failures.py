@@ -419,7 +419,7 @@ def test_idle_cells_end_and_busy_ones_do_not(lab: Lab) -> None:
         )
         await lab.call("true", READ, agent="idle")
         await eventually(lambda: len(lab.containers("cell")) == 2, "both run")
-        pool = lab.supervisor._pool
+        pool = lab.supervisor._live.pool
         assert pool is not None
         later = asyncio.get_running_loop().time() + 10_000
         async with asyncio.timeout(WAIT_SECONDS):  # the engine may list a removed one for a moment

@@ -86,7 +86,7 @@ def test_a_held_call_can_be_discarded(lab: Lab) -> None:
 
 def test_a_held_call_outlives_its_cell(lab: Lab) -> None:
     done = lab.sh("rm tool.sh; echo kept > kept.txt")
-    lab.run(lab.supervisor._pool.end_all())  # type: ignore[union-attr]
+    lab.run(lab.supervisor._live.pool.end_all())  # type: ignore[union-attr]
     assert lab.run(lab.supervisor.land(done.id)).landed
     assert (lab.text("kept.txt"), (lab.ws / "tool.sh").exists()) == ("kept\n", False)
 

@@ -392,7 +392,7 @@ def test_limits_of_the_cell_hold(lab: Lab) -> None:
         "ulimit -Hn; ulimit -Hc; df --output=size -B1 /dev/shm | tail -1"
     )
     found = lab.sh(look).stdout.split()
-    plan = next(iter(lab.supervisor._pool.living())).spec.cell().resources  # type: ignore[union-attr]
+    plan = next(iter(lab.supervisor._live.pool.living())).spec.cell().resources  # type: ignore[union-attr]
     assert found == [str(plan.memory), str(plan.pids), str(plan.files), "0", str(plan.shm)]
 
 

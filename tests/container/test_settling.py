@@ -241,7 +241,7 @@ def test_a_held_call_lands_path_by_path_and_each_part_can_be_undone(lab: Lab) ->
 def test_the_rest_of_a_held_call_outlives_its_cell_and_can_be_discarded(lab: Lab) -> None:
     done = lab.sh(HELD)
     lab.run(lab.supervisor.land(done.id, ["new.txt"]))
-    lab.run(lab.supervisor._pool.end_all())  # type: ignore[union-attr]
+    lab.run(lab.supervisor._live.pool.end_all())  # type: ignore[union-attr]
     (waits,) = lab.run(lab.supervisor.held())
     assert (waits.id, waits.there) == (done.id, True)
     gone = lab.run(lab.supervisor.discard(done.id))

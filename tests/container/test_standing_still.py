@@ -28,8 +28,8 @@ STEP = 12
 async def cell_of(lab: Lab, agent: str) -> Cell:
     """Return the cell of an agent, started."""
     await lab.call("true", agent=agent)
-    assert lab.supervisor._pool is not None
-    return await lab.supervisor._pool.get(agent, (str(lab.ws),))
+    assert lab.supervisor._live.pool is not None
+    return await lab.supervisor._live.pool.get(agent, (str(lab.ws),))
 
 
 def hurry(cell: Cell) -> None:
@@ -85,8 +85,8 @@ def test_a_keeper_that_stands_still_in_a_landing_holds_nobody_up_for_ever(
 
     async def scenario() -> None:
         await cell_of(lab, "other")
-        assert lab.supervisor._pool is not None
-        still = await lab.supervisor._pool.get("still", (str(lab.ws),))
+        assert lab.supervisor._live.pool is not None
+        still = await lab.supervisor._live.pool.get("still", (str(lab.ws),))
         call = asyncio.ensure_future(lab.call("echo x > a; echo x > c", agent="still"))
         stopped = keeper(lab, still)
         await eventually(lambda: _state(stopped) == psutil.STATUS_STOPPED, "it stands still")

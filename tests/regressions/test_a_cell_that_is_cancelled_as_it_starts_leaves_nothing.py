@@ -32,8 +32,8 @@ def test_a_cell_that_is_cancelled_as_it_starts_leaves_nothing(
             await asyncio.sleep(0.05 * number)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-        assert lab.supervisor._pool is not None
-        await lab.supervisor._pool.end_all()
+        assert lab.supervisor._live.pool is not None
+        await lab.supervisor._live.pool.end_all()
 
     lab.run(work())
     assert lab.containers() == []

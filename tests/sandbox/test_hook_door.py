@@ -222,8 +222,10 @@ def test_an_approval_is_good_for_the_very_same_decision_only(hooks: Hooks) -> No
 
     async def decided() -> Any:
         async with hooks.supervisor as supervisor:
-            context = supervisor._contexts.of(plan)
-            return (await supervisor._decide(plan, context, (str(hooks.place),))).decision
+            context = supervisor._parts.contexts.of(plan)
+            return (
+                await supervisor._flow.preparation.decide(plan, context, (str(hooks.place),))
+            ).decision
 
     decision = asyncio.run(decided())
     assert decision.verdict is Verdict.ASK
@@ -250,7 +252,7 @@ def test_a_ticket_ends() -> None:
 def test_ignore_rules_that_an_agent_writes_through_hooks_are_no_persons(hooks: Hooks) -> None:
     rules = hooks.place / ".gitignore"
     rules.write_text("build/\n")
-    known = hooks.supervisor._ledger.known
+    known = hooks.supervisor._parts.ledger.known
     assert known(str(hooks.place)).trusted(".gitignore", b"build/\n") == b"build/\n"
     whole = {"file_path": str(rules), "content": "build/\nmine/\n"}
     assert hooks.claude("Write", **whole)["permissionDecision"] == "allow"

@@ -15,7 +15,7 @@ from policy.model import ActionPlan, Decision, Params
 from sandbox.audit.events import AuditRecord
 from sandbox.audit.store import Store
 from sandbox.calls import recorder as records
-from sandbox.calls.output import Output
+from sandbox.calls.flow.output import Output
 from sandbox.calls.recorder import Recorder
 from sandbox.config.settings import Dirs
 from sandbox.host.off_loop import QUICK, OffLoop, Turns

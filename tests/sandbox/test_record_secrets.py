@@ -10,7 +10,7 @@ import pytest
 
 from policy.model import Verdict
 from sandbox.audit.store import Store
-from sandbox.calls.output import Output
+from sandbox.calls.flow.output import Output
 from sandbox.config.settings import Dirs
 from tests.sandbox.test_supervisor import Bench
 
@@ -35,7 +35,7 @@ def test_a_command_with_a_secret_leaves_none(
     kept = everything(tmp_path / "lockgate" / "state")
     if verdict is Verdict.ASK:  # whoever is asked sees the exact command, until it is answered
         call = bench.supervisor._record.store.calls(limit=1)[0]["id"]
-        bench.supervisor._desk._grants.close(call, "denied")
+        bench.supervisor._parts.desk._grants.close(call, "denied")
         kept = everything(tmp_path / "lockgate" / "state")
     assert WORD.encode() not in kept
     assert b"shown DB_PASSWORD=[masked]" in kept

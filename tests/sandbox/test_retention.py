@@ -86,7 +86,7 @@ def test_show_says_that_it_is_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_supervisor_keeps_to_the_quota(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from sandbox.calls.supervisor import Supervisor
 
-    monkeypatch.setattr("sandbox.calls.supervisor._REAP_SECONDS", 0.01)
+    monkeypatch.setattr("sandbox.calls.flow.live._REAP_SECONDS", 0.01)
     dirs = Dirs.under(tmp_path).create()
     store = Store(dirs)
     wrote(store.folders, "c1", 1000, 1 << 20)

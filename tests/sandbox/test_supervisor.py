@@ -49,7 +49,7 @@ class Bench:
         self.workspace.mkdir()
         monkeypatch.setattr("sandbox.gates.gate1.decide", self._decide)
         monkeypatch.setattr(
-            "sandbox.calls.supervisor.CellPool.connect", lambda *_: cast(Any, FakePool(self.cell))
+            "sandbox.cells.pool.CellPool.connect", lambda *_: cast(Any, FakePool(self.cell))
         )
         self.supervisor = Supervisor(
             Dirs.under(root / "lockgate"),
@@ -376,7 +376,7 @@ def test_a_cell_that_cannot_start_is_an_outcome_in_the_record(
     def none(*_: object) -> None:
         raise Unavailable("no engine answers")
 
-    monkeypatch.setattr("sandbox.calls.supervisor.CellPool.connect", none)
+    monkeypatch.setattr("sandbox.cells.pool.CellPool.connect", none)
     with pytest.raises(Unavailable, match="no engine answers"):
         bench.sh("true", call_id="c1")
     found = bench.store.call("c1")
@@ -411,7 +411,7 @@ def test_the_second_reading_is_heard_before_the_decision_is_recorded(
     bench: Bench, seen: tuple[str, ...] | None, ending: Ending
 ) -> None:
     bench.programs = ("echo",)
-    bench.supervisor._gate.opinion = cast(Any, Second(bench.log, seen))
+    bench.supervisor._parts.gate.opinion = cast(Any, Second(bench.log, seen))
     done = bench.sh("echo $(echo)")
     assert done.ending is ending
     assert bench.log[:3] == ["second echo $(echo)", "decide", "seen"]
@@ -421,13 +421,13 @@ def test_the_second_reading_is_heard_before_the_decision_is_recorded(
 
 
 def test_a_plain_text_is_not_read_again(bench: Bench) -> None:
-    bench.supervisor._gate.opinion = cast(Any, Second(bench.log, ("nmap",)))
+    bench.supervisor._parts.gate.opinion = cast(Any, Second(bench.log, ("nmap",)))
     assert bench.sh("echo x | grep x > y").ending is Ending.RAN
 
 
 def test_a_denied_call_does_not_wait_for_the_second_reading(bench: Bench) -> None:
     bench.verdict = Verdict.DENY
-    bench.supervisor._gate.opinion = cast(Any, Second(bench.log, ("nmap",)))
+    bench.supervisor._parts.gate.opinion = cast(Any, Second(bench.log, ("nmap",)))
     assert bench.sh("echo $(echo)").ending is Ending.DENIED
     assert "seen" not in bench.log
 

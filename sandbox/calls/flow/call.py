@@ -4,15 +4,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from policy.model import Access, ActionPlan, Decision, Outcome, Verdict
 from policy.people.shortfall import explain_failure
 from policy.protected.paths import PathPolicy
+from sandbox.approvals.approver import Approver, nobody
 from sandbox.approvals.stdin_capture import Given
-from sandbox.calls.output import Output
+from sandbox.calls.flow.output import Output
 from sandbox.cells.cell import Exit
 from sandbox.cells.observation import Watched
 from sandbox.gates.gate1 import Answer as GateAnswer
@@ -20,6 +21,29 @@ from sandbox.gates.gate2 import Effects
 from sandbox.results import CallResult, Ending
 
 TIMED_OUT_STATUS = 124
+
+OnOutput = Callable[[str, bytes], None]
+Stdin = AsyncIterator[bytes] | bytes | str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRequest:
+    """What a door asks for: a plan, and what goes with it."""
+
+    plan: ActionPlan
+    approver: Approver = nobody
+    """Who answers gate 1's question."""
+    stdin: Stdin = None
+    env: Mapping[str, str] | None = None
+    on_output: OnOutput | None = None
+    call_id: str | None = None
+    """The id that the client chose; None: a new one."""
+    on_host: bool = False
+    """The agent makes the call itself, on the host."""
+    admitted: Decision | None = None
+    """The decision by which it was admitted before: that one is on disk, and answered."""
+    preview: Mapping[str, Any] | None = None
+    """What a person was shown of its effects when it was admitted."""
 
 
 @dataclass(slots=True)
@@ -35,6 +59,8 @@ class Call:
     request: dict[str, Any]
     """What the runner is asked to do; empty for a plan that does not run."""
     workspaces: tuple[str, ...]
+    approver: Approver = nobody
+    env: Mapping[str, str] | None = None
     preview: Mapping[str, Any] | None = None
     """What a person was shown of its effects when they approved it; None where nothing was."""
     given: Given | None = None

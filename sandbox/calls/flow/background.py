@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from sandbox.calls.output import Output
+from sandbox.calls.flow.output import Output
 from sandbox.cells.cell import Cell
 from sandbox.errors import BadInput
 from sandbox.results import CallResult

@@ -12,7 +12,7 @@ from policy.people.approval import domain
 from policy.values.strict_yaml import PolicyError
 from sandbox.agents.reputation import Event, Reputations, Source, observed
 from sandbox.audit.events import ReputationRecord
-from sandbox.calls.call import Call
+from sandbox.calls.flow.call import Call
 from sandbox.calls.recorder import Recorder
 from sandbox.gates.gate1 import PolicySource
 from sandbox.results import CallResult

@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flow of one call: decide, record, ask, open, run, close, judge, land, record.
+
+Its steps are beside this: `prepare`, `ask`, `judge`, `landing`, `report`; `parts` is what they are
+made of, `live` what runs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from policy.model import Verdict
+from sandbox.calls.flow.ask import Asking
+from sandbox.calls.flow.call import Call, CallRequest
+from sandbox.calls.flow.judge import Judging
+from sandbox.calls.flow.live import LiveState
+from sandbox.calls.flow.parts import Parts
+from sandbox.calls.flow.prepare import Preparation, is_runnable, time_limit
+from sandbox.calls.flow.report import CallReports
+from sandbox.calls.recovery import Unsure
+from sandbox.calls.tickets import Admission
+from sandbox.cells.cell import Cell, Exit
+from sandbox.cells.transaction import Transaction
+from sandbox.errors import SandboxError, Stopped
+from sandbox.gates.gate2 import Effects
+from sandbox.results import CallResult, Ending
+
+_BACKGROUND_SECONDS = 30 * 86_400.0
+"""How long a call in the background may take."""
+
+
+class CallFlow:
+    """Carries out calls.
+
+    INVARIANT (P1, flow): a decision is on disk before its command starts.
+    INVARIANT (P2, flow): what a command changed lands only after gate 2 judged it.
+    """
+
+    def __init__(self, parts: Parts, live: LiveState) -> None:
+        self._latch = parts.latch
+        self._record = parts.record
+        self._settings = parts.settings
+        self._files = parts.files
+        self._contexts = parts.contexts
+        self._learning = parts.learning
+        self._live = live
+        self.preparation = Preparation(parts)
+        self._asking = Asking(parts, live, self.preparation)
+        self._judging = Judging(parts, live)
+        self._reports = CallReports(parts)
+
+    async def carry_out(self, request: CallRequest) -> CallResult:
+        """Make a call. Raises SandboxError where Lockgate itself fails; nothing lands then."""
+        call = await self.preparation.prepare(request)
+        if call.decision == request.admitted:  # it is on disk, and answered
+            if call.decision.verdict is Verdict.ASK:
+                call.stdin = None  # nobody was asked about any
+            return await self._start(call, None)
+        recorded = await self._record.deciding(call.id, call.plan, call.decision, call.env)
+        if call.decision.verdict is Verdict.DENY or not is_runnable(call.plan):
+            await recorded
+            return self._refuse(call, Ending.DENIED, call.not_run())
+        if call.decision.verdict is Verdict.ASK:
+            await recorded
+            async with self._failure_recorded(call):
+                refused = await self._asking.ask(call)
+            if refused is not None:
+                return refused
+            self._latch.check(call.plan.agent)
+        return await self._start(call, recorded)
+
+    async def _start(self, call: Call, recorded: asyncio.Future[None] | None) -> CallResult:
+        """Give a call that may run a cell: for its time, or one of its own in the background."""
+        if call.plan.params.run_in_background:
+            if recorded is not None:
+                await recorded
+            return await self._start_background(call)
+        with self._live.listed(call):
+            async with self._failure_recorded(call), self._live.lease(call) as cell:
+                return await self._run(call, cell, recorded)
+
+    async def _run(
+        self, call: Call, cell: Cell, recorded: asyncio.Future[None] | None = None
+    ) -> CallResult:
+        """Run a call in a cell inside a transaction, judge it, land it, record it."""
+        async with Transaction(cell, call.id, write=call.writes) as transaction:
+            if recorded is not None:
+                await recorded  # P1
+            self._latch.check(call.plan.agent)
+            self._reports.begin(call)
+            done = await self._execute(call, cell)
+            effects: Effects | None = None
+            landed = False
+            if call.writes:
+                effects = await self._judging.judge(call, transaction)
+                self._latch.check(call.plan.agent)
+                effects, landed = await self._judging.land(call, transaction, effects)  # P2
+        result = call.result(done, effects, transaction.watched, landed=landed)
+        self._record.ended(result, call.plan.agent, self._files.note(call.plan, result))
+        context = self._contexts.of(call.plan)
+        await self._learning.from_call(call, result, context, vouched=done.vouched)
+        result = await self._reports.send(call, result)
+        await call.output.finish()
+        return result
+
+    async def admit(self, request: CallRequest) -> Admission:
+        """Decide, and ask a person, about a call that is made later, or by the agent itself."""
+        call = await self.preparation.prepare(request)
+        await self._record.decided(call.id, call.plan, call.decision)
+        refused = None
+        if call.decision.verdict is Verdict.DENY:
+            refused = self._refuse(call, Ending.DENIED, call.decision.message)
+        elif call.decision.verdict is Verdict.ASK:
+            async with self._failure_recorded(call):
+                refused = await self._asking.ask(call)
+        self._latch.check(call.plan.agent)
+        if refused is None and call.on_host:
+            if call.decision.verdict is not Verdict.ASK:  # else it is a person's word
+                await self._judging.note_host_call(call)
+            self._refuse(call, Ending.OUTSIDE, "")
+        return Admission(call.id, call.plan, call.decision, refused, call.preview)
+
+    async def _start_background(self, call: Call) -> CallResult:
+        async with self._failure_recorded(call):
+            pool = await self._live.connected()
+            cell = await pool.background(call.plan.agent, call.workspaces, write=call.writes)
+
+        async def run() -> CallResult:
+            try:
+                with self._live.listed(call, background=True):
+                    async with self._failure_recorded(call):
+                        return await self._run(call, cell)
+            finally:
+                await pool.end(cell)
+
+        self._live.background.start(call.id, cell, call.output, run())
+        return call.in_background()
+
+    async def _execute(self, call: Call, cell: Cell) -> Exit:
+        """Run a call's command; what it writes goes to the call's output."""
+        seconds = time_limit(call.plan, call.decision, self._settings)
+        if call.plan.params.run_in_background:
+            seconds = _BACKGROUND_SECONDS
+        done = await cell.run(
+            call.request,
+            on_output=call.output.take,
+            seconds=seconds,
+            most_bytes=call.decision.rights.limits.output_bytes,
+            stdin=call.stdin,
+            room=call.output.room_wanted,
+        )
+        if done.error:
+            call.output.take(2, f"lockgate: {done.error}\n".encode())
+        return done
+
+    def _refuse(self, call: Call, ending: Ending, message: str) -> CallResult:
+        """Record that a call does not run here, and return that."""
+        result = call.refused(ending, message)
+        self._record.ended(result)
+        return result
+
+    @contextlib.asynccontextmanager
+    async def _failure_recorded(self, call: Call) -> AsyncIterator[None]:
+        """Record that a call was cancelled, or that Lockgate failed under it.
+
+        What fails while a stop is in force, fails because of it. Raises Stopped then.
+        """
+        try:
+            yield
+        except Unsure:
+            raise  # the record learns later what became of it
+        except SandboxError as error:
+            try:
+                self._latch.check(call.plan.agent)
+            except Stopped as stopped:
+                await self._record.failed(call.id, stopped, call.ms)
+                raise stopped from error
+            await self._record.failed(call.id, error, call.ms)
+            raise
+        except BaseException as error:
+            await self._record.failed(call.id, error, call.ms)
+            raise

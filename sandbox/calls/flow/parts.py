@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one supervisor is made of: built once, in one place, and handed to every step of a call.
+
+What runs and waits is no part of it: see `live`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from policy.gate1.decide import Policy
+from policy.model import ActionPlan, Workspace
+from sandbox.agents.reputation import Reputations
+from sandbox.approvals.desk import Desk
+from sandbox.approvals.objections import Objections
+from sandbox.approvals.store import Grants
+from sandbox.audit.events import AskedRecord
+from sandbox.calls.flow.learning import Learning
+from sandbox.calls.ids import CallNames
+from sandbox.calls.recorder import Recorder
+from sandbox.calls.recovery import Aftermath
+from sandbox.cells.turns import Turns
+from sandbox.config.settings import Dirs, Settings, load_settings
+from sandbox.gates.gate1 import Gate
+from sandbox.gates.policy_files import Policies
+from sandbox.gates.second_opinion import SecondOpinion
+from sandbox.questions.contexts import Contexts
+from sandbox.reporting.delivery import People
+from sandbox.reporting.yellow_reports import Reports
+from sandbox.stopping.stop import Latch
+from sandbox.workspaces.cached import KnownWorkspaces
+from sandbox.workspaces.ignore_ledger import Ledger
+from sandbox.workspaces.project_files import ProjectFiles
+from sandbox.workspaces.replaced_ledger import ReplacedLedger
+
+
+class Parts:
+    """The parts of one supervisor. Starts nothing and reaches for no engine."""
+
+    def __init__(
+        self,
+        dirs: Dirs | None,
+        *,
+        policy: Policy | None,
+        workspaces: Sequence[Workspace] | None,
+        settings: Settings | None,
+    ) -> None:
+        self.dirs = (dirs or Dirs.default()).create()
+        self.settings = settings or load_settings(self.dirs)
+        self.policies = Policies(self.dirs, base=policy)
+        self.known = KnownWorkspaces(self.dirs, workspaces)
+        self.latch = Latch(self.dirs)
+        self.objections = Objections(self.latch.check)
+        self.record = Recorder(self.dirs)
+        self.off_loop = self.record.off_loop
+        self.names = CallNames(self.record.store)
+        self.ledger = Ledger(self.dirs.state / "ignoring")
+        self.replaced = ReplacedLedger(self.dirs.state / "replaced")
+        self.aftermath = Aftermath(self.record)
+        self.opinion = SecondOpinion()
+        self.files = ProjectFiles(self.record.made)
+        self.gate = Gate(self.policies, self.opinion, self.files, off_loop=self.off_loop)
+        reputations = Reputations(self.dirs)
+        self.contexts = Contexts(
+            self.dirs, self.policies, known=self.known, reputations=reputations
+        )
+        self.learning = Learning(reputations, self.policies, self.record)
+        self.people = People(Reports(self.dirs), self.record, self.settings)
+        self.desk = Desk(
+            Grants(self.dirs),
+            seconds=self.settings.approval_seconds,
+            notify=self._notify,
+            off_loop=self.off_loop,
+        )
+        self.turns = Turns()
+
+    def check_workspaces(self, paths: Sequence[str]) -> tuple[str, ...]:
+        """Return the workspaces at these paths, each once. Raises BadInput where one is none."""
+        wanted = tuple(dict.fromkeys(paths))
+        for path in wanted:
+            self.known.check(path)
+        return wanted
+
+    def workspaces_of(self, plan: ActionPlan) -> tuple[str, ...]:
+        """Return the workspaces of a plan, its own first. Raises BadInput where one is none."""
+        return self.check_workspaces((plan.workspace, *plan.also))
+
+    async def _notify(self, question: AskedRecord, plan: ActionPlan) -> None:
+        """Tell people over their channels that a question waits."""
+        levels = self.policies.of(self.workspaces_of(plan)).policy.standing.levels
+        await self.people.asked(question, plan.user, levels)

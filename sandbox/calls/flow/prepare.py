@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Before a call runs: what was asked for becomes a call, with gate 1's answer and its input."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from typing import Any
+
+from policy.model import Access, ActionPlan, Context, Decision, Verdict
+from sandbox.approvals.stdin_capture import pieces
+from sandbox.calls.flow.call import Call, CallRequest, Stdin
+from sandbox.calls.flow.output import Do, Output
+from sandbox.calls.flow.parts import Parts
+from sandbox.calls.ids import new_id
+from sandbox.cells import request as launch
+from sandbox.config.settings import Settings
+from sandbox.gates.gate1 import Answer as GateAnswer
+from sandbox.gates.gate1 import within
+from sandbox.gates.host_calls import tightened
+
+
+class Preparation:
+    """Makes calls of requests, each decided by gate 1. Writes nothing."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    async def prepare(self, request: CallRequest) -> Call:
+        """Return a call with gate 1's answer. Raises BadInput for what no cell can run."""
+        name, plan = request.call_id or new_id(), request.plan
+        workspaces = self._parts.workspaces_of(plan)
+        context = self._parts.contexts.of(plan)
+        answer = await self.decide(plan, context, workspaces, on_host=request.on_host)
+        most = answer.decision.rights.limits.answer_bytes
+        store = self._parts.record.store
+        return Call(
+            name,
+            plan,
+            answer,
+            Output(store, name, most, request.on_output, self._work_of(plan.agent)),
+            in_pieces(request.stdin),
+            {} if request.on_host else runner_request(plan, answer.decision, name, request.env),
+            workspaces,
+            approver=request.approver,
+            env=request.env,
+            preview=request.preview,
+            on_host=request.on_host,
+        )
+
+    async def decide(
+        self,
+        plan: ActionPlan,
+        context: Context,
+        workspaces: tuple[str, ...],
+        *,
+        on_host: bool = False,
+    ) -> GateAnswer:
+        """Return gate 1's answer, within the limits of the settings."""
+        answer = await self._parts.gate.decide(plan, context, workspaces)
+        if on_host:
+            answer = tightened(answer, plan, context)
+        return within(answer, self._parts.settings.limits)
+
+    def _work_of(self, agent: str) -> Do:
+        """Return what does an agent's work off the event loop."""
+
+        def do(work: Callable[[], None]) -> Any:
+            return self._parts.off_loop.do(agent, work)
+
+        return do
+
+
+def is_runnable(plan: ActionPlan) -> bool:
+    """Whether Lockgate runs calls of this tool; others are only judged."""
+    return launch.runnable(plan.tool)
+
+
+def runner_request(
+    plan: ActionPlan, decision: Decision, call_id: str, env: Mapping[str, str] | None
+) -> dict[str, Any]:
+    """Return what the runner will be asked, empty where nothing runs. Raises BadInput."""
+    if not is_runnable(plan) or decision.verdict is Verdict.DENY:
+        return {}
+    return launch.request(
+        plan,
+        call=call_id,
+        exclusive=decision.rights.workspace is Access.WRITE,
+        env=env,
+        approved=decision.verdict is Verdict.ASK,
+        tests="tests" in decision.rules,
+    )
+
+
+def time_limit(plan: ActionPlan, decision: Decision, settings: Settings) -> float:
+    """Return how many seconds a call may take."""
+    wanted = plan.params.timeout / 1000 if plan.params.timeout else settings.call_seconds
+    return min(decision.rights.limits.seconds, wanted)
+
+
+def in_pieces(stdin: Stdin) -> AsyncIterator[bytes] | None:
+    """Return a call's standard input as pieces; None where it has none."""
+    match stdin:
+        case str() | bytes() | bytearray():
+            return pieces(stdin.encode() if isinstance(stdin, str) else bytes(stdin))
+        case None:
+            return None
+        case _ if isinstance(stdin, AsyncIterator):
+            return stdin
+        case _:
+            kind = type(stdin).__name__
+            raise TypeError(f"`stdin` is text, bytes or an async iterator of bytes, not {kind}")

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tell the user of a YELLOW call once it is over."""
+
+from __future__ import annotations
+
+import asyncio
+
+from policy.model import Verdict
+from policy.people.approval import category
+from sandbox.calls.flow.call import Call
+from sandbox.calls.flow.parts import Parts
+from sandbox.host.off_loop import is_quick
+from sandbox.results import CallResult
+
+
+class CallReports:
+    """The reports on one supervisor's calls."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def begin(self, call: Call) -> None:
+        """Look up soon what the report will call a call, while its command runs."""
+        if call.decision.verdict is Verdict.REPORT and is_quick(call.plan):
+            asyncio.get_running_loop().call_soon(self._categorise, call)
+
+    async def send(self, call: Call, result: CallResult) -> CallResult:
+        """Return the result, with a report where there is to be one."""
+        if call.decision.verdict is not Verdict.REPORT:
+            return result
+        if not is_quick(call.plan):
+            await self._parts.off_loop.do(call.plan.agent, lambda: self._categorise(call))
+        if call.answer.effective is None:
+            return result
+        levels = call.answer.effective.policy.standing.levels
+        return await self._parts.people.told(call.plan, result, call.category, levels)
+
+    def _categorise(self, call: Call) -> None:
+        if call.answer.effective is not None:
+            context = self._parts.contexts.of(call.plan)
+            call.category = category(call.plan, context, call.answer.effective.policy)
