@@ -68,6 +68,10 @@ class Facts:
     writes: bool = False
     """The call may write caches or other files that it does not name."""
     network: bool = False
+    hosts: dict[tuple[str, int], None] = field(default_factory=dict)
+    """Names and ports of hosts that its commands spell out."""
+    indexes: dict[str, None] = field(default_factory=dict)
+    """Package clients that it lets install something of their index."""
     wanted: dict[str, None] = field(default_factory=dict)
     """Files of the project of which more should be known (`policy.shell.held_scripts`)."""
     own: set[str] = field(default_factory=set)

@@ -14,7 +14,17 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    StringConstraints,
+    model_serializer,
+    model_validator,
+)
+
+from policy import hosts
 
 
 class Verdict(str, Enum):
@@ -41,12 +51,6 @@ class Access(str, Enum):
     NONE = "none"
     READ = "read"
     WRITE = "write"
-
-
-class Network(str, Enum):
-    """What the kernel lets a call reach."""
-
-    NONE = "none"
 
 
 class Landing(str, Enum):
@@ -101,18 +105,84 @@ class Limits(Frozen):
         )
 
 
+class Host(Frozen):
+    """A host that a call may reach, by name."""
+
+    name: str
+    """Or a pattern, in which `*` stands for one label."""
+    port: Annotated[int, Field(ge=1, le=65_535)]
+    private: bool = False
+    """A person said that it lies in a network of theirs."""
+    address: str = ""
+    """Where a person said that it is; empty: where its name leads."""
+
+    def meet(self, other: Host) -> Host | None:
+        """Return what both stand for; None where that is nothing."""
+        name = hosts.common(self.name, other.name)
+        addresses = {self.address, other.address} - {""}
+        if name is None or self.port != other.port or len(addresses) > 1:
+            return None
+        return Host(
+            name=name,
+            port=self.port,
+            private=self.private and other.private,
+            address=addresses.pop() if addresses else "",
+        )
+
+    def words(self) -> str:
+        """Name it."""
+        return f"{self.name}:{self.port}"
+
+
+NO_NETWORK = "none"
+"""How the network right of a call that has none is written."""
+
+
+class Network(Frozen):
+    """What the kernel lets a call reach. The default is nothing."""
+
+    packages: tuple[str, ...] = ()
+    """Package clients: the indexes that they are configured for on the host."""
+    hosts: tuple[Host, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _read(cls, said: Any) -> Any:
+        return {} if said == NO_NETWORK else said
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> Any:
+        return write(self) if self else NO_NETWORK
+
+    def __bool__(self) -> bool:
+        return bool(self.packages or self.hosts)
+
+    def meet(self, other: Network) -> Network:
+        """Return what both may reach."""
+        both = (one.meet(two) for one in self.hosts for two in other.hosts)
+        return Network(
+            packages=tuple(one for one in self.packages if one in other.packages),
+            hosts=tuple(dict.fromkeys(one for one in both if one is not None)),
+        )
+
+    def words(self) -> str:
+        """Name all of it in one line."""
+        indexes = [f"the package index of {one}" for one in self.packages]
+        return ", ".join((*indexes, *(one.words() for one in self.hosts))) or NO_NETWORK
+
+
 class Rights(Frozen):
     """What the kernel will let a call do. The default is nothing (absence means less)."""
 
     workspace: Access = Access.NONE
-    network: Network = Network.NONE
+    network: Network = Network()
     limits: Limits = Limits()
 
     def meet(self, other: Rights) -> Rights:
         """Return the intersection: never wider than either."""
         return Rights(
             workspace=min(self.workspace, other.workspace, key=_ACCESSES.index),
-            network=Network.NONE,
+            network=self.network.meet(other.network),
             limits=self.limits.meet(other.limits),
         )
 

@@ -39,7 +39,9 @@ ADVICE = {
     "lockgate-own": "ask a person, who has `lockgate` for it",
     "executed-files": "put it into a file that nothing runs, or let a person look",
     "self-approval": "wait for the person",
-    "network": "work with what is in the workspace; a cell has no network, whatever is approved",
+    "git-remote": "work on locally until a person has answered",
+    "network": "work with what is in the workspace, or write the host's name out: a person's yes "
+    "opens the hosts that the card names, and nothing else",
     "scan": "test only what runs in the workspace, with its own tests",
     "packages": "install what the project's own files name, from the usual index",
     "security": "leave the protection on",

@@ -22,6 +22,7 @@ from policy.model import (
     Decision,
     Landing,
     LayerAnswer,
+    Network,
     Rights,
     Tier,
     Verdict,
@@ -29,6 +30,7 @@ from policy.model import (
 )
 from policy.programs import builtin_catalog as known_programs
 from policy.programs.catalog import Catalog
+from policy.programs.git.remotes import REMOTE
 from policy.rules import tiers
 from policy.rules.locations import Places
 from policy.rules.matching import (
@@ -41,6 +43,7 @@ from policy.rules.matching import (
     RuleIndex,
     Tools,
 )
+from policy.rules.reach import NetworkRules
 from policy.shell.held_scripts import NOTHING_SEEN, Disk
 from policy.tools import reading as tools
 from policy.values import strict_yaml as load
@@ -58,8 +61,10 @@ _SAYS = {
 }
 _INSIDE = "every path that it names lies where it may"
 _MOST_TEXT = 400
-_GIT_ALONE = frozenset(("git-worktree", "git-branch", "program", "write"))
-_READS_FILES = frozenset(("script", "packages", "delete", "git-worktree"))
+_GIT_ALONE = frozenset(("git-worktree", "git-branch", "program", "write", REMOTE))
+_READS_FILES = frozenset(
+    ("script", "packages", "delete", "git-worktree", "git-branch", "git-push", REMOTE)
+)
 """Rules whose answer depends on what files of the project are."""
 
 
@@ -75,6 +80,8 @@ class Policy:
     standing: Standing = field(default_factory=Standing.default)
     limits: tuple[Bounds, ...] = ()
     """Bounds of every call beside those of its rights."""
+    network: NetworkRules = field(default_factory=NetworkRules)
+    """What calls may reach."""
     digest: str = ""
     """Names exactly this policy, for the record."""
 
@@ -112,6 +119,8 @@ def decide(
     facts = tools.facts(plan, context, policy.catalog, policy.tools, disk)
     shell = policy.tools.is_shell(plan.tool)
     judged = tiers.answers(facts)
+    if facts.hosts and policy.network.opens(plan, facts):
+        judged = [one for one in judged if one.rule != REMOTE]
     placed = [policy.places.judge(one, context) for one in facts.touches]
     others = [one for one in placed if one is not None] or [_quiet("workspace", _INSIDE)]
     checked = _checked(plan, context, policy, facts)
@@ -126,6 +135,9 @@ def decide(
     rights = policy.standing.bounded(plan, _rights(facts, tiers.tier(judged), verdict))
     for one in checked.constraints:
         rights = one.bound(rights)
+    if shell and rights.workspace is Access.WRITE and landing is not Landing.PROPOSAL:
+        network = _network(plan, facts, policy, verdict)
+        rights = rights.model_copy(update={"network": network}) if network else rights
     return Decision(
         verdict=verdict,
         tier=tier,
@@ -252,6 +264,14 @@ def _rights(facts: Facts, tier: Tier, verdict: Verdict) -> Rights:
     if writes or tier is not Tier.SAFE:
         return Rights(workspace=Access.WRITE)
     return Rights(workspace=Access.READ)
+
+
+def _network(plan: ActionPlan, facts: Facts, policy: Policy, verdict: Verdict) -> Network:
+    """Return what a call that may write may reach. One in the background may reach nothing: its
+    rights would last as long as it does."""
+    if verdict is Verdict.DENY or plan.params.run_in_background:
+        return Network()
+    return policy.network.rights(plan, facts, asked=verdict is Verdict.ASK)
 
 
 def _message(verdict: Verdict, layers: tuple[LayerAnswer, ...]) -> str:

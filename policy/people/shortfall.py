@@ -60,8 +60,11 @@ _PROJECTS = {
 """Files at a project's top that say which of them fits."""
 
 
-def explain_failure(status: int | None, stdout: str, stderr: str) -> str:
-    """Return why a command that ended with `status` could not work in a cell, or nothing."""
+def explain_failure(status: int | None, stdout: str, stderr: str, *, reach: str = "none") -> str:
+    """Return why a command that ended with `status` could not work in a cell, or nothing.
+
+    `reach` names the hosts that the call could reach.
+    """
     if (name := _missing(stderr)) or (status and (name := _missing(stdout))):
         return _without_program(name)
     if not status:
@@ -73,10 +76,12 @@ def explain_failure(status: int | None, stdout: str, stderr: str) -> str:
             "unless it was started in the background (`run_in_background`)"
         )
     if _NO_NETWORK.search(text):
+        if reach != "none":
+            return f"this call has no network but for {reach}: docs/network.md says what opens more"
         return (
-            "a cell has no network, so that no approval makes this work: put what it needs into "
-            "the image (`lockgate image build --from IMAGE --tag NAME`), or let a person do it "
-            "outside"
+            "this call has no network: an install by itself reaches the host's package index, a "
+            "person's yes opens a host that the command names, `network` in a policy file opens "
+            "more (docs/network.md)"
         )
     if _NO_SERVICE.search(text):
         return "a cell has no services and no container engine; a person looks after the host's"

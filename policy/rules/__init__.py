@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """The language of rules: patterns, checks, tiers, and where a path lies."""
 
-__all__ = ["locations", "matching", "schema", "tiers"]
+__all__ = ["locations", "matching", "reach", "schema", "tiers"]

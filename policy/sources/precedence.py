@@ -134,6 +134,7 @@ def decided(policy: Policy, content: PolicyDocument, source: Source) -> Policy:
         places=_joined(policy.places, content.places, Places),
         limits=(*policy.limits, bounds) if bounds.model_fields_set else policy.limits,
         standing=standing,
+        network=policy.network.joined(content.network),
     )
 
 

@@ -15,6 +15,7 @@ from policy.model import Frozen
 from policy.programs.own_programs import OwnProgram
 from policy.protected.paths import AllowedLink, GovernanceRule, ObeyedRule, SecretPaths
 from policy.rules.matching import Bounds, CommandRule, Rule, Tools
+from policy.rules.reach import NetworkRules
 from policy.values.path_index import globs
 from policy.values.paths import canonical
 
@@ -114,6 +115,8 @@ class PolicyDocument(Frozen):
     """Settings of git that a person looks at, besides the known ones."""
     limits: Bounds = Bounds()
     """Bounds of every call; only lower ones count."""
+    network: NetworkRules = NetworkRules()
+    """What calls may reach: hosts by program (that loosens), and whether installs reach indexes."""
     places: PlaceNames = PlaceNames()
     tools: Tools = Tools()
     """Tools by what they do, and verdicts on them; all but `ask` and `deny` can loosen."""

@@ -39,6 +39,8 @@ def tightening(
         leave("secrets", secrets, "secrets.show")
     if content.links:
         leave("links", (), "links")
+    if content.network.allow:
+        leave("network", content.network.model_copy(update={"allow": ()}), "network.allow")
     for name in LandFreely.model_fields:
         if getattr(content.land_freely, name):
             leave("land_freely", LandFreely(), f"land_freely.{name}")

@@ -121,6 +121,24 @@ class RefusedRecord(AuditRecord):
     answer_reason: str | None = None
 
 
+class NetworkRecord(AuditRecord):
+    """What a call that might reach a host did with that; written when its command has ended."""
+
+    event: Literal["network"] = "network"
+    call: str
+    names: list[str] | None = None
+    """What it might reach: `NAME:PORT`."""
+    connections: list[Fields] | None = None
+    """Each with host, port, address, bytes sent and received, start, seconds and end."""
+    connections_total: int | None = None
+    sent: int | None = None
+    received: int | None = None
+    refused: list[str] | None = None
+    """Names that it asked for and might not reach."""
+    lost: str | None = None
+    """How its gateway ended before it did."""
+
+
 class RehearsedRecord(AuditRecord):
     """A call was run for show, and which effects a person is shown."""
 

@@ -26,6 +26,7 @@ FIELDS = (
     *("verdict", "tier", "rules", "message", "layers", "approved_by", "grant", "answer_reason"),
     *("ending", "judgement", "landed", "landed_by", "landing", "changes", "changes_total", "size"),
     *("undone", "of", "asked_by", "parts", "events", "exit_status", "outcome", "ms"),
+    *("connections", "refused"),
 )
 """What readers get of a call; where several records give a field, the newest counts, but `ts` is
 when it was decided."""

@@ -21,6 +21,7 @@ from sandbox.audit.events import (
     DecidedRecord,
     EndedRecord,
     ForgottenRecord,
+    NetworkRecord,
     RehearsedRecord,
     WaitingRecord,
 )
@@ -32,6 +33,7 @@ from sandbox.gates.gate2 import Effects
 from sandbox.gates.masked_diff import masked_diff
 from sandbox.host.off_loop import SMALL, OffLoop
 from sandbox.host.process_owner import owner_label
+from sandbox.network.gateway import Traffic
 from sandbox.results import CallResult, ChangeView, Ending, WatchEvent
 from sandbox.text.redaction import mask_all
 
@@ -167,6 +169,20 @@ class Recorder:
             )
         )
 
+    async def network(self, call: str, traffic: Traffic) -> None:
+        """Record what a call did with the network that it had."""
+        await self.event(
+            NetworkRecord(
+                call=call,
+                names=list(traffic.names),
+                connections=traffic.connections,
+                connections_total=traffic.count,
+                sent=traffic.sent,
+                received=traffic.received,
+                **_given(refused=traffic.refused, lost=traffic.lost),
+            )
+        )
+
     async def waiting(self, call: str, effects: Effects, seconds: float) -> None:
         """Record that changes wait to land, so that a person can look at them and object."""
         await self.event(
@@ -233,7 +249,7 @@ class Recorder:
 
 _TEXTS = (
     *("params", "env", "intent", "message", "outcome", "layers", "because", "answer_reason"),
-    *("action", "details", "escalation", "rehearsal"),
+    *("action", "details", "escalation", "rehearsal", "refused"),
 )
 """Fields of a record that may hold text of an agent."""
 

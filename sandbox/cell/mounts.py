@@ -19,6 +19,7 @@ _FLAG, _STRING, _CREATE = 0, 1, 6
 RDONLY, NOSUID, NODEV = 1, 2, 4
 _IDMAP = 0x100000
 _NEWNS, _NEWUSER = 0x20000, 0x10000000
+NEWNET = 0x40000000
 _FROM_EMPTY, _TO_EMPTY = 4, 0x40
 _DETACH = 2
 
@@ -79,12 +80,26 @@ def detach(path: str) -> None:
 
 def enter_mount_namespace(pid: int) -> None:
     """Move this (single-threaded) process into another process's mount namespace."""
+    _enter(f"/proc/{pid}/ns/mnt", _NEWNS)
+
+
+def enter_network_namespace(pid: int) -> None:
+    """Move this thread into another process's network namespace."""
+    _enter(f"/proc/{pid}/ns/net", NEWNET)
+
+
+def enter_namespace(descriptor: int, kind: int) -> None:
+    """Move this thread into the namespace of that kind which a descriptor names."""
     number = _SETNS.get(platform.machine())
     if number is None:
         raise OSError(38, "setns: unknown architecture", platform.machine())
-    fd = os.open(f"/proc/{pid}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    _call(number, descriptor, kind)
+
+
+def _enter(path: str, kind: int) -> None:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _call(number, fd, _NEWNS)
+        enter_namespace(fd, kind)
     finally:
         os.close(fd)
 

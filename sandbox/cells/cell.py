@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+import socket
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -422,6 +423,25 @@ class Cell:
         self._runner.send({"op": "direct"})
         await self._keeper.go_direct(keeper)
         await self._runner.go_direct(runner)
+
+    async def listen(self, wanted: Sequence[tuple[str, str, int]]) -> list[socket.socket]:
+        """Return sockets that listen on the cell's loopback: (kind, address, port) each.
+
+        Raises SandboxError, also where something in the cell holds one of the ports.
+        """
+        if self._door is None:
+            raise NotEnforced(
+                "this engine does not run on this kernel, so that a cell cannot be given a network"
+            )
+        door = self._door
+        taking = asyncio.get_running_loop().run_in_executor(None, door.take_sockets, len(wanted))
+        try:
+            await self.ask({"listeners": [list(one) for one in wanted]}, op="listen")
+        except BaseException:
+            door.close()  # nobody hands anything over any more
+            await asyncio.gather(taking, return_exceptions=True)
+            raise
+        return await taking
 
     def _check_sources(self, answer: dict[str, Any]) -> None:
         """Compare what the keeper sees at each workspace with what stands at its path here.

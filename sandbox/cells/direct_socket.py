@@ -19,6 +19,8 @@ from sandbox.errors import Unavailable
 
 NAME = "door"
 SECONDS = 20.0
+_MOST_FDS = 253
+"""What the kernel takes in one message."""
 
 
 class Door:
@@ -45,8 +47,29 @@ class Door:
             raise Unavailable("the keeper did not hand over the runner's connection")
         return keeper, socket.socket(fileno=fds[0])
 
+    def take_sockets(self, count: int) -> list[socket.socket]:
+        """Return so many sockets that the keeper hands over. Blocking. Raises Unavailable."""
+        taken: list[int] = []
+        try:
+            keeper, _ = self._socket.accept()
+            with keeper:
+                keeper.settimeout(SECONDS)
+                while len(taken) < count:
+                    data, fds, _, _ = socket.recv_fds(keeper, 1, _MOST_FDS, socket.MSG_CMSG_CLOEXEC)
+                    taken += fds
+                    if not data or not fds:
+                        raise OSError(0, "it ended too early")
+                    keeper.sendall(data)
+        except OSError as error:
+            for fd in taken:
+                os.close(fd)
+            raise Unavailable(f"the keeper handed over no sockets: {error}") from None
+        return [socket.socket(fileno=fd) for fd in taken]
+
     def close(self) -> None:
-        """Remove the folder."""
+        """Remove the folder, and end what still waits for somebody to connect."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         with contextlib.suppress(OSError):
             (self.folder / NAME).unlink()

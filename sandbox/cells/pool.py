@@ -154,6 +154,30 @@ class CellPool:
         async with self._disposables.lease(kind, again=self._disposable) as cell:
             yield cell
 
+    @contextlib.asynccontextmanager
+    async def apart(
+        self, agent: str, workspaces: tuple[str, ...], home: Mapping[str, str]
+    ) -> AsyncIterator[Cell]:
+        """Give a new cell to one call that may reach a host, with further files in its home.
+
+        No other call was in it or comes into it, so that its network is this call's alone, whatever
+        was left behind elsewhere; it ends with the call. Raises NotEnforced.
+        """
+        if not self._moves:
+            raise NotEnforced(
+                f"`runtime: {self._settings.runtime}` has a network of its own, which a keeper "
+                "cannot enter: no call can be given a network there"
+            )
+        spec = await asyncio.to_thread(self._specs.make, agent, workspaces)
+        spec.home.update(home)
+        cell = await self._started(Cell(self._engine, spec))
+        cell.once = True
+        self._extra.add(cell)
+        try:
+            yield cell
+        finally:
+            await self.end(cell)
+
     async def background(self, agent: str, workspaces: tuple[str, ...], *, write: bool) -> Cell:
         """Return a new cell for a background call; `end` must follow.
 

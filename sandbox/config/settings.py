@@ -81,6 +81,17 @@ class IdleSettings(Frozen):
     """A supervisor without a client, a call or a background call for this long ends."""
 
 
+class NetworkSettings(Frozen):
+    """What one call that may reach a host may use of the network (docs/network.md)."""
+
+    connections: Annotated[int, Field(ge=1, le=1024)] = 64
+    """Connections at once; altogether it gets a hundred times as many."""
+    upload_mib: Annotated[int, Field(ge=1)] = 16
+    """What it may send, in MiB; then its network ends."""
+    download_mib: Annotated[int, Field(ge=1)] = 8192
+    """What it may receive, in MiB."""
+
+
 class KeeperSettings(Frozen):
     """How long the keeper of a cell may take over one request; then it is taken for lost."""
 
@@ -131,6 +142,8 @@ class Settings(Frozen):
     """When what nobody uses goes away."""
     keeper: KeeperSettings = KeeperSettings()
     """How long the keeper of a cell may take."""
+    network: NetworkSettings = NetworkSettings()
+    """What a call that may reach a host may use of the network."""
     undo_mib: Annotated[int, Field(ge=0)] = 2048
     """Before-images kept per workspace, in MiB; the oldest go first."""
     budgets: BudgetSettings = BudgetSettings()

@@ -19,6 +19,8 @@ HOME = "/home/agent"
 READING_HOME = "/home/reading"
 """The home of commands that only read: as the image and the keeper made it, and nobody's to write.
 What earlier calls left in theirs (settings that programs obey, programs) does not count there."""
+RESOLVER = "127.0.0.1"
+"""Where a cell asks for names."""
 DOOR = "/door"
 """Where the keeper finds the folder with the supervisor's socket."""
 ANCHOR, VIEWS = "/anchor", "/views"
@@ -97,6 +99,7 @@ class ContainerPlan:
     security: tuple[str, ...]
     resources: Resources
     runtime: str | None = None
+    dns: tuple[str, ...] = ()
 
 
 def cell_plan(
@@ -153,6 +156,9 @@ def cell_plan(
         security=("no-new-privileges",),
         resources=resources,
         runtime=runtime,
+        # Where names are asked for: nobody answers there but the gateway of a call with rights.
+        # Who shares another cell's network shares its resolver too, and can be given none.
+        dns=(RESOLVER,) if network == "none" else (),
     )
 
 
@@ -207,6 +213,7 @@ def body(plan: ContainerPlan) -> dict[str, Any]:
         "CapAdd": list(plan.caps),
         "CapDrop": ["ALL"],
         "CgroupnsMode": "private",
+        "Dns": list(plan.dns),
         "IpcMode": "private",
         "LogConfig": {"Type": "none", "Config": {}},
         "Memory": r.memory,
@@ -272,7 +279,6 @@ _EMPTY_HOST = (
     "Devices",
     "DeviceCgroupRules",
     "DeviceRequests",
-    "Dns",
     "DnsOptions",
     "DnsSearch",
     "ExtraHosts",

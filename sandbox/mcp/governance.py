@@ -213,7 +213,7 @@ class Governance:
         said = [f"{domain.value}: {level.value}" for domain, level in levels.items()]
         if who.role:
             said.append(f"role: {who.role}")
-        said.append("network: none")
+        said.append("network: none, but for what a call is given by name")
         said += [f"workspace: {one.path}" for one in self._known.all()]
         return said
 

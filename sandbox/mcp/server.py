@@ -24,10 +24,11 @@ from sandbox.mcp.session import Door
 from sandbox.results import Ending
 
 INSTRUCTIONS = """\
-Lockgate runs these tools in a sandbox without network. Every call is decided first and judged
-after: what is refused says why and what to do instead; do that, and do not try to get around it.
-Where a person must approve, the answer names the command that they type; make the same call again
-afterwards. Changes land in the workspace only when they passed the second gate; `landed` says so.
+Lockgate runs these tools in a sandbox without network, but for package indexes in a call that only
+installs, and hosts that a person opened. Every call is decided first and judged after: what is
+refused says why and what to do instead; do that, and do not try to get around it. Where a person
+must approve, the answer names the command that they type; make the same call again afterwards.
+Changes land in the workspace only when they passed the second gate; `landed` says so.
 """
 Answer = Annotated[CallToolResult, ToolAnswer] | InputRequiredResult
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)

@@ -13,7 +13,7 @@ from typing import Any
 
 from policy.gate1.decide import wants_second_opinion
 from policy.gate1.relief import milder
-from policy.model import ActionPlan, LayerAnswer, MatchedRule, Verdict
+from policy.model import ActionPlan, LayerAnswer, MatchedRule, Network, Verdict
 from policy.sources.precedence import Effective
 from sandbox.gates.gate1 import Answer
 from sandbox.policy_tools.rule_sources import built_in_place
@@ -194,9 +194,9 @@ def _demand(demand: dict[str, Any]) -> list[tuple[str, str]]:
 
 
 def _rights(rights: dict[str, Any]) -> str:
-    limits = rights["limits"]
+    limits, network = rights["limits"], Network.model_validate(rights["network"])
     return (
-        f"workspace {rights['workspace']}, network {rights['network']}, "
+        f"workspace {rights['workspace']}, network {network.words()}, "
         f"{limits['seconds']:g} s, {limits['changed_files']} changed files"
     )
 

@@ -12,6 +12,9 @@ import unicodedata
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from pydantic import ValidationError
+
+from policy.model import NO_NETWORK, Network
 from sandbox.text.terminal import safe_block
 
 FIELD = 13
@@ -72,6 +75,8 @@ def card(
     if not asking:
         rows.append(("reason", str(decision.get("message", ""))))
     rows.append(("may change", _may_change(plan, decision)))
+    if reach := _may_reach(decision):
+        rows.append(("may reach", reach))
     if paths:
         rows.append(("names", _excerpt("\n".join(paths))))
     rows += _expected(plan, preview or {})
@@ -142,6 +147,20 @@ def _excerpt(text: str, most: int = CARD_LINES) -> str:
 def _plain(value: object) -> str:
     """Return a parameter as text; what is no text as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _may_reach(decision: Mapping[str, Any]) -> str:
+    """Say which hosts a yes opens; nothing where it opens none."""
+    try:
+        network = Network.model_validate(decision.get("rights", {}).get("network", NO_NETWORK))
+    except ValidationError:
+        return ""
+    lines = [f"the package index that this host uses for {one}" for one in network.packages]
+    for host in network.hosts:
+        place = f", at {host.address}" if host.address else ""
+        place += ", also in a private network" if host.private and not host.address else ""
+        lines.append(f"{host.name}, port {host.port}{place}")
+    return "\n".join(lines)
 
 
 def _may_change(plan: Mapping[str, Any], decision: Mapping[str, Any]) -> str:

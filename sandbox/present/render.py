@@ -49,6 +49,7 @@ def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
     rows.append(("ended", f"{call.get('ending') or 'not finished'}, {call.get('ms') or 0:.0f} ms"))
     if call.get("exit_status") is not None:
         rows.append(("status", str(call["exit_status"])))
+    rows += _reached(call)
     if call.get("judgement"):
         landed = "landed" if call.get("landed") else "not landed"
         rows.append(("judgement", f"{call['judgement']}, {landed}"))
@@ -77,6 +78,24 @@ def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
         if text.strip():
             parts.append(f"{name}:\n{text.rstrip()}")
     return "\n".join(parts)
+
+
+def _reached(call: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return rows about the network that a call had: each host with its bytes, and what it wanted
+    in vain."""
+    hosts: dict[str, list[int]] = {}
+    for one in call.get("connections") or ():
+        name = f"{one.get('host') or 'nobody'}:{one.get('port')}"
+        count = hosts.setdefault(name, [0, 0, 0])
+        for at, value in enumerate((1, one.get("sent") or 0, one.get("received") or 0)):
+            count[at] += value
+    rows = [
+        ("reached", f"{name}, {count} connections, {sent} bytes sent, {received} received")
+        for name, (count, sent, received) in hosts.items()
+    ]
+    if call.get("refused"):
+        rows.append(("not reached", ", ".join(map(str, call["refused"]))))
+    return rows
 
 
 REPLAY_COLUMNS = (("call", 46), ("verdict", 7), ("rule", 17), ("outcome", 14), ("changes", 28))

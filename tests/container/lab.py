@@ -24,6 +24,7 @@ from policy.model import (
     Decision,
     LayerAnswer,
     Limits,
+    Network,
     Rights,
     Tier,
     Verdict,
@@ -39,6 +40,8 @@ from sandbox.results import CallResult
 T = TypeVar("T")
 WAIT_SECONDS = 120.0
 READ, WRITE = "read", "write"
+REACHES = "reaches "
+"""Before what a plan is `derived_from`: the network right that it gets, as JSON."""
 READING = ("Read", "Glob", "Grep", "LS")
 ME = os.geteuid()
 OWNERS = (0, 1000) if ME == 0 else (ME,)
@@ -48,7 +51,10 @@ OWNERS = (0, 1000) if ME == 0 else (ME,)
 def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
     """Allow everything, with the rights that the plan's intent names."""
     limits = Limits(**policy.limits[0].model_dump())
-    rights = Rights(workspace=Access(plan.intent or WRITE), limits=limits)
+    said = plan.derived_from or ""
+    reach = said.removeprefix(REACHES) if said.startswith(REACHES) else '"none"'
+    network = Network.model_validate_json(reach)
+    rights = Rights(workspace=Access(plan.intent or WRITE), network=network, limits=limits)
     return Decision(
         verdict=Verdict.ALLOW,
         tier=Tier.CAUTION,

@@ -17,7 +17,17 @@ from policy.autonomy.reputation import TrustLevel
 from policy.autonomy.roles import RolesFile
 from policy.autonomy.trust import TrustFile
 from policy.gate1.decide import Policy, decide, heed
-from policy.model import Access, ActionPlan, Decision, Landing, Params, Rights, Tier, Verdict
+from policy.model import (
+    Access,
+    ActionPlan,
+    Decision,
+    Landing,
+    Network,
+    Params,
+    Rights,
+    Tier,
+    Verdict,
+)
 from policy.rules.matching import PolicyFile
 from policy.values.strict_yaml import PolicyError, build, parse
 from tests.examples import examples
@@ -427,7 +437,10 @@ def test_no_override_makes_forbidden_or_a_rule_or_a_place_milder(
     kept = [one.verdict for one in before.layers if one.layer in ("workspace", "rules")]
     kept += [one.verdict for one in before.layers if one.verdict is Verdict.DENY]
     assert ORDER.index(after.verdict) >= max(map(ORDER.index, kept))
-    assert (after.tier, after.rights) == (before.tier, before.rights)
+    assert after.tier is before.tier
+    assert after.rights.meet(before.rights) == after.rights  # a host is opened by a person's yes
+    without = {"network": Network()}
+    assert after.rights.model_copy(update=without) == before.rights.model_copy(update=without)
 
 
 def test_roles_of_ones_own_come_from_a_file() -> None:

@@ -66,6 +66,7 @@ def test_a_cell_has_nothing_that_its_commands_could_use() -> None:
             "CapAdd": [],
             "CapDrop": ["ALL"],
             "CgroupnsMode": "private",
+            "Dns": ["127.0.0.1"],
             "IpcMode": "private",
             "LogConfig": {"Type": "none", "Config": {}},
             "Memory": 1 << 30,

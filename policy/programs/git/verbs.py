@@ -8,9 +8,11 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from policy.facts import How
+from policy.hosts import of_address
 from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Entry
+from policy.programs.git.remotes import REMOTE, note_remote
 from policy.programs.git.settings import config, set_key
 from policy.shell.state import Call
 from policy.shell.walker import Shell
@@ -325,6 +327,9 @@ def _may_be_files(shell: Shell, words: Sequence[str]) -> None:
                 shell.facts.wanted[full] = None
 
 
+_ASKS_REMOTE = frozenset(("fetch", "pull", "push", "ls-remote"))
+
+
 def _transfer(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     parsed = parse(call.args, (*entry.values, *entry.uses))
     catalog.by_data(shell, call, entry)
@@ -338,6 +343,14 @@ def _transfer(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
             shell.run_text(url[5:])
         elif url.startswith(("/", "~", "./", "../", "file://")):
             shell.touch(How.READ, url.removeprefix("file://"), program="git")
+    for url in (*parsed.operands[:1], *parsed.values("--repo")):
+        if (host := of_address(url)) is not None:
+            shell.facts.hosts[host] = None
+    if name in _ASKS_REMOTE and not parsed.values("--repo"):
+        works = note_remote(shell, name, parsed.operands)
+        if works and name != "push":
+            why = f"`git {name}` asks another machine, which a person's yes opens"
+            shell.find(Tier.DANGER, REMOTE, why)
     if name == "clone":
         target = (
             parsed.operands[1]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 
 from policy.facts import How
+from policy.hosts import of_address
 from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
@@ -13,7 +14,7 @@ from policy.shell import leaks as disclosure
 from policy.shell.redirects import MOST_SOCKETS, store
 from policy.shell.state import Call
 from policy.shell.walker import Shell
-from policy.values.argv import parse
+from policy.values.argv import Parsed, parse
 from policy.values.partial import HOLE, NET, shown
 
 _METADATA = re.compile(
@@ -128,6 +129,8 @@ def _download(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
     folder = parsed.value("--output-dir", "-P", "--directory-prefix", "--dir", "-d")
     base = folder.rstrip("/") + "/" if folder else ""
     for url in (*parsed.operands, *parsed.values("--url")):
+        if (host := of_address(url, "http")) is not None and not _proxied(parsed):
+            shell.facts.hosts[host] = None
         if url.startswith("file://"):
             shell.touch(How.READ, url.removeprefix("file://"), program=call.name)
     if not outputs and (wget or parsed.has("-O", "--remote-name", "-J", "--remote-name-all")):
@@ -147,6 +150,13 @@ def _download(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
             shell.touch(How.WRITE, target, program=call.name)
             store(shell, target, NET)
     return "" if written and not parsed.has("-v") else NET
+
+
+def _proxied(parsed: Parsed) -> bool:
+    """Whether a request goes by way of another host than its address names."""
+    return parsed.has("-x", "--proxy", "--preproxy", "--socks5", "--socks4", "--resolve",
+                      "--connect-to", "--socks5-hostname", "--socks4a", "--dns-servers",
+                      "--doh-url", "-e", "--execute")  # fmt: skip
 
 
 _SWEEP = re.compile(r"\d+\.\d+\.\d+\.(?:\{|\d+/\d+|\d+-\d+|[\ue000-\ue006])|/(?:8|16|24)\b")

@@ -16,6 +16,7 @@ from sandbox.approvals.stdin_capture import Given
 from sandbox.calls.flow.output import Output
 from sandbox.cells.cell import Exit
 from sandbox.cells.observation import Watched
+from sandbox.cells.outlet import Outlet
 from sandbox.gates.gate1 import Answer as GateAnswer
 from sandbox.gates.gate2 import Effects
 from sandbox.results import CallResult, Ending
@@ -67,6 +68,8 @@ class Call:
     """What it is given on standard input, where a person was asked about it."""
     on_host: bool = False
     """The agent runs it itself, on the host."""
+    network: Outlet | None = None
+    """Its way out, while it has one; what went through it, afterwards."""
     category: str = ""
     """What a report calls it; looked up while its command runs."""
     started: float = field(default_factory=time.perf_counter)
@@ -85,6 +88,11 @@ class Call:
     def writes(self) -> bool:
         """Whether the call gets a private layer that it can write to."""
         return self.decision.rights.workspace is Access.WRITE
+
+    def connect(self, outlet: Outlet) -> None:
+        """Take a way out, and tell the call's programs of it."""
+        self.network = outlet
+        self.request = {**self.request, "env": {**outlet.variables, **self.request["env"]}}
 
     @property
     def ms(self) -> float:
@@ -106,6 +114,8 @@ class Call:
             return "it does not run in a cell"
         if self.plan.params.run_in_background:
             return "it runs in the background"
+        if self.decision.rights.network:
+            return "it reaches a host, and a rehearsal has no network"
         return ""
 
     def not_run(self) -> str:
@@ -123,8 +133,11 @@ class Call:
         ending = Ending(done.ended) if done.ended else Ending.RAN
         out, errors = self.output.text(1), self.output.text(2)
         notes = self._notes(ending, done, effects, watched)
+        notes += self.network.notes() if self.network is not None else []
         if ending is Ending.RAN and self.plan.params.command is not None:
-            notes += [why] if (why := explain_failure(done.status, out, errors)) else []
+            reach = self.decision.rights.network.words()
+            why = explain_failure(done.status, out, errors, reach=reach)
+            notes += [why] if why else []
         return self._base(
             ending,
             "; ".join(notes),

@@ -94,8 +94,19 @@ class LiveState:
 
     @contextlib.asynccontextmanager
     async def lease(self, call: Call) -> AsyncIterator[Cell]:
-        """Give a call a cell for the time that it runs."""
+        """Give a call a cell for the time that it runs; where it may reach a host, one of its own.
+
+        Its decision must be on disk then: a way out is open before its command runs.
+        """
         pool = await self.connected()
+        if network := call.decision.rights.network:
+            opened = self._parts.outlets.open(
+                pool, call.id, call.plan.agent, call.workspaces, network
+            )
+            async with opened as outlet:
+                call.connect(outlet)
+                yield outlet.cell
+            return
         async with pool.lease(call.plan.agent, call.workspaces, write=call.writes) as cell:
             yield cell
 

@@ -73,9 +73,10 @@ class CallFlow:
 
     async def _start(self, call: Call, recorded: asyncio.Future[None] | None) -> CallResult:
         """Give a call that may run a cell: for its time, or one of its own in the background."""
-        if call.plan.params.run_in_background:
-            if recorded is not None:
-                await recorded
+        background = call.plan.params.run_in_background
+        if recorded is not None and (background or call.decision.rights.network):
+            await recorded  # P1: a gateway is open before the command runs
+        if background:
             return await self._start_background(call)
         with self._live.listed(call):
             async with self._failure_recorded(call), self._live.lease(call) as cell:
@@ -151,6 +152,8 @@ class CallFlow:
             stdin=call.stdin,
             room=call.output.room_wanted,
         )
+        if call.network is not None:
+            await call.network.end()  # its names go before anything of it lands
         if done.error:
             call.output.take(2, f"lockgate: {done.error}\n".encode())
         return done

@@ -19,6 +19,7 @@ from sandbox.calls.flow.learning import Learning
 from sandbox.calls.ids import CallNames
 from sandbox.calls.recorder import Recorder
 from sandbox.calls.recovery import Aftermath
+from sandbox.cells.outlet import Outlets
 from sandbox.cells.turns import Turns
 from sandbox.config.settings import Dirs, Settings, load_settings
 from sandbox.gates.gate1 import Gate
@@ -73,6 +74,7 @@ class Parts:
             off_loop=self.off_loop,
         )
         self.turns = Turns()
+        self.outlets = Outlets(self.settings.network, self.record.network)
 
     def check_workspaces(self, paths: Sequence[str]) -> tuple[str, ...]:
         """Return the workspaces at these paths, each once. Raises BadInput where one is none."""

@@ -33,6 +33,7 @@ from ..landing.held_actions import Afterwards, Turned
 from ..landing.spaces import LOWER, Prepared, Space
 from ..observer.client import OutOfWatchers, Watch
 from ..overlay import masks, onward, replaced, shadows, walk
+from . import listeners
 from . import orphans as leftovers
 from .notes import note_git
 from .placer import Placer
@@ -133,6 +134,11 @@ class Keeper:
         socket.send_fds(sock, [b"r"], [process])
         os.close(process)
         self.direct_fd = sock.detach()
+        return {}
+
+    def listen(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Open sockets on the cell's loopback and hand them to the supervisor."""
+        listeners.hand_over(listeners.open_listeners(request["listeners"]), DOOR)
         return {}
 
     def setup(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -539,6 +545,7 @@ _DOES = ("land", "land_held", "undo", "fate")
 """Requests that change files, or say that this was done; their answers list what changed."""
 _REQUESTS = (
     "direct",
+    "listen",
     "setup",
     "stage",
     "look",
@@ -666,7 +673,7 @@ def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
     except OSError as error:
         text = f"{error.strerror or error}: {error.filename}"
         return {**head, "error": text, "errno": error.errno}
-    except (Refused, masks.TooLarge, landing.LandingError) as error:
+    except (Refused, listeners.BadListener, masks.TooLarge, landing.LandingError) as error:
         return {**head, "error": str(error)}
     except RecursionError:
         return {**head, "error": "folders are nested too deep"}

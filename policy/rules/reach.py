@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a policy file says of the network: which programs may reach which hosts, and installs.
+
+Pure. A rule gives a right to calls of the programs that it names, and to nobody else in the same
+call; it lowers no verdict. INVARIANT (P4, rights): a right comes of a person's file, or of a
+person's yes to a call that spells the host out; never of what an agent wrote anywhere else.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Iterable
+from typing import Annotated
+
+from pydantic import Field, field_validator, model_validator
+
+from policy import hosts as names
+from policy.facts import Facts
+from policy.model import ActionPlan, Frozen, Host, Network, Tier
+
+MOST_HOSTS = 64
+"""Hosts of one call."""
+DEFAULT_PORT = 443
+_PLAIN = frozenset(
+    ("cd", "echo", "true", "false", "test", "[", ":", "ls", "pwd", "printf", "mkdir", "cat", "head",
+     "tail", "set", "exit", "export", "sleep", "wc", "grep", "date", "tee")
+)  # fmt: skip
+"""Programs that may stand beside those that a right is for: none of them reaches a host."""
+_ENTRY = re.compile(r"([^:\s]+)(?::(\d{1,5}))?")
+_INSTALL_RULES = frozenset(("packages", "code", "script"))
+"""Rules of what an install is, and an environment that is made or chosen for it."""
+_CLIENTS = frozenset(("pip", "pip3", "npm", "pnpm"))
+_PYTHON = re.compile(r"python(?:3(?:\.\d{1,2})?)?")
+
+
+class HostRule(Frozen):
+    """Hosts that programs may reach."""
+
+    hosts: Annotated[tuple[str, ...], Field(min_length=1, max_length=MOST_HOSTS)]
+    """`NAME` (port 443) or `NAME:PORT`; `*` stands for one label."""
+    programs: Annotated[tuple[str, ...], Field(min_length=1)]
+    """For calls of these programs; a call of others besides gets nothing."""
+    because: Annotated[str, Field(min_length=1)]
+    private: bool = False
+    """The names may lead into a private network (10.0.0.0/8, ...)."""
+    address: str = ""
+    """Where the one name is, whatever a resolver says; this host's own services too."""
+    roles: tuple[str, ...] = ()
+    """Only for agents of these roles."""
+    workspaces: tuple[str, ...] = ()
+    """Only in these workspaces (absolute paths)."""
+
+    @field_validator("hosts")
+    @classmethod
+    def _plain(cls, said: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(_host(one) for one in said)
+
+    @model_validator(mode="after")
+    def _placed(self) -> HostRule:
+        if not self.address:
+            return self
+        try:
+            ipaddress.ip_address(self.address)
+        except ValueError:
+            raise ValueError(f"`{self.address}` is no address, such as `10.1.2.3`") from None
+        if len({one.partition(":")[0] for one in self.hosts}) > 1 or "*" in self.hosts[0]:
+            raise ValueError("`address` says where one name is; give the others rules of their own")
+        return self
+
+    def of(self, plan: ActionPlan, programs: frozenset[str]) -> tuple[Host, ...]:
+        """Return the hosts that a call of these programs may reach by this rule."""
+        own = {one for one in programs if {one, one.split(" ", 1)[0]} & set(self.programs)}
+        if not own or not programs <= own | _PLAIN:
+            return ()
+        if self.roles and plan.role not in self.roles:
+            return ()
+        if self.workspaces and plan.workspace not in self.workspaces:
+            return ()
+        parts = (one.rpartition(":") for one in self.hosts)
+        return tuple(
+            Host(name=name, port=int(port), private=self.private, address=self.address)
+            for name, _, port in parts
+        )
+
+
+def _host(text: str) -> str:
+    found = _ENTRY.fullmatch(text)
+    name = names.host_pattern(found[1]) if found is not None else None
+    port = int(found[2] or DEFAULT_PORT) if found is not None else 0
+    if name is None or not 0 < port <= names.MOST_PORT:
+        raise ValueError(
+            f"`{text}` is no host: write `NAME`, `*.NAME.TLD` or `NAME:PORT`; an address gets a "
+            "name and `address`"
+        )
+    return f"{name}:{port}"
+
+
+class NetworkRules(Frozen):
+    """What calls may reach. Files add hosts; a file that says `packages: false` is heeded."""
+
+    packages: bool = True
+    """Whether installs reach the package indexes that this host's clients are configured for."""
+    allow: Annotated[tuple[HostRule, ...], Field(max_length=1000)] = ()
+    """Loosens: hosts, by program."""
+
+    def joined(self, other: NetworkRules) -> NetworkRules:
+        """Return the rules of both."""
+        return NetworkRules(
+            packages=self.packages and other.packages, allow=(*self.allow, *other.allow)
+        )
+
+    def opens(self, plan: ActionPlan, facts: Facts) -> bool:
+        """Whether a call may reach every host that its commands ask for, without a question."""
+        programs = frozenset(facts.programs)
+        allowed = [host for rule in self.allow for host in rule.of(plan, programs)]
+        return all(
+            any(port == host.port and names.covers(host.name, name) for host in allowed)
+            for name, port in facts.hosts
+        )
+
+    def rights(self, plan: ActionPlan, facts: Facts, *, asked: bool) -> Network:
+        """Return what a call may reach once it may run. `asked`: a person is asked about it first,
+        and shown what that is."""
+        programs = frozenset(facts.programs)
+        allowed = [host for rule in self.allow for host in rule.of(plan, programs)]
+        if asked:
+            allowed += [Host(name=name, port=port) for name, port in facts.hosts]
+        indexes = tuple(facts.indexes) if self.packages and (asked or _installs(facts)) else ()
+        return Network(packages=indexes, hosts=_distinct(allowed))
+
+
+def _installs(facts: Facts) -> bool:
+    """Whether a call does nothing but install packages of the usual index."""
+    return (
+        bool(facts.calls)
+        and all(map(_is_of_install, facts.calls))
+        and all(
+            one.tier is Tier.SAFE or (one.tier is Tier.CAUTION and one.rule in _INSTALL_RULES)
+            for one in facts.findings
+        )
+    )
+
+
+def _is_of_install(words: tuple[str, ...]) -> bool:
+    """Whether a command is an install, or one that may stand beside it."""
+    name = words[0].rpartition("/")[2]
+    if _PYTHON.fullmatch(name):
+        return words[1:3] in (("-m", "pip"), ("-m", "venv"))
+    if name in (".", "source"):
+        return len(words) == 2 and words[1].endswith("/bin/activate")
+    return name in _CLIENTS or words[0] in _PLAIN
+
+
+def _distinct(found: Iterable[Host]) -> tuple[Host, ...]:
+    """Return each name and port once, as the first said that names it."""
+    kept: dict[tuple[str, int], Host] = {}
+    for one in found:
+        kept.setdefault((one.name, one.port), one)
+    return tuple(kept.values())[:MOST_HOSTS]

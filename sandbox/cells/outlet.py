@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The network of one call: the hosts of its rights, a cell of its own, and the gateway between.
+
+INVARIANT (P4, alone): a call that may reach a host runs in a cell that nobody else uses, and the
+gateway ends with its command: no other call, and nothing that it left behind, has its names.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+from policy.model import Network
+from sandbox.cells.cell import Cell
+from sandbox.cells.pool import CellPool
+from sandbox.config.settings import NetworkSettings
+from sandbox.containers.plan import HOME
+from sandbox.errors import Unavailable
+from sandbox.network import trust
+from sandbox.network.book import Reach, merged
+from sandbox.network.carrier import Limits
+from sandbox.network.gateway import Gateway, Traffic, check_size
+from sandbox.network.indexes import DEFAULTS, Index, configured, place, variables
+
+Tell = Callable[[str, Traffic], Awaitable[None]]
+MIB = 1 << 20
+TIMES = 100
+"""Connections altogether, for each that may be open at once."""
+ASK_SECONDS = 60.0
+MOST_ANSWER = 10_000
+SHOWN = 5
+"""Refused names in a call's answer."""
+_ASKING = {"HOME": HOME, "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+
+
+class Outlet:
+    """The way out of one call."""
+
+    def __init__(
+        self, call: str, cell: Cell, variables: dict[str, str], gateway: Gateway, tell: Tell
+    ) -> None:
+        self.cell = cell
+        """Where it leads out of."""
+        self.variables = variables
+        """What tells the programs there of indexes and certificates."""
+        self._call = call
+        self._gateway = gateway
+        self._tell: Tell | None = tell
+
+    @property
+    def traffic(self) -> Traffic:
+        """What went through it."""
+        return self._gateway.traffic
+
+    async def end(self) -> None:
+        """End every connection and name of it, and record what went through it; only once."""
+        await self._gateway.end()
+        tell, self._tell = self._tell, None
+        if tell is not None:
+            await tell(self._call, self.traffic)
+
+    def notes(self) -> list[str]:
+        """Say what its call wanted and did not get."""
+        traffic, out = self.traffic, []
+        if traffic.lost:
+            out.append(f"it lost its network: {traffic.lost}")
+        if traffic.refused:
+            names = ", ".join(f"`{one}`" for one in traffic.refused[:SHOWN])
+            more = len(traffic.refused) - SHOWN
+            names += f" and {more} more" if more > 0 else ""
+            out.append(
+                f"it asked for {names}, which it may not reach; a command that names the host is "
+                "asked about, and `network` in a policy file opens it"
+            )
+        if traffic.stopped:
+            out.append(f"a connection led nowhere: {traffic.stopped}")
+        return out
+
+
+class Outlets:
+    """Gives calls that may reach a host their cell and their gateway."""
+
+    def __init__(self, settings: NetworkSettings, tell: Tell) -> None:
+        """`tell` records what went through one, by the id of its call."""
+        self._settings = settings
+        self._tell = tell
+        self._defaults: dict[tuple[str, str], tuple[str, ...]] = {}
+
+    @contextlib.asynccontextmanager
+    async def open(
+        self,
+        pool: CellPool,
+        call: str,
+        agent: str,
+        workspaces: tuple[str, ...],
+        network: Network,
+    ) -> AsyncIterator[Outlet]:
+        """Give a call a cell of its own with a gateway. Raises SandboxError."""
+        certificates = await asyncio.to_thread(trust.certificates)
+        home = {trust.FILE: certificates} if certificates else {}
+        async with pool.apart(agent, workspaces, home) as cell:
+            reaches, told = await self._reaches(cell, network)
+            check_size(reaches)
+            gateway = Gateway(reaches, self._limits())
+            if home:
+                told |= dict.fromkeys(trust.VARIABLES, f"{HOME}/{trust.FILE}")
+            outlet = Outlet(call, cell, told, gateway, self._tell)
+            await gateway.start(await cell.listen(gateway.listeners))
+            try:
+                yield outlet
+            finally:
+                await outlet.end()
+
+    def _limits(self) -> Limits:
+        one = self._settings
+        return Limits(
+            open=one.connections,
+            total=one.connections * TIMES,
+            sent=one.upload_mib * MIB,
+            received=one.download_mib * MIB,
+        )
+
+    async def _reaches(
+        self, cell: Cell, network: Network
+    ) -> tuple[tuple[Reach, ...], dict[str, str]]:
+        """Return what a call may reach, and the variables that tell its programs of it."""
+        found = [Reach(one.name, (one.port,), one.private, one.address) for one in network.hosts]
+        told: dict[str, str] = {}
+        home = Path.home()
+        for client in network.packages:
+            index = await asyncio.to_thread(configured, client, os.environ, home)
+            if index.problem:
+                raise Unavailable(f"{index.problem}, so that a cell cannot install from it")
+            addresses = (index.main,) if index.main else await self._default(cell, client)
+            if not index.main and addresses:
+                index = Index(addresses[0], index.more)
+            places = [place(one) for one in (*addresses, *index.more)]
+            found += [one.reach for one in places if one is not None]
+            told |= variables(client, index)
+        return merged(found), told
+
+    async def _default(self, cell: Cell, client: str) -> tuple[str, ...]:
+        """Return where the client in the cell's image gets packages from, if nobody says."""
+        key = (cell.spec.cell().image, client)
+        if key not in self._defaults:
+            answer = bytearray()
+
+            def take(channel: int, data: bytes) -> None:
+                if channel == 1 and len(answer) < MOST_ANSWER:
+                    answer.extend(data)
+
+            request = {"argv": list(DEFAULTS[client]), "cwd": "/", "env": _ASKING,
+                       "exclusive": False}  # fmt: skip
+            done = await cell.run(
+                request, on_output=take, seconds=ASK_SECONDS, most_bytes=MOST_ANSWER
+            )
+            words = answer.decode("ascii", "replace").split()
+            places = [found for one in words if (found := place(one)) is not None]
+            if done.status != 0 or not places:
+                raise Unavailable(
+                    f"`{client}` in the cell's image does not say which index it uses; configure "
+                    "one on this host"
+                )
+            self._defaults[key] = tuple(one.address for one in places)
+        return self._defaults[key]

@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gateway of one call: `python -m sandbox.network.serve`, with listening sockets of a cell.
+
+A process of its own in the host's network, which holds nothing of the call but these sockets. Its
+first line on standard input says which names they stand for, and its limits; it says what happened
+as lines of JSON on standard output, and ends when its input does: no name outlives its call.
+INVARIANT (P4, gateway): it carries bytes to a name that the call may reach, at an address that was
+checked, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures.thread
+import contextlib
+import ctypes
+import json
+import os
+import resource
+import socket
+import sys
+from collections.abc import Mapping
+from typing import Any, cast
+
+from sandbox.network import dns
+from sandbox.network.book import Book, Reach
+from sandbox.network.carrier import Carrier, Limits
+
+NOBODY = 65_534
+MOST_LINE = 1 << 20
+MOST_REFUSED = 100
+"""Refused names that are said; more are only counted."""
+_LOOKUPS = 8
+"""Names that are looked up at once."""
+_NO_NEW_PRIVS = 38
+
+
+class Resolver(asyncio.DatagramProtocol):
+    """Answers the cell's questions for names out of the book."""
+
+    def __init__(self, book: Book, refused: Refusals) -> None:
+        self._book = book
+        self._refused = refused
+        self._transport: asyncio.DatagramTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        # asyncio's own transports of datagrams do not derive from its class of them
+        self._transport = cast("asyncio.DatagramTransport", transport)
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        """Answer one question; what is none gets an error."""
+        assert self._transport is not None
+        try:
+            question = dns.read_question(data)
+        except dns.Malformed:
+            if reply := dns.refuse(data):
+                self._transport.sendto(reply, addr)
+            return
+        address = self._book.address(question.name)
+        if address is None:
+            self._refused.note(question.name)
+        self._transport.sendto(dns.answer(question, address), addr)
+
+
+class Refusals:
+    """The names that a call asked for and may not reach; each is said once."""
+
+    def __init__(self, voice: Voice) -> None:
+        self._voice = voice
+        self._names: set[str] = set()
+
+    def note(self, name: str) -> None:
+        """Say a name, unless it was said, or too many were."""
+        if name not in self._names and len(self._names) < MOST_REFUSED:
+            self._names.add(name)
+            self._voice.say(refused=name)
+
+
+class Voice:
+    """Says things to the supervisor."""
+
+    @staticmethod
+    def say(**what: Any) -> None:
+        """Write one line."""
+        with contextlib.suppress(OSError):
+            os.write(1, json.dumps(what).encode() + b"\n")
+
+
+async def serve(order: Mapping[str, Any], sockets: list[socket.socket]) -> None:
+    """Serve until standard input ends."""
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(concurrent.futures.thread.ThreadPoolExecutor(_LOOKUPS))
+    voice = Voice()
+    book = Book(Reach.of(one) for one in order["reaches"])
+    carrier = Carrier(book, Limits(**order["limits"]), lambda ended: voice.say(connection=ended))
+    for kind, one in zip((each[0] for each in book.listeners()), sockets, strict=True):
+        one.setblocking(False)
+        if kind == "udp":
+            refused = Refusals(voice)
+            await loop.create_datagram_endpoint(lambda: Resolver(book, refused), sock=one)  # noqa: B023
+        else:
+            await asyncio.start_server(carrier.take, sock=one, limit=carrier.BUFFER)
+    over = asyncio.Event()
+    loop.add_reader(0, lambda: None if os.read(0, 1024) else over.set())
+    voice.say(ready=True)
+    await over.wait()
+    await carrier.close()
+
+
+def confine() -> None:
+    """Give up what a gateway needs no more: another user's rights, files, new programs' rights."""
+    "name.invalid".encode("idna")  # what is imported late might not be readable afterwards
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if os.geteuid() == 0:
+        os.setgroups([])
+        os.setresgid(NOBODY, NOBODY, NOBODY)
+        os.setresuid(NOBODY, NOBODY, NOBODY)
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def main() -> None:
+    """Read what to serve, and serve it."""
+    line = b""
+    while not line.endswith(b"\n") and len(line) < MOST_LINE:
+        data = os.read(0, MOST_LINE)
+        if not data:
+            return
+        line += data
+    order = json.loads(line)
+    sockets = [socket.socket(fileno=number) for number in order["sockets"]]
+    confine()
+    asyncio.run(serve(order, sockets))
+
+
+if __name__ == "__main__":
+    sys.dont_write_bytecode = True
+    main()
