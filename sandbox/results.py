@@ -53,6 +53,10 @@ class ChangeView(Frozen):
     """Of a protected path: its permission bits since then."""
     sha256: str | None = None
     """Of a protected file: of its content since then; of a link: of its target."""
+    leads_to: tuple[str, ...] | None = None
+    """Of a protected link or git's settings: paths of the workspace that count by it."""
+    leads_state: str | None = None
+    """What told their content from any other when this was shown."""
 
 
 class WatchEvent(Frozen):

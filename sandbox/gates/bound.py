@@ -3,7 +3,8 @@
 
 A path counts where the host obeys it or a rule protects it, and wherever gate 2 has something to
 say of its content. INVARIANT (P8, bound): of such a path a held call lands exactly what the record
-says was shown: its kind, type, source, mode, and the SHA-256 of its content or link target.
+says was shown: its kind, type, source, mode, the SHA-256 of its content or link target, and the
+state of what it leads to: a link's end, and what git's settings name.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ PERSONS = Decision(
     named_deletions=("**",),
 )
 """What a person may land: anything, as far as no content is concerned."""
-_FACTS = ("kind", "type", "source", "mode", "sha256")
+_FACTS = ("kind", "type", "source", "mode", "sha256", "leads_state")
 
 
 def weigh_for_person(

@@ -20,6 +20,7 @@ from sandbox.workspaces.git_obeyed import asked_to_sign, configured
 from sandbox.workspaces.gitignore import Ignored
 from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.ignore_sources import Touched, is_rules, touched
+from sandbox.workspaces.led_to import find_leads, read_state
 from sandbox.workspaces.obeyed_links import obeyed_links
 from sandbox.workspaces.protected_paths import Protected
 
@@ -337,6 +338,10 @@ def show(
     person who lands them makes their rules. Paths in further workspaces are given whole.
     """
     protected = Protected(paths)
+    leading = [
+        _leading(changes, root, paths, protected)
+        for changes, root in zip(listed, workspaces, strict=False)
+    ]
     first: list[tuple[Place, ChangeView]] = []
     ignoring: list[tuple[Place, ChangeView]] = []
     others: list[tuple[Place, ChangeView]] = []
@@ -350,14 +355,50 @@ def show(
         for change in changes:
             size += change.size if change.kind is not Kind.DELETED else 0
             rule = _rule(change, protected) or _said_of(change, content)
+            rule = rule or ("led-to" if _is_led_to(change, leading[index]) else None)
             ignores = is_rules(change.path) or is_rules(change.source or "")
             if rule is not None or ignores or len(others) < SHOWN:
                 view = _view(change, prefix, said.get(change.path), rule)
+                if leads := leading[index].get(change.path):
+                    state = read_state(workspaces[index], leads)
+                    named = tuple(prefix + (_printable(one) or ".") for one in leads)
+                    view = view.model_copy(update={"leads_to": named, "leads_state": state})
                 group = first if rule is not None else ignoring if ignores else others
                 group.append(((index, change.path), view))
     first += ignoring
     kept = first + others[: max(0, SHOWN - len(first))]
     return Shown(tuple(v for _, v in kept), tuple(p for p, _ in kept), total, size)
+
+
+def _leading(
+    changes: Sequence[Change], root: str, paths: PathPolicy, protected: Protected
+) -> dict[str, tuple[str, ...]]:
+    """Return, by the paths of changes, what comes to count by them and by links they lead to."""
+    found = {
+        change.path: find_leads(root, change, paths.git_keys)
+        for change in changes
+        if change.type is FileType.SYMLINK or change.after_text is not None
+        if _rule(change, protected) is not None
+    }
+    links = [change for change in changes if change.type is FileType.SYMLINK]
+    waiting = True
+    while waiting:  # each round finds links that it has not, or ends
+        waiting = False
+        for change in links:
+            if change.path not in found and _is_led_to(change, found):
+                found[change.path] = find_leads(root, change, paths.git_keys)
+                waiting = True
+    return {path: leads for path, leads in found.items() if leads}
+
+
+def _is_led_to(change: Change, leading: Mapping[str, Sequence[str]]) -> bool:
+    """Whether a change of the same call changes what comes to count by another one."""
+    return any(
+        change.path == lead or change.path.startswith(f"{lead}/")
+        for leads in leading.values()
+        for lead in leads
+        if lead
+    )
 
 
 def _rule(change: Change, protected: Protected) -> str | None:

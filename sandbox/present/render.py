@@ -183,7 +183,10 @@ def changes(
         if item.get("outcome"):
             objection = f"  ({item['outcome']}: {safe_line(item.get('reason') or '')})"
         digest = f"  sha256 {item['sha256'][:DIGEST_CHARS]}" if item.get("sha256") else ""
-        lines.append(f"  {item['kind']:<9}{safe_line(item['path'])}{source}{digest}{objection}")
+        leads = ", ".join(f"`{safe_line(lead)}`" for lead in item.get("leads_to") or ())
+        led = f"; what counts by it: {leads}" if leads else ""
+        path = safe_line(item["path"])
+        lines.append(f"  {item['kind']:<9}{path}{source}{digest}{objection}{led}")
     count = max(total or 0, len(items))
     if count > limit:
         lines.append(f"  ... and {count - min(limit, len(items))} more")

@@ -7,6 +7,7 @@ __all__ = [
     "gitignore",
     "ignore_ledger",
     "ignore_sources",
+    "led_to",
     "obeyed_links",
     "project_files",
     "protected_paths",

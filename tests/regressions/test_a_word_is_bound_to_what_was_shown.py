@@ -90,3 +90,48 @@ def test_in_a_further_workspace_as_well(make_lab: MakeLab, tmp_path: Path) -> No
     with pytest.raises(BadInput, match=r"/b/\.githooks/pre-commit`: what would land is not what"):
         lab.run(lab.supervisor.land(done.id, force=True))
     assert person.exists()
+
+
+LEADING = {
+    "a link in place of a folder of hooks": "ln -s kept/h .husky",
+    "a link above one": "ln -s kept .githooks",
+    "a link that leads on": "ln -s kept/h leads && ln -s leads .husky",
+    "a folder of hooks": "git config core.hooksPath kept/h",
+    "a file that git's settings include": "git config include.path ../kept/h/pre-commit",
+    "a program that git runs": "git config core.fsmonitor kept/h/pre-commit",
+}
+
+
+def test_what_comes_to_count_by_a_held_call_is_as_it_was_when_it_was_shown(lab: Lab) -> None:
+    """A link's end, and what git's settings name: it lies there, and nothing obeys it yet."""
+    supervisor, settings = lab.supervisor, lab.text(".git/config")
+    for name, command in LEADING.items():
+        assert lab.sh(f"mkdir -p kept/h; printf '{GOOD}' > kept/h/pre-commit").landed, name
+        held = lab.sh(python(f'import subprocess; subprocess.run("{command}", shell=True)'))
+        assert held.judgement == "hold", name
+        assert any(one.leads_to for one in held.changes), name
+        other = lab.sh(f"printf '{BAD}' > kept/h/pre-commit; echo x >> src/more", agent="other")
+        assert other.landed, name
+        with pytest.raises(BadInput, match="what would land is not what"):
+            lab.run(supervisor.land(held.id))
+        with pytest.raises(BadInput, match="what would land is not what"):
+            lab.run(supervisor.land(held.id, force=True))
+        lab.run(supervisor.look_held(held.id))  # a person is shown it anew
+        assert lab.sh("echo y >> src/more", agent="other").landed  # beside it
+        assert lab.run(supervisor.land(held.id)).landed, name
+        (lab.ws / ".husky").unlink(missing_ok=True)
+        (lab.ws / ".githooks").unlink(missing_ok=True)
+        (lab.ws / "leads").unlink(missing_ok=True)
+        (lab.ws / ".git/config").write_text(settings)
+
+
+def test_what_a_held_call_itself_moves_to_where_it_leads_is_bound_too(lab: Lab) -> None:
+    lab.sh(f"mkdir kept; printf '{GOOD}' > kept/pre-commit")
+    text = 'import os, subprocess; os.rename("kept", "hk");'
+    held = lab.sh(python(text + 'subprocess.run("git config core.hooksPath hk", shell=True)'))
+    assert held.judgement == "hold"
+    assert [one.protected for one in held.changes if one.path == "hk/pre-commit"] == ["led-to"]
+    assert lab.sh(f"printf '{BAD}' > kept/pre-commit", agent="other").landed
+    for force in (False, True):
+        with pytest.raises(BadInput, match="what would land is not what"):
+            lab.run(lab.supervisor.land(held.id, force=force))
