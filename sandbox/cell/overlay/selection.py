@@ -6,7 +6,8 @@
     part(walk, chosen) -> Walk        a walk of these changes alone
 
 A new folder above something chosen is chosen with it. A move is chosen with both of its ends, a
-moved folder only as a whole; what would tear one apart is refused. Pure but for the walk's nodes.
+moved folder only as a whole, and of what git keeps in a repository all or nothing; what would tear
+one apart is refused. Pure but for the walk's nodes.
 
 Runs in the keeper: standard library only, Python 3.9.
 """
@@ -14,7 +15,7 @@ Runs in the keeper: standard library only, Python 3.9.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from .layer import LandingError, Node, above, join, lies_in
 from .steps import Change, Put, Take, Walk
@@ -75,15 +76,51 @@ def _component(part: str) -> str:
 def choose(walked: Walk, names: Names) -> set[int]:
     """Return the positions of the changes that are named, and of those that must go with them.
 
-    Raises LandingError where that would tear a move apart, or replace what was not named.
+    Raises LandingError where that would tear a move or a repository apart, or replace what was not
+    named.
     """
-    return _Choice(walked).close(
+    chosen = _Choice(walked).close(
         {
             position
             for position, change in enumerate(walked.changes)
             if sum(names.fit(path) for path in _ends(change))  # both: each notes its names as used
         }
     )
+    _keep_repositories_whole(walked.changes, chosen)
+    return chosen
+
+
+_APART = frozenset(("branches", "config", "config.worktree", "description", "hooks", "info"))
+"""What git never writes along with objects and references."""
+
+
+def _keep_repositories_whole(changes: Sequence[Change], chosen: set[int]) -> None:
+    """Refuse references without the objects that they need, and the like. Raises LandingError."""
+    first: dict[tuple[str, bool], str] = {}
+    for position, change in enumerate(changes):
+        for repository, path in _kept_by_git(change):
+            taken = position in chosen
+            first.setdefault((repository, taken), path)
+            other = first.get((repository, not taken))
+            if other is not None:
+                raise LandingError(
+                    f"`{path}` and `{other}` belong to one repository, of which all lands or "
+                    f"nothing: name `{repository}`"
+                )
+
+
+def _kept_by_git(change: Change) -> Iterator[tuple[str, str]]:
+    """Give the repository of each end of a change, where it is a file that goes with others."""
+    if change["type"] == "directory":
+        return
+    ends = [(change["path"], change.get("git_folders"))]
+    ends.append((change.get("source"), change.get("git_sources")))
+    for path, folders in ends:
+        if path is None or not folders:
+            continue
+        inner = "" if folders[-1] == "." else folders[-1] + "/"
+        if path[len(inner) :].partition("/")[0] not in _APART:
+            yield folders[0], path
 
 
 def _ends(change: Change) -> list[str]:
