@@ -74,8 +74,10 @@ class Facts:
     """Package clients that it lets install something of their index."""
     wanted: dict[str, None] = field(default_factory=dict)
     """Files of the project of which more should be known (`policy.shell.held_scripts`)."""
-    own: set[str] = field(default_factory=set)
-    """Deleted files that only landings of the agent made."""
+    lossless: dict[str, str] = field(default_factory=dict)
+    """Why nothing that a person had goes with a path that the call deletes."""
+    absent: set[str] = field(default_factory=set)
+    """Deleted paths at which nothing stands before the call."""
 
     def touch(self, touch: Touch) -> None:
         """Add a touched path."""

@@ -306,8 +306,8 @@ def _named(facts: Facts, plan: ActionPlan, hows: tuple[How, ...]) -> tuple[str, 
     """Return the paths to which a call says that it does this."""
     named: dict[str, None] = {}
     for touch in facts.touches:
-        if touch.how not in hows:
-            continue
+        if touch.how not in hows or touch.path in facts.absent:
+            continue  # what comes to stand there meanwhile is a person's
         root = plan.workspace
         if not below(touch.path, root):
             if unknown(touch.path[:1]):

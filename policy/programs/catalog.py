@@ -218,7 +218,9 @@ class Catalog:
         name that the text hides or makes.
         """
         name = call.name
-        if name in self.doubtful or call.node is None or not _OWN_NAME.fullmatch(name):
+        if name in self.doubtful and call.args not in _ASKED_ABOUT:
+            return False  # what it says of itself does nothing
+        if call.node is None or not _OWN_NAME.fullmatch(name):
             return False
         if _REACHES_OUT.intersection(call.args[:2]):
             return False

@@ -37,9 +37,13 @@ class Seen:
     foreign: bool = False
     """It came from outside: git does not have it, and no landing of an agent made it."""
     own: bool = False
-    """Landings of the agent that asks made it, and nobody changed it since."""
+    """The agent that asks made it, and nobody changed it since."""
     folder: bool = False
     """It is a folder, and so runs nothing."""
+    empty: bool = False
+    """It is a folder that holds nothing."""
+    absent: bool = False
+    """Nothing stands there."""
 
 
 Disk = Mapping[str, Seen]
@@ -57,7 +61,7 @@ def run_script(shell: Shell, path: str, work: Callable[[str], str], *, program: 
     seen = None if unknown(full) else shell.disk.get(full)
     if seen is None and not unknown(full):
         shell.facts.wanted[full] = None
-    if seen is None or seen.folder or rewritten(shell.facts, full):
+    if seen is None or seen.folder or seen.absent or rewritten(shell.facts, full):
         if program and not unknown(full) and not _SHELL_NAME.search(full):
             shell.find(Tier.CAUTION, "script", f"it runs the project's own program `{path}`")
         else:
@@ -70,6 +74,24 @@ def run_script(shell: Shell, path: str, work: Callable[[str], str], *, program: 
         shell.find(Tier.CAUTION, "script", f"it runs the project's own `{path}`")
         if seen.text is not None and not _other_language(seen.text):
             _read(shell, full, seen.text, work)
+
+
+def why_lossless(seen: Seen | None, path: str, facts: Facts) -> str:
+    """Return why nothing that a person had goes with a file or folder that a call deletes, or "".
+
+    What the call itself writes where nothing stood is its own, unless it can have moved it there.
+    """
+    if seen is None:
+        return ""
+    if seen.own:
+        return "it deletes what only this agent made"
+    if seen.empty:
+        return "it removes a folder that holds nothing"
+    if not seen.absent or "git" in facts.programs:
+        return ""
+    hows = {one.how for one in facts.touches if one.path == path or one.how is How.MOVE}
+    made = not hows.isdisjoint((How.WRITE, How.APPEND)) and How.MOVE not in hows
+    return "it deletes what it made itself" if made else ""
 
 
 def rewritten(facts: Facts, full: str) -> bool:

@@ -15,7 +15,7 @@ from policy.facts import Facts, How, Touch
 from policy.model import ActionPlan, Context, Tier
 from policy.programs.catalog import Catalog
 from policy.rules.matching import Tools
-from policy.shell.held_scripts import NOTHING_SEEN, Disk
+from policy.shell.held_scripts import NOTHING_SEEN, Disk, why_lossless
 from policy.shell.walker import read
 from policy.values.partial import ONE, STAR, clean, globbed, unknown
 from policy.values.patches import patched
@@ -48,8 +48,12 @@ def facts(
     for touch in found.touches:
         if touch.how is How.DELETE and not unknown(touch.path) and not globbed(touch.path):
             found.wanted[touch.path] = None
-            if (seen := disk.get(touch.path)) is not None and seen.own:
-                found.own.add(touch.path)
+            seen = disk.get(touch.path)
+            if why := why_lossless(seen, touch.path, found):
+                back = ", and `lockgate undo` brings it back" if tools.is_shell(plan.tool) else ""
+                found.lossless[touch.path] = why + (back if seen is not None and seen.own else "")
+            if seen is not None and seen.absent:
+                found.absent.add(touch.path)
     return found
 
 

@@ -361,6 +361,8 @@ class OutcomeRecord(AuditRecord):
     call: str
     agent: str | None = None
     failed: bool | None = None
+    made: Fields | None = None
+    """Files that its agent made so, with what tells each from another, and the agent."""
 
 
 class WorkspaceRecord(AuditRecord):

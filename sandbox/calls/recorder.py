@@ -22,6 +22,7 @@ from sandbox.audit.events import (
     EndedRecord,
     ForgottenRecord,
     NetworkRecord,
+    OutcomeRecord,
     RehearsedRecord,
     WaitingRecord,
 )
@@ -137,7 +138,7 @@ class Recorder:
     def made(self) -> Iterator[Mapping[str, Any]]:
         """Give what calls noted of the files that their agents made, the newest first."""
         for record in islice(self.store.records(), MOST_LOOKED_AT):
-            if isinstance(record, EndedRecord) and record.made:
+            if isinstance(record, (EndedRecord, OutcomeRecord)) and record.made:
                 yield {"made": record.made}
 
     async def failed(self, call: str, error: BaseException, ms: float) -> None:

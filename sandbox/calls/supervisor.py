@@ -203,7 +203,11 @@ class Supervisor:
         return await self._corrections.object(call_id, reason)
 
     async def note(self, said: ChildRecord | OutcomeRecord) -> None:
-        """Record something that an agent said of itself."""
+        """Record something that an agent said of itself, and the files that it is seen to have
+        made."""
+        if isinstance(said, OutcomeRecord):
+            settle = functools.partial(self._parts.host_made.settle, said)
+            said = await self._parts.off_loop.do(said.agent or "", settle)
         await self._record.event(said)
 
     # -- state

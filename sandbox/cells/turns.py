@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
 from weakref import WeakValueDictionary
 
 
@@ -18,6 +19,7 @@ class Turns:
 
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._counts: Counter[str] = Counter()
 
     @contextlib.asynccontextmanager
     async def take(self, workspaces: Sequence[str]) -> AsyncIterator[None]:
@@ -26,4 +28,14 @@ class Turns:
         async with contextlib.AsyncExitStack() as stack:
             for lock in locks:  # in one order for all, so that no two wait for each other
                 await stack.enter_async_context(lock)
-            yield
+            self._counts.update(set(workspaces))
+            try:
+                yield
+            finally:
+                self._counts.update(set(workspaces))
+
+    def count(self, workspaces: Iterable[str]) -> int | None:
+        """Return how many turns there were in these workspaces, so that the same number twice says
+        that nothing landed in between; None while one of them has somebody's turn."""
+        counts = [self._counts[path] for path in set(workspaces)]
+        return None if any(one % 2 for one in counts) else sum(counts)

@@ -9,11 +9,11 @@ follow them. The guard watches what happens afterwards.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
-from dataclasses import replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
-from policy.facts import DELETES, READS, WRITES, Facts, Touch
+from policy.facts import DELETES, READS, WRITES, Facts, How, Touch
 from policy.gate1.decide import Policy, decide
 from policy.gate2.judge import judge
 from policy.model import (
@@ -169,6 +169,36 @@ def touched_rules(answer: Answer, plan: ActionPlan, context: Context) -> list[tu
         items.setdefault(root, []).append(fields)
     found = [(root, touched(one)) for root, one in items.items()]
     return [one for one in found if one[1]]
+
+
+@dataclass(frozen=True, slots=True)
+class Leaves:
+    """What a call on the host is expected to leave."""
+
+    paths: frozenset[str]
+    """Files that it writes, as far as they are named."""
+    texts: Mapping[str, str]
+    """What they hold then, of those of which that can be told."""
+    moves: bool
+    """It moves files, so that what arrives is nothing that it says itself."""
+
+
+def leaves(answer: Answer, plan: ActionPlan, context: Context) -> Leaves:
+    """Return what a call on the host leaves in files of the workspaces that no link leads to."""
+    if answer.effective is None:
+        return Leaves(frozenset(), {}, moves=True)
+    policy = answer.effective.policy
+    touches = _known(tools.facts(plan, context, policy.catalog, policy.tools))
+    written = {os.path.realpath(one.path) for one in touches if one.how in WRITES}
+    texts: dict[str, str] = {}
+    if len(written) == 1:
+        path = next(iter(written))
+        kind = Kind.MODIFIED if os.path.lexists(path) else Kind.CREATED
+        after = _texts(plan, path, kind, condenses=False)[1] if _root(path, context) else None
+        if after is not None and any(one.path == path for one in touches):
+            texts[path] = after
+    moves = any(one.how is How.MOVE for one in touches)
+    return Leaves(frozenset(written), texts, moves=moves)
 
 
 def _judged(

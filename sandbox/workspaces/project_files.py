@@ -8,6 +8,7 @@ Reads below the call's workspaces alone, follows no link out of them, and no mor
 
 from __future__ import annotations
 
+import hashlib
 import os
 import stat
 from collections import OrderedDict
@@ -79,6 +80,15 @@ class ProjectFiles:
                     self._made.popitem(last=False)
         return dict(islice(made.items(), MOST_RECORDED))
 
+    def adopt(self, agent: str, made: Mapping[str, Identity]) -> None:
+        """Remember files that an agent's own tools made on the host."""
+        self._remember()
+        for path, identity in made.items():
+            self._made[path] = (agent, identity)
+            self._made.move_to_end(path)
+            while len(self._made) > MOST_MADE:
+                self._made.popitem(last=False)
+
     def _remember(self) -> None:
         """Take in what earlier supervisors noted, once. What is not of this form is left out; a
         file that is another one by now has another identity."""
@@ -95,7 +105,7 @@ class ProjectFiles:
                 return
 
     def look(self, plan: ActionPlan, paths: Iterable[str]) -> dict[str, Seen]:
-        """Return what is known of files and folders that are there."""
+        """Return what is known of files and folders that are there, and which are not."""
         self._remember()
         roots = [os.path.realpath(one) for one in (plan.workspace, *plan.also)]
         found: dict[str, Seen] = {}
@@ -105,13 +115,18 @@ class ProjectFiles:
                 if seen is not None:
                     found[path] = seen
                     break
+            else:
+                if _absent(path, roots):
+                    found[path] = Seen(absent=True)
         return found
 
     def _seen(self, plan: ActionPlan, path: str, real: str, roots: list[str]) -> Seen | None:
         try:
             file = own_files.opened(Path(real))
         except OSError:
-            return Seen(folder=True) if Path(real).is_dir() else None
+            if not Path(real).is_dir():
+                return None
+            return Seen(folder=True, empty=path == real and _is_empty(real))
         with file:
             kind = os.fstat(file.fileno())
             made = self._made.get(path)
@@ -136,6 +151,22 @@ def _candidates(path: str, roots: list[str]) -> Iterator[str]:
             yield real
 
 
+def _absent(path: str, roots: list[str]) -> bool:
+    """Return whether nothing stands at a path of the workspaces, not even a link."""
+    real = os.path.realpath(path)
+    return any(_below(real, one) and Path(one).is_dir() for one in roots) and not (
+        os.path.lexists(path)
+    )
+
+
+def _is_empty(folder: str) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return next(entries, None) is None
+    except OSError:
+        return False
+
+
 def _below(path: str, root: str) -> bool:
     return path.startswith(root.rstrip("/") + "/")
 
@@ -147,6 +178,20 @@ def _identity(path: str) -> Identity | None:
     except OSError:
         return None
     return None if stat.S_ISREG(kind.st_mode) and kind.st_nlink > 1 else _of(kind)
+
+
+def identity_of_content(path: str) -> tuple[Identity, str] | None:
+    """Return what tells a file from any other, and the SHA-256 of what it holds; None for what is
+    no regular file of one name, and for one that is written meanwhile."""
+    try:
+        with own_files.opened(Path(path)) as file:
+            before = os.fstat(file.fileno())
+            digest = hashlib.sha256(file.read()).hexdigest()
+            after = os.fstat(file.fileno())
+    except OSError:
+        return None
+    there = _identity(path)
+    return None if not _of(before) == _of(after) == there else (_of(after), digest)
 
 
 def _of(kind: os.stat_result) -> Identity:

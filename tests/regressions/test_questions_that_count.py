@@ -212,7 +212,18 @@ def test_an_installed_package_needs_no_index() -> None:
 
 
 OWN = Seen("x", own=True)
+ABSENT = Seen(absent=True)
 DELETES = {
+    "a script for once": ("echo 'print(1)' > a; python3 a; rm a", {"a": ABSENT}, REPORT),
+    "its own and another's": ("touch a; rm a b", {"a": ABSENT, "b": Seen("x")}, ASK),
+    "what something else puts there": ("python3 x.py; rm a", {"a": ABSENT}, ASK),
+    "what it makes itself": ("touch a && rm a", {"a": ABSENT}, REPORT),
+    "what was there before": ("touch a && rm a", {"a": Seen("x")}, ASK),
+    "what it moved there": ("mv b a; rm a", {"a": ABSENT}, ASK),
+    "what git put there": ("git stash pop; rm a", {"a": ABSENT}, ASK),
+    "a tree that is not there": ("rm -rf a", {"a": ABSENT}, DENY),
+    "an empty folder": ("mkdir -p x && rmdir x", {"x": Seen(folder=True, empty=True)}, REPORT),
+    "a folder that holds something": ("rmdir x", {"x": Seen(folder=True)}, ASK),
     "its own": ("rm a.py", {"a.py": OWN}, REPORT),
     "another's too": ("rm a.py b.py", {"a.py": OWN, "b.py": Seen("x")}, ASK),
     "a tree all the same": ("rm -rf a", {"a": OWN}, DENY),
@@ -225,6 +236,23 @@ def test_a_deletion_of_what_the_agent_made(
     command: str, files: dict[str, Seen], verdict: Verdict
 ) -> None:
     assert seen(command, **files).verdict is verdict
+
+
+def test_what_comes_to_stand_where_nothing_was_is_no_named_deletion() -> None:
+    found = seen("touch a; rm -f a b c", a=ABSENT, b=OWN, c=Seen("x"))
+    assert found.named_deletions == ("b", "c")
+
+
+def test_a_file_that_is_not_there_is_no_script_and_no_branch() -> None:
+    assert seen("./run.sh", **{"run.sh": ABSENT}).verdict is ASK
+    assert seen("git checkout topic", topic=ABSENT).verdict is REPORT
+    assert seen("git checkout topic", topic=Seen("x")).verdict is ASK
+
+
+def test_a_program_says_what_it_is_without_a_question() -> None:
+    assert bash("codex --version").verdict is REPORT
+    assert bash("codex exec x").verdict is ASK
+    assert bash("'co'dex --version").verdict is ASK
 
 
 ABORTS = {
@@ -288,9 +316,16 @@ def test_files_are_looked_at_inside_the_workspace_alone(tmp_path: Path) -> None:
     (work / "program").write_bytes(b"\x7fELF\0\0")
     git(work, "add", "app.sh")
     one = ActionPlan(tool="Bash", params=Params(command="x"), workspace=str(work))
-    names = ("link.sh", "new.sh", "app.sh", "long.sh", "program", "none.sh", "src")
-    found = ProjectFiles().look(one, [f"{work}/{name}" for name in names])
-    assert {path.rpartition("/")[2]: (file.text, file.foreign) for path, file in found.items()} == {
+    (work / "dangling").symlink_to(work / "nowhere")
+    (work / "empty").mkdir()
+    names = ("link.sh", "new.sh", "app.sh", "long.sh", "program", "none.sh", "src", "empty")
+    out = ("../none.sh", "dangling", "link.sh/none.sh")
+    found = ProjectFiles().look(one, [f"{work}/{name}" for name in (*names, *out)])
+    assert {path.rpartition("/")[2] for path, file in found.items() if file.absent} == {"none.sh"}
+    assert {path.rpartition("/")[2] for path, file in found.items() if file.empty} == {"empty"}
+    known = {path.rpartition("/")[2]: (one.text, one.foreign) for path, one in found.items()
+             if not (one.absent or one.empty)}  # fmt: skip
+    assert known == {
         "new.sh": ("echo hi\n", True),
         "app.sh": ("echo hi\n", False),
         "long.sh": (None, True),

@@ -44,7 +44,7 @@ from sandbox.workspaces.registry import Registry
 from tests.fakes import served
 
 ROOT = Path(__file__).parents[2]
-COMMAND = "rm a.txt"
+COMMAND = "rm a*.txt"
 
 
 class Real(Supervisor):

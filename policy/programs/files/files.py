@@ -11,6 +11,7 @@ from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
 from policy.shell import leaks as disclosure
+from policy.shell.held_scripts import why_lossless
 from policy.shell.redirects import store
 from policy.shell.state import Call
 from policy.shell.walker import Shell
@@ -41,16 +42,16 @@ def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             "recursive-delete",
             f"`{call.name}` with a recursive option deletes a whole tree",
         )
-    elif not parsed.operands or not all(_own(shell, one) for one in parsed.operands):
+    elif not parsed.operands or not all(_lossless(shell, one) for one in parsed.operands):
         shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
     return ""
 
 
-def _own(shell: Shell, path: str) -> bool:
-    """Return whether only landings of the agent made what a path names."""
-    seen = [shell.disk.get(shell.resolve(path, place)) for place in shell.state.places]
-    return all(one is not None and one.own for one in seen)
+def _lossless(shell: Shell, path: str) -> bool:
+    """Return whether nothing that a person had goes with what a path names."""
+    full = [shell.resolve(path, place) for place in shell.state.places]
+    return all(why_lossless(shell.disk.get(one), one, shell.facts) for one in full)
 
 
 def _thrown_away(shell: Shell, path: str) -> bool:
@@ -83,7 +84,7 @@ def _deleter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str
         shell.touch(How.TREE if tree else How.DELETE, path, program=call.name)
     if tree:
         shell.find(Tier.FORBIDDEN, "recursive-delete", f"`{call.name}` deletes a whole tree")
-    else:
+    elif not parsed.operands or not all(_lossless(shell, one) for one in parsed.operands):
         shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
     return ""

@@ -320,10 +320,10 @@ def _may_be_files(shell: Shell, words: Sequence[str]) -> None:
         for full in {shell.resolve(word, place) for place in shell.state.places}:
             if unknown(full):
                 continue
-            if full in shell.disk:
+            if (seen := shell.disk.get(full)) is not None and not seen.absent:
                 why = f"`git checkout {shown(word)}` throws changes of that file or folder away"
                 shell.find(Tier.DANGER, "git-worktree", why)
-            else:
+            elif seen is None:
                 shell.facts.wanted[full] = None
 
 

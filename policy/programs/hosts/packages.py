@@ -215,7 +215,7 @@ def tool(catalog: Catalog, shell: Shell, call: Call, words: list[str], *, fetche
     if not known and not fetches and not unknown(installed):
         shell.facts.wanted[installed] = None
         seen = shell.disk.get(installed)
-        known = seen is not None and not seen.folder
+        known = seen is not None and not (seen.folder or seen.absent)
     if fetches or not known or _ADDRESS.search(words[0]):
         shell.find(Tier.DANGER, "packages", f"it runs the package `{words[0]}` of the index")
     drops(shell, Call(tuple(words)))

@@ -76,13 +76,19 @@ class Judging:
         return turned_out
 
     async def note_host_call(self, call: Call) -> None:
-        """Note what an agent is about to do on the host to files of ignore rules."""
+        """Note what an agent is about to do on the host: to files of ignore rules, and what files
+        it makes."""
         context = self._parts.contexts.of(call.plan)
         rules = await self._parts.off_loop.do(
             call.plan.agent, lambda: touched_rules(call.answer, call.plan, context)
         )
         for root, what in rules:
             await note(self._parts.ledger, (what,), ({},), (root,), person=False)
+        made = self._parts.host_made
+        await self._parts.off_loop.do(
+            call.plan.agent,
+            lambda: made.expect(call.id, call.plan, call.answer, context, call.workspaces),
+        )
 
     def _weigh(self, call: Call, raw: Raw) -> Effects:
         """Return what gate 2 says of a call's changes."""

@@ -23,6 +23,7 @@ from sandbox.cells.outlet import Outlets
 from sandbox.cells.turns import Turns
 from sandbox.config.settings import Dirs, Settings, load_settings
 from sandbox.gates.gate1 import Gate
+from sandbox.gates.host_made import HostMade
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.questions.contexts import Contexts
@@ -75,6 +76,7 @@ class Parts:
         )
         self.turns = Turns()
         self.outlets = Outlets(self.settings.network, self.record.network)
+        self.host_made = HostMade(self.files, self.turns.count)
 
     def check_workspaces(self, paths: Sequence[str]) -> tuple[str, ...]:
         """Return the workspaces at these paths, each once. Raises BadInput where one is none."""
