@@ -74,8 +74,8 @@ class Facts:
     """Package clients that it lets install something of their index."""
     wanted: dict[str, None] = field(default_factory=dict)
     """Files of the project of which more should be known (`policy.shell.held_scripts`)."""
-    lossless: dict[str, str] = field(default_factory=dict)
-    """Why nothing that a person had goes with a path that the call deletes."""
+    lossless: dict[Touch, str] = field(default_factory=dict)
+    """Why nothing that a person had goes with what the call deletes or empties."""
     absent: set[str] = field(default_factory=set)
     """Deleted paths at which nothing stands before the call."""
 

@@ -414,6 +414,8 @@ class Change:
     """The number of the workspace that it is in, where it is another one."""
     own: bool = False
     """For a file that moved or went away: the call's own agent made all that it held, ever."""
+    disposable: bool = False
+    """Moreover, no repository has the file: nobody but the agent ever had a part in it."""
     goes_ignored: bool = False
     """What a file held is, after the change, only where it may go as ignored, now or later."""
     shadows: str = ""

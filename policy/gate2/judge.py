@@ -320,7 +320,9 @@ def _deletion(
     place = place_of(gone, folders)
     if place is not None and not git.goes_whole(place):
         return  # the same in a repository of another name
-    if change.type is not FileType.DIRECTORY and not change.ignored and not paths.may_go(gone):
+    own = change.kind is Kind.DELETED and change.disposable
+    free = own or change.ignored or change.type is FileType.DIRECTORY
+    if not free and not paths.may_go(gone):
         verb = "moved away" if change.kind is Kind.RENAMED else "deleted"
         because = f"it existed before and is {verb} without being named"
         if named_move:

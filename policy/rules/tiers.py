@@ -33,7 +33,7 @@ def answers(facts: Facts) -> list[LayerAnswer]:
         for one in facts.findings
     ]
     for touch in facts.touches:
-        if touch.how is How.DELETE and (why := facts.lossless.get(touch.path)):
+        if why := facts.lossless.get(touch):
             why = f"{why}: `{shown(touch.path)}`"
             said.append(
                 LayerAnswer(layer="tier", verdict=Verdict.REPORT, reason=why, rule="delete")

@@ -76,22 +76,24 @@ def run_script(shell: Shell, path: str, work: Callable[[str], str], *, program: 
             _read(shell, full, seen.text, work)
 
 
-def why_lossless(seen: Seen | None, path: str, facts: Facts) -> str:
-    """Return why nothing that a person had goes with a file or folder that a call deletes, or "".
+def why_lossless(seen: Seen | None, how: How, path: str, facts: Facts) -> str:
+    """Return why nothing that a person had goes where a call deletes or empties this, or "".
 
     What the call itself writes where nothing stood is its own, unless it can have moved it there.
     """
+    verb = "empties" if how is How.EMPTY else "deletes"
     if seen is None:
         return ""
     if seen.own:
-        return "it deletes what only this agent made"
+        return f"it {verb} what only this agent made"
     if seen.empty:
         return "it removes a folder that holds nothing"
-    if not seen.absent or "git" in facts.programs:
-        return ""
     hows = {one.how for one in facts.touches if one.path == path or one.how is How.MOVE}
-    made = not hows.isdisjoint((How.WRITE, How.APPEND)) and How.MOVE not in hows
-    return "it deletes what it made itself" if made else ""
+    if not seen.absent or How.MOVE in hows or "git" in facts.programs:
+        return ""
+    if how is How.EMPTY:
+        return "it makes an empty file"
+    return "" if hows.isdisjoint((How.WRITE, How.APPEND)) else "it deletes what it made itself"
 
 
 def rewritten(facts: Facts, full: str) -> bool:

@@ -33,7 +33,7 @@ _DUMPS = frozenset(
 _WANTED = re.compile(
     r"(?i)token|secret|passw|credential|api_?key|access_?key|private_?key|_key\b|^\^?aws|^\^?gh_"
 )
-_NEAR = re.compile(r"(?i)^key|auth")
+_NEAR = re.compile(r"(?i)^key|(?<!\bx)auth")
 """What is picked out for the sake of secrets, surely and perhaps."""
 _SHELLS = re.compile(
     r"['\"`\s,(](?:/(?:usr/)?bin/|system32\\)?(?:(?:ba|z|da|k|a)?sh|cmd\.exe|powershell)(?:\s+-i)?['\"`\s]"

@@ -33,6 +33,8 @@ _VERDICTS = {
     "deny": (Tier.FORBIDDEN, "denies"),
 }
 _RULE = "tools"
+_TAKES = frozenset((How.DELETE, How.EMPTY))
+"""What may take away all that a file holds."""
 
 
 def facts(
@@ -46,12 +48,12 @@ def facts(
     place = absolute(clean(plan.cwd or plan.workspace), plan.workspace)
     found = _facts(plan, context, catalog, tools, disk, place)
     for touch in found.touches:
-        if touch.how is How.DELETE and not unknown(touch.path) and not globbed(touch.path):
+        if touch.how in _TAKES and not unknown(touch.path) and not globbed(touch.path):
             found.wanted[touch.path] = None
             seen = disk.get(touch.path)
-            if why := why_lossless(seen, touch.path, found):
+            if why := why_lossless(seen, touch.how, touch.path, found):
                 back = ", and `lockgate undo` brings it back" if tools.is_shell(plan.tool) else ""
-                found.lossless[touch.path] = why + (back if seen is not None and seen.own else "")
+                found.lossless[touch] = why + (back if seen is not None and seen.own else "")
             if seen is not None and seen.absent:
                 found.absent.add(touch.path)
     return found

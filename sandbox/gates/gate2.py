@@ -272,7 +272,12 @@ def with_ignored(
                 for at in {own, *apart}
             }
             return [
-                replace(change, ignored=gone in homes[own], goes_ignored=_goes(change, homes, own))
+                replace(
+                    change,
+                    ignored=gone in homes[own],
+                    goes_ignored=_goes(change, homes, own),
+                    disposable=change.own and not homes[own].tracks(gone),
+                )
                 if (gone := _gone(change)) is not None
                 else change
                 for change in changes

@@ -108,12 +108,20 @@ class Ignored:
                 return False
         except TooMuchWork:
             return False
+        return not self.tracks(path)
+
+    def tracks(self, path: str) -> bool:
+        """Whether a repository around a path, or above the workspace, has it, or may have it."""
+        try:
+            around = self._around(path)
+        except TooMuchWork:
+            return True
         name = os.fsencode(path)
-        return not any(
+        return any(
             repository.tracks(name[len(os.fsencode(folder)) + 1 if folder else 0 :])
             for folder in around
             if (repository := self._repositories[folder]) is not None
-        ) and not any(outer.tracks(prefix + name) for prefix, outer in self._outer())
+        ) or any(outer.tracks(prefix + name) for prefix, outer in self._outer())
 
     def _outer(self) -> list[tuple[bytes, Repository]]:
         if self._above is None:

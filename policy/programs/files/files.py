@@ -51,7 +51,7 @@ def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 def _lossless(shell: Shell, path: str) -> bool:
     """Return whether nothing that a person had goes with what a path names."""
     full = [shell.resolve(path, place) for place in shell.state.places]
-    return all(why_lossless(shell.disk.get(one), one, shell.facts) for one in full)
+    return all(why_lossless(shell.disk.get(one), How.DELETE, one, shell.facts) for one in full)
 
 
 def _thrown_away(shell: Shell, path: str) -> bool:

@@ -161,13 +161,25 @@ def _keys(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return HOLE
 
 
+_PUBLIC = frozenset(("x509", "verify", "crl", "ciphers"))
+"""What shows or checks certificates, which are no secrets ..."""
+_SIGNS = frozenset(("-req", "-new", "-CA", "-CAkey", "-signkey", "-key", "-passin"))
+"""... but not where it makes one."""
+
+
 def _openssl(catalog: Catalog, shell: Shell, call: Call, entry: Programs, words: list[str]) -> str:
     verb = words[0] if words else ""
     args = list(call.args)
     for flag, value in pairwise(args):
-        if flag in ("-in", "-inkey", "-key", "-CAkey", "-kfile", "-pass") and not value.startswith(
-            ("pass:", "env:", "stdin")
-        ):
+        if flag in (
+            "-in",
+            "-inkey",
+            "-key",
+            "-CAkey",
+            "-signkey",
+            "-kfile",
+            "-pass",
+        ) and not value.startswith(("pass:", "env:", "stdin")):
             shell.touch(How.READ, value.removeprefix("file:"), program="openssl")
         elif flag in ("-out", "-keyout", "-writerand"):
             catalog.use(shell, Use.WRITE, value, call)
@@ -176,7 +188,8 @@ def _openssl(catalog: Catalog, shell: Shell, call: Call, entry: Programs, words:
         shell.find(Tier.DANGER, "network", f"`openssl {verb}` talks to other machines")
         disclosure.sent(shell, call)
         return NET
-    if verb not in ("version", "help", "list", "dgst", "rand", "sha256", "md5"):
+    public = verb in _PUBLIC and _SIGNS.isdisjoint(args)
+    if not public and verb not in ("version", "help", "list", "dgst", "rand", "sha256", "md5"):
         shell.find(entry.tier, entry.rule, f"`openssl`: {entry.because}")
     if verb in ("base64", "enc") and ("-base64" in args or "-a" in args or verb == "base64"):
         named = next((value for flag, value in pairwise(args) if flag == "-in"), None)

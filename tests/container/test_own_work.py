@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an agent may take away again of its own without a person, beside what it may not."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+from policy.model import ActionPlan, Params, Verdict, Workspace
+from sandbox.approvals.approver import nobody
+from sandbox.calls.supervisor import Supervisor
+from sandbox.config.settings import Dirs, Settings
+from sandbox.containers.plan import LABEL_TEST
+from sandbox.results import CallResult
+from tests.container.lab import ME, git, remove_layers, repository
+
+MAKEFILE = """all:
+\tmkdir -p out && echo 1 > out/a && echo 2 > prog
+clean:
+\trm -rf out prog
+"""
+GONE = "import os, sys; [os.unlink(one) for one in sys.argv[1:]]\n"
+
+
+def test_an_agent_takes_its_own_work_away_and_nobody_elses(
+    docker_client: Any, images: Any, run_id: str, tmp_path: Path
+) -> None:
+    work = repository(tmp_path / "work", ME)
+    (work / "Makefile").write_text(MAKEFILE)
+    (work / "gone.py").write_text(GONE)
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "build")
+    dirs = Dirs.under(tmp_path / "lockgate")
+
+    async def session() -> None:
+        async with Supervisor(
+            dirs,
+            workspaces=[Workspace(str(work))],
+            settings=Settings(),
+            labels={LABEL_TEST: run_id},
+        ) as one:
+
+            async def sh(command: str, agent: str = "main") -> CallResult:
+                asked = ActionPlan(
+                    tool="Bash", workspace=str(work), params=Params(command=command), agent=agent
+                )
+                return await one.call(asked, approver=nobody)
+
+            # what make made in another call goes without being named
+            assert (await sh("make")).landed
+            cleaned = await sh("make clean")
+            assert (cleaned.judgement, cleaned.landed) == ("land", True), cleaned.message
+            assert not (work / "out").exists()
+            assert not (work / "prog").exists()
+
+            # but not what a person put among it, changed, or took into git; nor another agent's
+            assert (await sh("make")).landed
+            (work / "out/notes.txt").write_text("a person's\n")
+            held = await sh("make clean")
+            assert (held.judgement, held.landed) == ("hold", False), held.message
+            (work / "out/notes.txt").unlink()
+            (work / "prog").write_text("a person's\n")
+            assert (await sh("make clean")).judgement == "hold"
+            assert (await sh("echo x > tracked.txt; echo x > others.txt; echo x > mine.txt")).landed
+            git(work, "add", "tracked.txt")
+            assert (await sh("python3 gone.py tracked.txt")).judgement == "hold"
+            assert (await sh("python3 gone.py others.txt", agent="other")).judgement == "hold"
+            assert (await sh("python3 gone.py README.md")).judgement == "hold"
+            mine = await sh("python3 gone.py mine.txt")
+            assert (mine.judgement, mine.landed) == ("land", True), mine.message
+            moved = await sh("mv README.md moved.md")
+            assert moved.landed, moved.message
+            assert (await sh("python3 gone.py moved.md")).judgement == "hold"
+
+            # emptying, and what one call makes and takes away
+            assert (await sh("echo x > own.txt")).landed
+            emptied = await sh("> own.txt")
+            assert (emptied.verdict, emptied.landed) == (Verdict.REPORT, True), emptied.message
+            assert (await sh("> src/app.py")).verdict is Verdict.ASK
+            once = await sh("echo 'print(1)' > once.py && python3 once.py; rm once.py")
+            assert (once.verdict, once.stdout) == (Verdict.REPORT, "1\n"), once.message
+            assert (await sh("touch gone.py && rm gone.py")).verdict is Verdict.ASK
+            assert (work / "gone.py").exists()
+
+            # notes are references of their own, and a look at a patch changes nothing
+            noted = await sh("git notes add -m tested && git notes show")
+            assert (noted.verdict, noted.stdout, noted.landed) == (
+                Verdict.REPORT,
+                "tested\n",
+                True,
+            )
+            shown = await sh("git diff > fix.diff; git apply --check -R fix.diff")
+            assert (shown.verdict, shown.exit_status) == (Verdict.REPORT, 0), shown.stderr
+
+    try:
+        asyncio.run(session())
+    finally:
+        remove_layers(docker_client, dirs)
