@@ -76,6 +76,9 @@ class Facts:
     """Files of the project of which more should be known (`policy.shell.held_scripts`)."""
     lossless: dict[Touch, str] = field(default_factory=dict)
     """Why nothing that a person had goes with what the call deletes or empties."""
+    removed: dict[str, None] = field(default_factory=dict)
+    """Folders that the call says it removes by a command that looks whether anything would be lost
+    (`git worktree remove`)."""
     absent: set[str] = field(default_factory=set)
     """Deleted paths at which nothing stands before the call."""
 

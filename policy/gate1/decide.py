@@ -299,6 +299,9 @@ def named_deletions(facts: Facts, plan: ActionPlan) -> tuple[str, ...]:
     if any(one.rule in _UNNAMED and (one.tier is Tier.DANGER or _only_git(facts))
            for one in facts.findings):  # fmt: skip
         named = (*named, "**")
+    root = plan.workspace.rstrip("/") + "/"
+    trees = [shown(one[len(root) :]) for one in facts.removed if one.startswith(root)]
+    named = (*named, *trees, *(f"{one}/**" for one in trees))
     return tuple(dict.fromkeys(named))
 
 

@@ -80,7 +80,7 @@ def judge(
                     change.path, Outcome.DISCARD, "no-right-to-write", "the call may only read"
                 )
             )
-        if not _is_copy(change):
+        if not (_is_copy(change) or git.goes_with_its_work_tree(change)):
             reasons += [*_obeyed(change, paths, git)] or [*folder_reasons(change, git)]
             reasons += manifest_reasons(change, paths)
             reasons += _configured(change, configured)

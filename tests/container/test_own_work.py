@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from policy.model import ActionPlan, Params, Verdict, Workspace
-from sandbox.approvals.approver import nobody
+from sandbox.approvals.approver import nobody, yes
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs, Settings
 from sandbox.containers.plan import LABEL_TEST
@@ -92,6 +92,55 @@ def test_an_agent_takes_its_own_work_away_and_nobody_elses(
             )
             shown = await sh("git diff > fix.diff; git apply --check -R fix.diff")
             assert (shown.verdict, shown.exit_status) == (Verdict.REPORT, 0), shown.stderr
+
+    try:
+        asyncio.run(session())
+    finally:
+        remove_layers(docker_client, dirs)
+
+
+def test_a_work_tree_goes_with_the_obeyed_files_in_it(
+    docker_client: Any, images: Any, run_id: str, tmp_path: Path
+) -> None:
+    work = repository(tmp_path / "work", ME)
+    git(work, "rm", "-q", "devkit.config.json")
+    (work / ".github/workflows").mkdir(parents=True)
+    (work / ".github/workflows/ci.yml").write_text("on: push\n")
+    (work / "rip.py").write_text("import shutil; shutil.rmtree('wt')\n")
+    git(work, "add", "-A")
+    git(work, "commit", "-qm", "ci")
+    dirs = Dirs.under(tmp_path / "lockgate")
+    workflow = "wt/.github/workflows/ci.yml"
+
+    async def session() -> None:
+        async with Supervisor(
+            dirs,
+            workspaces=[Workspace(str(work))],
+            settings=Settings(),
+            labels={LABEL_TEST: run_id},
+        ) as one:
+
+            async def sh(command: str, approver: Any = nobody) -> CallResult:
+                asked = ActionPlan(tool="Bash", workspace=str(work), params=Params(command=command))
+                return await one.call(asked, approver=approver)
+
+            assert (await sh("git worktree add -q wt -b topic")).landed
+            assert (work / workflow).exists()
+            # one obeyed file of it, or all of it without git's word, is a person's to say
+            alone = await sh(f"rm {workflow}", yes)
+            assert (alone.judgement, alone.landed) == ("hold", False), alone.message
+            ripped = await sh("python3 rip.py")
+            assert (ripped.judgement, ripped.landed) == ("hold", False), ripped.message
+            # git refuses what would lose something
+            (work / "wt/new.txt").write_text("a person's\n")
+            refused = await sh("git worktree remove wt", yes)
+            assert (refused.exit_status, (work / workflow).exists()) == (128, True)
+            (work / "wt/new.txt").unlink()
+            assert (await sh("git worktree remove wt")).verdict is Verdict.ASK
+            gone = await sh("git worktree remove wt", yes)
+            assert (gone.judgement, gone.landed) == ("land", True), gone.message
+            assert not (work / "wt").exists()
+            assert git(work, "worktree", "list").count("\n") == 1
 
     try:
         asyncio.run(session())

@@ -247,6 +247,12 @@ def test_what_comes_to_stand_where_nothing_was_is_no_named_deletion() -> None:
     assert found.named_deletions == ("b", "c")
 
 
+def test_a_work_tree_that_git_removes_is_a_named_deletion() -> None:
+    found = bash("git worktree remove trees/a")
+    assert (found.verdict, found.named_deletions) == (ASK, ("trees/a", "trees/a/**"))
+    assert bash("git worktree list").named_deletions == ()
+
+
 def test_a_file_that_is_not_there_is_no_script_and_no_branch() -> None:
     assert seen("./run.sh", **{"run.sh": ABSENT}).verdict is ASK
     assert seen("git checkout topic", topic=ABSENT).verdict is REPORT

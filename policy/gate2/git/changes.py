@@ -118,6 +118,35 @@ class GitChanges:
         """Whether the git folder that a place lies in is taken or moved away with all it holds."""
         return place.outer in self._gone
 
+    def goes_with_its_work_tree(self, change: Change) -> bool:
+        """Whether a file goes away along with the linked work tree that it lies in: nothing obeys
+        it any more. Whether its content may go is for the rule of deletions to say."""
+        if change.kind is not Kind.DELETED or not self._ended_trees:
+            return False
+        parts = change.path.split("/")
+        above = {"/".join(parts[:depth]) for depth in range(1, len(parts))}
+        pointer = change.path.rpartition("/")[0] in self._ended_trees and is_git_name(parts[-1])
+        return not pointer and not above.isdisjoint(self._ended_trees)
+
+    @cached_property
+    def _ended_trees(self) -> frozenset[str]:
+        """Folders that go whole, with the pointers in them and folders of work trees in a
+        repository: as many of these as of those."""
+        gone = [one for one in self._changes if one.kind is Kind.DELETED]
+        trees = {
+            folder
+            for one in gone
+            if one.type is FileType.FILE and is_git_name(one.path.rpartition("/")[2])
+            if (folder := one.path.rpartition("/")[0]) in self._gone
+        }
+        places = [place_of(one.path, one.git_folders) for one in gone]
+        ended = {
+            place.folder
+            for place in places
+            if place is not None and place.in_work_tree and place.folder in self._gone
+        }
+        return frozenset(trees) if len(trees) == len(ended) else frozenset()
+
     def gone_branches(self, change: Change) -> frozenset[str]:
         """Return the branches of a settings file's repository that this transaction deletes."""
         return frozenset(

@@ -172,6 +172,10 @@ def _plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
         shell.find(Tier.FORBIDDEN, "secrets", f"`git {name}` prints stored credentials")
     if name == "bisect" and words[:1] == ["run"]:
         shell.call(Call(tuple(words[1:]), plain=False)) if words[1:] else None
+    elif name == "worktree" and words[:1] == ["remove"]:
+        for word in [one for one in words[1:] if not one.startswith("-")]:
+            if not unknown(full := shell.resolve(word)):
+                shell.facts.removed[full] = None
     elif name == "submodule" and "foreach" in words:
         text = [one for one in words[words.index("foreach") + 1 :] if one != "--recursive"]
         shell.run_text(" ".join(text))
