@@ -9,7 +9,8 @@ from __future__ import annotations
 from policy.model import LayerAnswer
 
 ADVICE = {
-    "recursive-delete": "name the single files that should go, and a person is asked",
+    "recursive-delete": "name the single files that should go, and a person is asked; a person "
+    "moves a folder that git ignores away with `lockgate clean PATH`",
     "delete": "leave the file, or go on with other work until a person has answered",
     "remote-script": "download the file, let a person look at it, then run it as a call of its own",
     "untrusted-code": "read the value as data, such as with `json.loads` or `int`",

@@ -26,6 +26,7 @@ _NOT_LISTENING = re.compile(
     r"(?i)(?:localhost|127\.\d+\.\d+\.\d+|\[::1\]).{0,120}(?:refused|could ?n.t connect)"
     r"|ECONNREFUSED|failed to connect to localhost"
 )
+_NO_HARD_LINKS = re.compile(r"fatal: hardlink (?:different from source|cannot be checked) at")
 _NO_SERVICE = re.compile(
     r"(?i)has not been booted with systemd|failed to connect to bus"
     r"|cannot connect to the docker daemon|docker\.sock"
@@ -83,6 +84,8 @@ def explain_failure(status: int | None, stdout: str, stderr: str, *, reach: str 
             "person's yes opens a host that the command names, `network` in a policy file opens "
             "more (docs/network.md)"
         )
+    if _NO_HARD_LINKS.search(text):
+        return "a cell's layers have no hard links in common: use `git clone --no-hardlinks`"
     if _NO_SERVICE.search(text):
         return "a cell has no services and no container engine; a person looks after the host's"
     return ""

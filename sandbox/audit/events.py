@@ -383,6 +383,16 @@ class ConnectionRecord(AuditRecord):
     by: str | None = None
 
 
+class CleanedRecord(AuditRecord):
+    """A person moved an ignored folder out of a workspace, back, or deleted it for good."""
+
+    event: Literal["cleaned", "clean-back", "clean-forgotten"]
+    path: str
+    id: str
+    files: int | None = None
+    by: str | None = None
+
+
 class TamperedRecord(AuditRecord):
     """A protected path changed, and no landing did it."""
 

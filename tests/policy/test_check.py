@@ -24,7 +24,8 @@ def test_a_command_is_answered_in_full() -> None:
         "rules": ["recursive-delete"],
         "message": "denied: `rm` with a recursive option deletes a whole tree "
         "(rule `recursive-delete`); "
-        "instead: name the single files that should go, and a person is asked",
+        "instead: name the single files that should go, and a person is asked; a person moves a "
+        "folder that git ignores away with `lockgate clean PATH`",
     }
 
 

@@ -21,6 +21,8 @@ SAID = {
         7, "curl: (7) Failed to connect to localhost port 3000 after 0 ms: Couldn't connect",
         "nothing listens",
     ),
+    "a clone by hard links": (
+        128, "fatal: hardlink different from source at 'x/.git/objects/84/ec69'", "--no-hardlinks"),
     "a service": (1, "System has not been booted with systemd as init system", "services"),
     "an engine": (1, "Cannot connect to the Docker daemon at unix:///run/x.sock", "engine"),
 }  # fmt: skip

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.audit.events import CleanedRecord
+from sandbox.audit.store import Store
 from tests.container.lab import ME, repository
 from tests.sandbox.shells import Shell
 
@@ -28,6 +30,16 @@ def shell(tmp_path: Path) -> Shell:
     return made
 
 
+def noted(shell: Shell) -> list[tuple[str, str, int | None]]:
+    """Return what the record says of folders, the oldest first."""
+    records = list(Store(shell.dirs).records())
+    return [
+        (one.event, one.path, one.files)
+        for one in reversed(records)
+        if isinstance(one, CleanedRecord)
+    ]
+
+
 def test_a_folder_goes_and_comes_back(shell: Shell) -> None:
     folder = shell.workspace / "node_modules"
     status, out, err = shell("clean", "node_modules", "--yes", "--json")
@@ -43,12 +55,14 @@ def test_a_folder_goes_and_comes_back(shell: Shell) -> None:
     assert shell("clean", "--back", one["id"])[0] == 0
     assert (folder / "a/b.js").read_text() == "node_modules/a/b.js"
     assert shell("clean", "--json")[1].strip() == "[]"
+    assert noted(shell) == [("cleaned", str(folder), 2), ("clean-back", str(folder), 2)]
 
 
 def test_it_is_deleted_only_when_a_person_says_so(shell: Shell) -> None:
     one = json.loads(shell("clean", "node_modules", "--yes", "--json")[1])
     assert shell("clean", "--forget", one["id"])[0] == 0
     assert shell("clean", "--back", one["id"])[0] != 0
+    assert [event for event, _, _ in noted(shell)] == ["cleaned", "clean-forgotten"]
     assert list((shell.dirs.state / "cleaned").iterdir()) == []
 
 
@@ -71,6 +85,7 @@ def test_everything_else_stays(shell: Shell, word: str, why: str) -> None:
     assert status != 0
     assert why in err
     assert sorted(shell.workspace.rglob("*")) == before
+    assert noted(shell) == []
 
 
 def test_a_link_is_not_followed(shell: Shell) -> None:

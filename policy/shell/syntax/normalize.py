@@ -5,7 +5,8 @@ Only for reading: what runs is the text as it was given. These are mended: `time
 `coproc` before a compound command (the grammar takes them for the command), a here-string behind
 another redirection or with a descriptor, a here-document that begins with a backslash, a word that
 goes on in the next line, a `#` inside a word, a lone `-` before a here-document (the grammar leaves
-it out), and a command that is one brace.
+it out), a variable right behind another one and a few characters (`$A/$B/c`, of which it makes two
+words), and a command that is one brace.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ _WORD = frozenset(
      "concatenation", "simple_expansion", "expansion", "command_substitution",
      "arithmetic_expansion", "process_substitution", "brace_expression")
 )  # fmt: skip
+_NAME = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*+")
 _UNQUOTED = frozenset(("simple_expansion", "expansion", "command_substitution"))
 
 
@@ -107,6 +109,19 @@ def _document(source: bytes, tree: Tree) -> bytes | None:
     return None
 
 
+def _variable(source: bytes, tree: Tree) -> bytes | None:
+    """Return the text with braces around variables whose `$` the grammar left alone."""
+    pieces: list[bytes] = []
+    at = 0
+    for node in nodes(tree.root_node):
+        lost = node.type == "$" and node.parent is not None and node.parent.type == "concatenation"
+        found = _NAME.match(source, node.end_byte) if lost and node.end_byte >= at else None
+        if found is not None:
+            pieces += [source[at : found.start()], b"{", found[0], b"}"]
+            at = found.end()
+    return b"".join((*pieces, source[at:]))
+
+
 def _dash(source: bytes, tree: Tree) -> bytes | None:
     """Return the text with quotes around each lone `-` before a here-document, which is lost."""
     lost: list[int] = []
@@ -143,6 +158,7 @@ def _here_string(source: bytes, tree: Tree) -> bytes | None:
 
 
 _MENDERS = (
+    (re.compile(rb"[^\s$]\$[A-Za-z_]"), _variable),
     (re.compile(rb"[ \t]-[ \t]*<<"), _dash),
     (JOINED, _continued),
     (re.compile(rb"[^\s;&|()`]#"), _hash),

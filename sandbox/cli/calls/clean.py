@@ -4,12 +4,16 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from sandbox.cli import terminal
 from sandbox.errors import BadInput
 from sandbox.text.terminal import safe_line
+
+if TYPE_CHECKING:
+    from sandbox.gates.cleaning import Cleaned
 
 
 @click.command(short_help="Move a folder that git ignores out of a workspace.")
@@ -45,10 +49,14 @@ def clean(path: str | None, back: str | None, forget: str | None, **flags: bool)
         return 0
     terminal.only_a_person("moving folders away")
     if back is not None:
-        terminal.show(safe_line(f"{cleaning.put_back(back).path}: is back"))
+        one = cleaning.put_back(back)
+        _note("clean-back", one)
+        terminal.show(safe_line(f"{one.path}: is back"))
         return 0
     if forget is not None:
-        terminal.show(safe_line(f"{cleaning.forget(forget).path}: is deleted"))
+        one = cleaning.forget(forget)
+        _note("clean-forgotten", one)
+        terminal.show(safe_line(f"{one.path}: is deleted"))
         return 0
     assert path is not None
     workspace = Registry(dirs).holding(path)
@@ -63,9 +71,21 @@ def clean(path: str | None, back: str | None, forget: str | None, **flags: bool)
             terminal.say("nothing was moved")
             return terminal.REFUSED
     one = cleaning.move_away(path, files)
+    _note("cleaned", one)
     if flags["as_json"]:
         terminal.show_json(asdict(one))
     else:
         said = f"{one.path}: moved away; `lockgate clean --back {one.id}` brings it back"
         terminal.show(safe_line(said))
     return 0
+
+
+def _note(event: Literal["cleaned", "clean-back", "clean-forgotten"], one: Cleaned) -> None:
+    """Record what a person did with a folder."""
+    from sandbox.audit.events import CleanedRecord
+    from sandbox.audit.store import Store
+
+    record = CleanedRecord(
+        event=event, path=one.path, id=one.id, files=one.files, by=terminal.user()
+    )
+    Store(terminal.dirs()).append(record, durable=True)
