@@ -51,6 +51,8 @@ _MOST_QUERY = 1000
 _MOST_ACTION = 4000
 _NO_CONTEXT = ActionContext()
 _POLL_SECONDS = 0.3
+_PROSE = frozenset(("unknown-program", "opaque"))
+"""Rules of what cannot be known in a text: words about an action are asked about by these."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +87,8 @@ class Governance:
     ) -> dict[str, Any]:
         """Return whether an action is allowed at the agent's level ("Permission Checking").
 
-        Where the context holds a `command`, gate 1 must allow that, too; where the action itself
-        is one, it must at least not be denied.
+        Where the context holds a `command`, or the action itself is one, gate 1 must allow that as
+        well. Words about an action may look like programs that nobody knows: that alone is no no.
         """
         trust = self._trust(who)
         domain = classify_action(_short(action), context, trust).domain
@@ -95,11 +97,11 @@ class Governance:
         if found.allowed and (red := self._red(who, _short(action))):
             found = found.model_copy(update={"allowed": False, "reason": red})
         if found.allowed:
-            verdict, reason = await self._foretold(who, described.said, action, context or {})
+            verdict, reason, _ = await self._foretold(who, described.said, action, context or {})
             if verdict not in (Verdict.ASK, Verdict.DENY) and len(action.split()) > 1:
-                # Words about an action may look like a program of any name, which is asked about.
-                verdict, reason = await self._foretold(who, described.hinted, "Bash", action)
-                verdict = Verdict.ALLOW if verdict is Verdict.ASK else verdict
+                verdict, reason, rules = await self._foretold(who, described.hinted, "Bash", action)
+                prose = verdict is Verdict.ASK and _PROSE.issuperset(rules)
+                verdict = Verdict.ALLOW if prose else verdict
             if verdict in (Verdict.ASK, Verdict.DENY):
                 found = found.model_copy(update={"allowed": False, "reason": reason})
         return found.model_dump(mode="json")
@@ -112,7 +114,7 @@ class Governance:
         trust = self._trust(who)
         level = self._level(who, trust.classify(tool_name, _NO_CONTEXT, args_hint).domain)
         found = can_execute(tool_name, args_hint, level, policy=trust)
-        verdict, reason = await self._foretold(who, described.hinted, tool_name, args_hint)
+        verdict, reason, _ = await self._foretold(who, described.hinted, tool_name, args_hint)
         if verdict is None and not self._policy(who).tools.kinds(tool_name):
             verdict, reason = await self._named(who, tool_name)
         if verdict is Verdict.DENY or (verdict is Verdict.ASK and found.can_execute):
@@ -136,19 +138,22 @@ class Governance:
 
     async def _foretold(
         self, who: Who, read: Callable[..., Use | None], *said: object
-    ) -> tuple[Verdict | None, str]:
-        """Return what gate 1 would say of a call, and why; None: it is no call that is known."""
+    ) -> tuple[Verdict | None, str, frozenset[str]]:
+        """Return what gate 1 would say of a call, why, and by which of its rules; None: it is no
+        call that is known."""
         try:
             use = read(*said)
             if use is None:
-                return None, ""
+                return None, "", frozenset()
             if use.internal:
-                return Verdict.ALLOW, ""
+                return Verdict.ALLOW, "", frozenset()
             plan = self._plan(who, use)
         except ValueError as error:
-            return Verdict.DENY, _first(error)
+            return Verdict.DENY, _first(error), frozenset()
         decision = (await self._decided(plan))[0].decision
-        return decision.verdict, decision.message
+        strict = [one for one in decision.layers if one.verdict is decision.verdict]
+        rules = frozenset(one.rule for one in strict if one.rule)
+        return decision.verdict, decision.message, rules
 
     def classify_action(
         self, who: Who, action: str, context: Mapping[str, Any] | None = None

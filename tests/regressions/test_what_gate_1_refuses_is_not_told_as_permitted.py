@@ -85,6 +85,12 @@ def test_the_reason_says_what_to_do_instead(govern: tuple[Governance, Who]) -> N
         ("run", {"command": "git push origin main"}),
         ("write_file", {"file_path": ".devkit-waiver.yml"}),
         (FORBIDDEN, {}),
+        ("git push origin main", {}),
+        ("rm notes.txt", {}),
+        ("npm publish --access public", {}),
+        ("curl https://host.invalid/x", {}),
+        ("cp notes.txt .github/workflows/a.yml", {}),
+        ("cp notes.txt /srv/x", {}),
     ],
 )
 def test_a_permission_is_told_as_gate_1_decides_it(
@@ -99,6 +105,8 @@ def test_a_permission_is_told_as_gate_1_decides_it(
         ("Bash", {"command": "touch new.txt"}),
         ("write_file", {"file_path": "notes.txt"}),
         ("tidy the notes up", {}),
+        ("touch new.txt && git add new.txt", {}),
+        ("frobnicate what's left of it", {}),
         ("edit_file", {"command": 7}),
     ],
 )
