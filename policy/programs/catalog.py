@@ -220,11 +220,9 @@ class Catalog:
         name = call.name
         if name in self.doubtful and call.args not in _ASKED_ABOUT:
             return False  # what it says of itself does nothing
-        if call.node is None or not _OWN_NAME.fullmatch(name):
+        if not _OWN_NAME.fullmatch(name) or _REACHES_OUT.intersection(call.args[:2]):
             return False
-        if _REACHES_OUT.intersection(call.args[:2]):
-            return False
-        return name in source(call.node).split()
+        return call.named or (call.node is not None and name in source(call.node).split())
 
     def lookup(self, name: str) -> Programs | None:
         """Return the entry of a program, whatever version its name carries."""

@@ -222,6 +222,8 @@ class Call:
     """The name was found as written, so that functions and builtins count."""
     node: Node | None = None
     """Where the command stands in the text, for programs that read quotes in their own way."""
+    named: bool = False
+    """The name is a literal of the program, in another language, that starts the command."""
 
     @property
     def name(self) -> str:

@@ -74,6 +74,10 @@ CODE = {
     "its grammar alone": ("bash -n tool.sh", ALLOW),
     "code of the host's /tmp": ("/tmp/x", ASK),
     "a program of the project": ("minsky tasks list", REPORT),
+    "a program of the project, from Python": (
+        "python3 -c 'import subprocess; subprocess.run([\"minsky\", \"list\"])'", REPORT),
+    "a name that Python makes": (
+        "python3 -c 'import subprocess as s; s.run([\"min\" + \"sky\", \"list\"])'", ASK),
     "what it sends away": ("minsky publish", ASK),
     "what administers a machine": ("rfkill list", ASK),
     "a command hidden in it": ("minsky run -- rm -rf src", DENY),

@@ -369,7 +369,8 @@ class Code(Values, ast.NodeVisitor):
             words = tuple(items)
             if any(one.arg == "shell" for one in node.keywords):
                 words = ("sh", "-c", *items)
-            shell.aside(lambda: shell.call(Call(words, plain=False)))
+            named = _first_is_literal(node.args[0])
+            shell.aside(lambda: shell.call(Call(words, plain=False, named=named)))
         elif args:
             text = args[0]
             if unknown(text):
@@ -486,3 +487,14 @@ class Code(Values, ast.NodeVisitor):
 def _wide(args: list[str]) -> bool:
     """Return whether the mode of a call lets everybody write and run."""
     return len(args) > 1 and args[1].isdigit() and int(args[1]) & 0o777 == 0o777
+
+
+def _first_is_literal(node: ast.expr) -> bool:
+    """Return whether a list of words begins with one that stands in the program as it is."""
+    match node:
+        case (
+            ast.List(elts=[ast.Constant(value=str()), *_])
+            | ast.Tuple(elts=[ast.Constant(value=str()), *_])
+        ):
+            return True
+    return False
