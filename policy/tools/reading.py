@@ -8,7 +8,9 @@ that `tools: {write: [mcp__files__write_file]}` is enough. Each parameter that n
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
+from itertools import islice
 from typing import Any
 
 from policy.facts import Facts, How, Touch
@@ -17,7 +19,8 @@ from policy.programs.catalog import Catalog
 from policy.rules.matching import Tools
 from policy.shell.held_scripts import NOTHING_SEEN, Disk, why_lossless
 from policy.shell.walker import read
-from policy.values.partial import ONE, STAR, clean, globbed, unknown
+from policy.values.filenames import alternatives
+from policy.values.partial import activate, clean, globbed, unknown
 from policy.values.patches import patched
 from policy.values.paths import absolute
 from policy.values.urls import Web, web
@@ -35,6 +38,9 @@ _VERDICTS = {
 _RULE = "tools"
 _TAKES = frozenset((How.DELETE, How.EMPTY))
 """What may take away all that a file holds."""
+_PARTS = re.compile(r"[\s,]+")
+_MOST_PATTERNS = 256
+"""Patterns that one with braces may stand for; with more, it stands for every name."""
 
 
 def facts(
@@ -230,13 +236,36 @@ class _Call:
             self._found.find(Tier.DANGER, "bad-input", "the path is missing")
         base = (self._plan.params.path or ".") if how is not How.READ or not required else "."
         place = absolute(_tilde(clean(base), self._home), self._place)
-        for pattern in given:
+        for pattern in (one for several in given for one in parted(several)):
             if pattern.startswith("!"):  # files that are left out
                 continue
-            text = _tilde(clean(pattern), self._home).replace("*", STAR).replace("?", ONE)
-            outside = text.startswith("/") or ".." in text or "~" in pattern
-            if outside or how is How.READ:
-                self._found.touch(Touch(how, absolute(text, place), "tool"))
+            for plain in spelled_out(pattern):
+                text = activate(_tilde(clean(plain), self._home))
+                outside = text.startswith("/") or ".." in text or "~" in plain
+                if outside or how is How.READ:
+                    self._found.touch(Touch(how, absolute(text, place), "tool"))
+
+
+def parted(patterns: str) -> list[str]:
+    """Return the patterns that a text may hold: tools part it at spaces, and some at commas."""
+    parts = _PARTS.split(patterns) if "{" not in patterns else patterns.split()
+    found = dict.fromkeys((patterns, *parts) if not patterns.startswith("!") else parts)
+    return [one for one in found if one]
+
+
+def spelled_out(pattern: str) -> list[str]:
+    """Return the patterns that one with braces stands for, or a wider one where that is too many.
+
+    A backslash only says that what follows is meant as it stands.
+    """
+    plain = pattern.replace("\\", "")
+    try:
+        found = [*islice(alternatives(plain), _MOST_PATTERNS + 1)]
+    except ValueError:
+        return ["*"]
+    if len(found) > _MOST_PATTERNS or any("{" in one or "}" in one for one in found):
+        return ["*"]
+    return [*dict.fromkeys(found)]
 
 
 def _list(plan: ActionPlan, name: str) -> list[str]:

@@ -38,17 +38,26 @@ from sandbox.cell.overlay.addresses import MAX_BYTES, condensed_text
 from sandbox.cell.overlay.lower import MAX_TEXT
 from sandbox.gates.gate1 import Answer
 from sandbox.host import files as own_files
+from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.ignore_sources import Touched, touched
 from sandbox.workspaces.obeyed_links import obeyed_links
+from sandbox.workspaces.searched import searched_secret
 
 _MOST = 2000
 """Paths of one call that are looked up."""
 _COMMANDS = ("Bash", "PowerShell")
+_SEARCH = "Grep"
 _VERDICTS = {Outcome.HOLD: Verdict.ASK, Outcome.DISCARD: Verdict.DENY}
 
 
-def tightened(answer: Answer, plan: ActionPlan, context: Context) -> Answer:
-    """Return gate 1's answer to a call that runs on the host; it can only become stricter."""
+def tightened(
+    answer: Answer, plan: ActionPlan, context: Context, ledger: Ledger | None = None
+) -> Answer:
+    """Return gate 1's answer to a call that runs on the host; it can only become stricter.
+
+    It may look through a workspace: call it off the event loop. `ledger` is what agents' calls left
+    in ignore rules; without it, nothing counts as ignored.
+    """
     if answer.effective is None or answer.decision.verdict is Verdict.DENY:
         return answer
     policy = answer.effective.policy
@@ -57,6 +66,7 @@ def tightened(answer: Answer, plan: ActionPlan, context: Context) -> Answer:
         *_outside(plan),
         *_not_private(facts, context, policy),
         *_real(plan, facts, context, policy),
+        *_searched(answer, plan, facts, context, ledger),
         *_effects(answer, plan, facts, context),
     ]
     strict = strictest([answer.decision.verdict, *(one.verdict for one in said)])
@@ -127,6 +137,32 @@ def _real(
                 reason=f"`{touch.path}` is really `{real}`: {found.message}",
                 rule=next(iter(found.rules), "link"),
             )
+
+
+def _searched(
+    answer: Answer, plan: ActionPlan, facts: Facts, context: Context, ledger: Ledger | None
+) -> Iterable[LayerAnswer]:
+    """Yield that a search of a folder would show what is hidden from cells."""
+    for touch in _known(facts) if plan.tool == _SEARCH else ():
+        real = os.path.realpath(touch.path)
+        root = next((one.path for one in context.workspaces if real == one.path), None)
+        root = root or _root(real, context)
+        if touch.how not in (How.SEARCH, How.READ) or root is None or not Path(real).is_dir():
+            continue
+        secret = searched_secret(root, real, answer.paths, _globs(plan), ledger)
+        if secret is not None:
+            yield LayerAnswer(
+                layer="secrets",
+                verdict=Verdict.DENY,
+                reason=f"`{secret}` is hidden from agents, and the search would show it; search "
+                f"with `rg` in the shell, or leave it out by the glob `!{Path(secret).name}`",
+                rule="secrets",
+            )
+
+
+def _globs(plan: ActionPlan) -> list[str]:
+    found = [getattr(plan.params, "glob", None), *(getattr(plan.params, "globs", None) or ())]
+    return [one for one in found if isinstance(one, str) and one]
 
 
 def _effects(

@@ -13,5 +13,6 @@ __all__ = [
     "protected_paths",
     "registry",
     "replaced_ledger",
+    "searched",
     "tracked",
 ]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -58,7 +59,8 @@ class Preparation:
         """Return gate 1's answer, within the limits of the settings."""
         answer = await self._parts.gate.decide(plan, context, workspaces)
         if on_host:
-            answer = tightened(answer, plan, context)
+            ledger = self._parts.ledger
+            answer = await asyncio.to_thread(tightened, answer, plan, context, ledger)
         return within(answer, self._parts.settings.limits)
 
     def _work_of(self, agent: str) -> Do:
