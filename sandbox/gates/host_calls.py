@@ -66,6 +66,7 @@ def tightened(
         *_outside(plan),
         *_not_private(facts, context, policy),
         *_real(plan, facts, context, policy),
+        *_hidden(answer, facts, context),
         *_searched(answer, plan, facts, context, ledger),
         *_effects(answer, plan, facts, context),
     ]
@@ -137,6 +138,25 @@ def _real(
                 reason=f"`{touch.path}` is really `{real}`: {found.message}",
                 rule=next(iter(found.rules), "link"),
             )
+
+
+def _hidden(answer: Answer, facts: Facts, context: Context) -> Iterable[LayerAnswer]:
+    """Yield that a call would read what no cell sees."""
+    for touch in _known(facts):
+        root = _root(os.path.realpath(touch.path), context) if touch.how is How.READ else None
+        if root is None:
+            continue
+        for path in {touch.path, os.path.realpath(touch.path)}:
+            inside = (
+                path[len(root) :].lstrip("/") if path.startswith(root.rstrip("/") + "/") else ""
+            )
+            if inside and answer.paths.is_secret(inside):
+                yield LayerAnswer(
+                    layer="secrets",
+                    verdict=Verdict.ASK,
+                    reason=f"`{inside}` is hidden from agents",
+                    rule="secrets",
+                )
 
 
 def _searched(

@@ -255,6 +255,12 @@ MODULES = '[submodule "a"]\n\tpath = a\n\turl = ../a\n'
             "land",
         ),
         (".gitattributes", "", "# *.py filter=clean\n*.lock -diff\n", "land"),
+        (".gitattributes", "", "*.py -diff\n", "hold"),
+        (".gitattributes", "", "* binary\n", "hold"),
+        (".gitattributes", "", "src/** linguist-generated=true\n", "hold"),
+        (".gitattributes", "", "[attr]gen -diff\n*.py gen\n", "hold"),
+        (".gitattributes", "*.py -diff\n", "*.py -diff\n*.png binary\n", "land"),
+        (".gitattributes", "", "package-lock.json -diff\ndist/** linguist-generated\n", "land"),
         ("k8s/config", None, "apiVersion: v1\n", "land"),
     ],
 )

@@ -62,6 +62,15 @@ def change(path: str, before: str | None, after: str | None) -> Change:
 HELD_BY_NAME = (
     *(".local.vimrc", ".vimprj/a.vim", ".vela.yml", ".onedev-buildspec.yml", "ci/x.gocd.yaml"),
     ".agola/config.yml",
+    *(".solargraph.yml", ".nrepl.edn", ".lazygit.yml", ".p4config", ".tmuxp.yaml", "zls.json"),
+    *(
+        "codebuff.json",
+        ".nanocoder/agents.json",
+        ".container-use/environment.json",
+        "smithery.yaml",
+    ),
+    *("Procfile", ".chef/knife.rb", ".kitchen.yml", "nixpacks.toml", ".deployment", ".do/app.yaml"),
+    *("Directory.Solution.props", ".mill-jvm-opts", ".config/mill-jvm-opts", ".actrc"),
     *(".pnpmfile.cjs", ".pnpmfile.mjs", "web/.yarn/releases/yarn-4.cjs", ".yarn/plugins/p.cjs"),
     *(".hg/hgrc", "sub/.HG/hgrc", ".svn/wc.db", ".jj/repo/config.toml", ".bzr/branch/branch.conf"),
     *(
@@ -220,6 +229,43 @@ def test_what_nobody_obeys_lands(path: str) -> None:
 CONTENT: dict[str, tuple[str, str | None, str | None, str]] = {
     # path, text before, text after, the outcome
     "npm's shell": (".npmrc", "save-exact=true\n", "save-exact=true\nscript-shell=./x\n", "hold"),
+    "a command of Railway's": ("railway.toml", "", '[deploy]\nstartCommand = "x"\n', "hold"),
+    "a check of Railway's": ("railway.toml", "", '[deploy]\nhealthcheckPath = "/x"\n', "land"),
+    "a command of Fly's": ("fly.toml", "", '[deploy]\nrelease_command = "x"\n', "hold"),
+    "another app of Fly's": ("fly.toml", 'app = "a"\n', 'app = "b"\n', "hold"),
+    "a machine of Fly's": (
+        "fly.toml",
+        'app = "a"\n',
+        'app = "a"\n[[vm]]\nmemory = "1gb"\n',
+        "land",
+    ),
+    "a script of Heroku's": ("app.json", "{}", '{"scripts": {"postdeploy": "x"}}', "hold"),
+    "a plugin of Expo's": ("app.json", "{}", '{"expo": {"plugins": ["./x"]}}', "hold"),
+    "a name of Expo's": ("app.json", "{}", '{"expo": {"name": "x", "icon": "./i.png"}}', "land"),
+    "a hook of azd's": ("azure.yaml", "name: a\n", "name: a\nhooks:\n  x: {run: y}\n", "hold"),
+    "a server of Sonar's": ("sonar-project.properties", "", "sonar.host.url=https://x\n", "hold"),
+    "sources of Sonar's": ("sonar-project.properties", "", "sonar.sources=src\n", "land"),
+    "a version of sbt": ("project/build.properties", "", "sbt.version=1.10.1\n", "land"),
+    "a folder of sbt's": ("project/build.properties", "", "sbt.boot.directory=x\n", "hold"),
+    "a version of .NET's": (
+        "Directory.Packages.props",
+        "<Project/>",
+        '<Project><ItemGroup><PackageVersion Include="A" Version="1.2.0"/></ItemGroup></Project>',
+        "land",
+    ),
+    "a target of .NET's": (
+        "Directory.Packages.props",
+        "<Project/>",
+        '<Project><Target Name="x"><Exec Command="y"/></Target></Project>',
+        "hold",
+    ),
+    "an interpreter of hatch's": (
+        "pyproject.toml",
+        "",
+        '[tool.hatch.envs.test]\npython = "./x"\n',
+        "hold",
+    ),
+    "a version for hatch": ("pyproject.toml", "", '[tool.hatch.envs.a]\npython = "3.12"\n', "land"),
     "npm saves exactly": (".npmrc", None, "save-exact=true\n; a comment\n", "land"),
     "npm's registry": (".npmrc", None, "registry=https://evil.invalid/\n", "hold"),
     "npm's registry that was there": (

@@ -67,7 +67,7 @@ def settings_reasons(change: Change, paths: PathPolicy, git: GitChanges) -> Iter
     keys = _held(change, change.after_text, name, place, paths, git)
     if keys and name == _ATTRIBUTES:
         said = ", ".join(f"`{_shown(key)}`" for key in keys[:_SAID])
-        because = f"git on the host would run, or commit another text, by {said}"
+        because = f"git would run a program, commit another text, or show no change, by {said}"
         yield PathReason(change.path, Outcome.HOLD, SETTINGS, because)
     elif keys:
         said = ", ".join(f"`{_shown(key)}`" for key in keys[:_SAID])
