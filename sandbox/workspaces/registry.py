@@ -21,6 +21,9 @@ from sandbox.host.dirs import Dirs
 from sandbox.text.terminal import safe_line
 from sandbox.workspaces.forbidden import SECRET, SYSTEM, absolute, homes, quoted, walk
 
+_OBEYED = frozenset(("bin", "library", "_vimrc", "vimfiles"))
+"""Folders of a home, beside the hidden ones, from which programs run without being named."""
+
 
 class State(str, Enum):
     """How a registered workspace stands now."""
@@ -52,7 +55,7 @@ class Validation:
 
 
 class NeedsApproval(BadInput):
-    """The folder lies outside the home; a person has to say yes first."""
+    """The folder lies outside the home, or programs obey it; a person has to say yes first."""
 
 
 class Registry:
@@ -83,9 +86,17 @@ class Registry:
     def add(self, path: str | Path, *, approved: bool = False) -> Workspace:
         """Register a folder; one that is registered already is returned as it is.
 
-        Raises BadInput with the reason, or NeedsApproval for a folder outside the home.
+        Raises BadInput with the reason, or NeedsApproval for a folder outside the home, or one that
+        programs obey. INVARIANT (P3, delicate): rules go by names from a workspace's top, so that
+        in a workspace `.github` nothing would be a workflow.
         """
         workspace = self.check(path)
+        if (
+            not approved
+            and workspace not in self.list()
+            and (why := self._delicate(workspace.path))
+        ):
+            raise NeedsApproval(f"{quoted(workspace.path)} {why}; adding it needs your yes")
         if not approved and not self.at_home(workspace.path):
             raise NeedsApproval(
                 f"{quoted(workspace.path)} lies outside your home; adding it needs your yes"
@@ -178,6 +189,21 @@ class Registry:
     def at_home(self, path: str) -> bool:
         """Whether a path lies below the home, so that adding it needs no approval."""
         return Path(path).is_relative_to(self._home)
+
+    def _delicate(self, path: str) -> str:
+        """Return why programs would obey what a folder holds, however it is called there."""
+        wanted = Path(path)
+        for folder in (wanted, *wanted.parents):
+            if (folder / "HEAD").exists() and all(
+                (folder / one).is_dir() for one in ("objects", "refs")
+            ):
+                return f"lies in the git folder {quoted(str(folder))}"
+        parts = wanted.relative_to(self._home).parts if self.at_home(path) else wanted.parts
+        if hidden := next((one for one in parts if one.startswith(".")), None):
+            return f"lies in {quoted(hidden)}, where programs keep what they obey"
+        if self.at_home(path) and parts[:1] and parts[0].lower() in _OBEYED:
+            return f"lies in {quoted(parts[0])} of your home, from which programs run"
+        return ""
 
     def check(self, path: str | Path) -> Workspace:
         """Return the workspace that a folder would be. Raises BadInput with the reason."""

@@ -15,7 +15,9 @@ from sandbox.workspaces.registry import NeedsApproval, Registry, State
 
 MOST_NAMES = 10
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-YES = click.option("--yes", is_flag=True, help="Say yes to a folder outside your home.")
+YES = click.option(
+    "--yes", is_flag=True, help="Say yes to a folder outside your home, or one that programs obey."
+)
 
 
 @click.command(short_help="Register a folder as a workspace and say what comes next.")
@@ -70,7 +72,8 @@ def workspace() -> None:
 @click.argument("path")
 @YES
 def add(path: str, **flags: bool) -> int:
-    """Register the folder PATH. One outside your home needs your yes.
+    """Register the folder PATH. One outside your home needs your yes, as does one in a git folder,
+    in a hidden folder (`~/.vim`) or in `~/bin`: rules go by names from a workspace's top.
 
     \b
     Examples:
@@ -93,6 +96,7 @@ def remove(path: str) -> int:
     Example:
       lockgate workspace remove ~/project
     """
+    terminal.only_a_person("taking a workspace off the list")
     terminal.show(safe_line(Registry(terminal.dirs()).remove(path).path))
     return 0
 
@@ -182,8 +186,8 @@ def _unseen(path: str) -> list[str]:
 def _add(path: str, *, approved: bool) -> Workspace | None:
     """Register a folder, asking a person where that is needed; None is their no."""
     registry = Registry(terminal.dirs())
-    if approved:
-        terminal.only_a_person("saying yes to a workspace")
+    if approved or registry.check(path) not in registry.list():
+        terminal.only_a_person("registering a workspace")
     try:
         return registry.add(path, approved=approved)
     except NeedsApproval as error:

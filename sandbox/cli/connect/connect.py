@@ -232,6 +232,7 @@ def _project(*, user: bool, remove: bool, yes: bool) -> Path | bool | None:
     if remove:
         return root
     path = registry.check(root).path
+    terminal.only_a_person("registering a workspace")
     said = f"{safe_line(path)} is no workspace yet"
     if not yes:
         if not terminal.can_ask():
