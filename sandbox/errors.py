@@ -17,6 +17,10 @@ class Unavailable(SandboxError):
     """Something that this host must offer is missing: an engine, a package, a permission."""
 
 
+class Busy(Unavailable):
+    """Another process holds what is needed; later it can be had."""
+
+
 class NotEnforced(SandboxError):
     """What exists differs from what was planned, so a promised limit would not hold."""
 
@@ -27,6 +31,10 @@ class Stopped(SandboxError):
 
 class BadInput(SandboxError):
     """A caller passed something that cannot be carried out as asked."""
+
+
+class UnknownRequest(BadInput):
+    """A supervisor was asked for something that its version does not know."""
 
 
 class ImageProblem(SandboxError):

@@ -87,6 +87,8 @@ class CallResult(Frozen):
     objected: bool = False
     """It is discarded since a person objected, not since gate 2 refused a change."""
     landed: bool = False
+    undoable: bool = True
+    """Of what landed: whether an undo can take it back."""
     changes: tuple[ChangeView, ...] = ()
     """Protected paths first; of very many, not all: see `changes_total`."""
     changes_total: int = 0

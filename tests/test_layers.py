@@ -195,6 +195,35 @@ def test_nothing_happens_on_import() -> None:
     assert offending([*POLICY, *SANDBOX], finds) == {}
 
 
+def test_no_decision_is_made_on_the_text_of_an_error() -> None:
+    """What must be told apart is a class of its own, or has an attribute."""
+    looks = {"startswith", "endswith", "find", "index", "count"}
+
+    def reads(node: ast.AST, names: set[str]) -> bool:
+        return (
+            isinstance(node, ast.Call)
+            and ast.unparse(node.func) in ("str", "repr")
+            and any(isinstance(one, ast.Name) and one.id in names for one in node.args)
+        )
+
+    def finds(path: Path) -> set[str]:
+        names = {
+            str(node.name) for node in ast.walk(tree(path)) if isinstance(node, ast.ExceptHandler)
+        }
+        compared = {
+            ast.unparse(node) for node in ast.walk(tree(path))
+            if isinstance(node, ast.Compare)
+            and any(reads(one, names) for one in (node.left, *node.comparators))
+        }  # fmt: skip
+        looked = {
+            ast.unparse(node) for node in ast.walk(tree(path))
+            if isinstance(node, ast.Attribute) and node.attr in looks and reads(node.value, names)
+        }  # fmt: skip
+        return compared | looked
+
+    assert offending([*POLICY, *SANDBOX], finds) == {}
+
+
 def test_packages_are_small() -> None:
     """At most 16 modules at one level: what more there is wants a package of its own."""
     sizes = {

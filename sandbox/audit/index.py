@@ -31,7 +31,7 @@ from sandbox.audit.events import (
 )
 from sandbox.audit.query import Query, seconds_of
 from sandbox.audit.segments import BEGIN, Place, Segments
-from sandbox.errors import Unavailable
+from sandbox.errors import Busy, Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.sqlite import Database
 
@@ -99,9 +99,9 @@ class Index:
         """
         try:
             self._refresh(said)
-        except Unavailable as error:
-            if "locked" in str(error):
-                raise
+        except Busy:
+            raise
+        except Unavailable:
             self.remove()
             self._refresh(said)
 

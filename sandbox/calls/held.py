@@ -26,7 +26,7 @@ from sandbox.audit.history import is_held
 from sandbox.calls.ignore_noting import note
 from sandbox.calls.keepers import Keepers, named
 from sandbox.calls.recorder import recorded
-from sandbox.cells.cell import Cell
+from sandbox.cells.cell import Cell, KeeperRefused
 from sandbox.errors import BadInput, SandboxError
 from sandbox.gates import bound
 from sandbox.gates.gate2 import Shown
@@ -193,9 +193,10 @@ class Held:
             )
         )
         self._record.forgotten(answer.get("evicted", ()))
+        undoable = name not in answer.get("lost", ())
         lost = f"; no longer undoable: {named(answer['lost'])}" if answer.get("lost") else ""
         if not in_parts:
-            return _result(entry, LANDED + lost, shown, landed=True)
+            return _result(entry, LANDED + lost, shown, landed=True, undoable=undoable)
         await self._record.keep_diff(name, answer.get("diff", ""))
         if "rest" in answer:
             rest = await self._keepers.shown(answer, workspaces, "rest")
@@ -206,7 +207,8 @@ class Held:
         await self._keepers.aftermath.parted(call, [*parts, name], rest, diff)
         several = f"; {rest.total} changes stay held"
         left = several if rest.total > 1 else "; 1 change stays held" if rest.total else ""
-        return _result(entry, f"{LANDED}, as `{name}`{left}{lost}", shown, landed=True)
+        said = f"{LANDED}, as `{name}`{left}{lost}"
+        return _result(entry, said, shown, landed=True, undoable=undoable)
 
     async def look(self, call_id: str) -> HeldLook:
         """Look at a held transaction as things stand, for a person, who is shown what this gives.
@@ -252,7 +254,7 @@ class Held:
         Raises BadInput where it is gone, or where no landing may change what it changes.
         """
         request = {"tx": call, "names": list(names), "shown": False}
-        look = await self._asked_about(cell.ask(request, op="look_held"))
+        look = await self._look_held(cell, request)
         if look.get("gone"):
             raise BadInput(GONE.format(call=call))
         paths = self._keepers.paths(workspaces)
@@ -267,7 +269,7 @@ class Held:
         wanted = effects.shown.per_workspace(len(workspaces))
         if text or any(wanted):
             request |= {"digests": wanted, "shown": text}
-            again = await self._asked_about(cell.ask(request, op="look_held"))
+            again = await self._look_held(cell, request)
             if again.get("mark") != look["mark"]:
                 raise BadInput(MEANWHILE.format(call=call))
             look = again
@@ -319,16 +321,14 @@ class Held:
         return True
 
     @staticmethod
-    async def _asked_about(work: Any) -> dict[str, Any]:
+    async def _look_held(cell: Cell, request: dict[str, Any]) -> dict[str, Any]:
         """Return a keeper's answer; what it refuses about names is the person's input."""
         try:
-            answer: dict[str, Any] = await work
-        except SandboxError as error:
-            prefix = "the keeper could not look_held: "
-            if str(error).startswith(prefix):
-                raise BadInput(str(error).removeprefix(prefix)) from None
-            raise
-        return answer
+            return await cell.ask(request, op="look_held")
+        except KeeperRefused as error:
+            if error.failed:
+                raise
+            raise BadInput(error.reason) from None
 
     def _held(self, call_id: str) -> dict[str, Any]:
         entry = self._record.store.call(call_id)
@@ -393,7 +393,12 @@ def _unrecorded(name: str, row: Mapping[str, Any], now: float) -> HeldCall:
 
 
 def _result(
-    entry: Mapping[str, Any], message: str, shown: Shown | None, *, landed: bool
+    entry: Mapping[str, Any],
+    message: str,
+    shown: Shown | None,
+    *,
+    landed: bool,
+    undoable: bool = True,
 ) -> CallResult:
     return CallResult(
         id=entry["id"],
@@ -405,6 +410,7 @@ def _result(
         ending=Ending(entry["ending"]),
         judgement="land" if landed else "discard",
         landed=landed,
+        undoable=undoable,
         changes=shown.views if shown else (),
         changes_total=shown.total if shown else 0,
         changes_size=shown.size if shown else 0,

@@ -52,6 +52,16 @@ class CellLost(SandboxError):
     """The cell ended under a call: nothing of that call landed."""
 
 
+class KeeperRefused(SandboxError):
+    """The keeper answered a request with an error, and did nothing of it."""
+
+    def __init__(self, op: str, reason: str, *, failed: bool) -> None:
+        """`failed`: the system refused it something; else what was asked for cannot be done."""
+        super().__init__(f"the keeper could not {op}: {reason}")
+        self.reason = reason
+        self.failed = failed
+
+
 MakeRoom = Callable[[], Awaitable[bool]]
 """Ends a cell that nobody needs; False where there is none."""
 
@@ -222,7 +232,7 @@ class Cell:
         if "lacks" in answer:
             raise Unwatchable(f"{answer['error']}; no cell is idle that could be ended for it")
         if "error" in answer:
-            raise SandboxError(f"the keeper could not {op}: {answer['error']}")
+            raise KeeperRefused(op, str(answer["error"]), failed="errno" in answer)
         return answer
 
     def tell(self, request: dict[str, Any], *, op: str) -> None:

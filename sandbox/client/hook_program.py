@@ -118,7 +118,7 @@ def _answer(line: socket.socket) -> dict[str, str] | None:
                 continue
             if message.get("event") == "result":
                 return dict(message["value"])
-            if "is no request of this supervisor" in str(message.get("message")):
+            if message.get("kind") == "UnknownRequest":
                 return None
             raise ConnectionError(message.get("message") or "the supervisor gave no answer")
 

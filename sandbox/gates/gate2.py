@@ -85,6 +85,8 @@ class Effects:
     shown: Shown
     notice: str = ""
     """What a person is told whatever became of it."""
+    undoable: bool = True
+    """Whether its before-images are kept, once they land."""
     objected_to: bool = False
     """A person objected before they landed."""
     replaced: tuple[tuple[str, ...], ...] = ()
@@ -154,14 +156,15 @@ class Effects:
         message = f"held, nothing landed yet: {why}; a person can land or discard it"
         return replace(self, judgement=Judgement(Outcome.HOLD, reasons, message))
 
-    def driven_out(self, calls: Sequence[str]) -> Effects:
-        """Return the same effects, with a word on what can no longer be undone for them."""
+    def driven_out(self, calls: Sequence[str], own: str) -> Effects:
+        """Return the same effects of call `own`, with a word on what is no longer undoable."""
         if not calls:
             return self
         names = ", ".join(f"`{call}`" for call in calls)
         said = f"no longer undoable, since `undo_mib` is reached: {names}"
         message = "; ".join(filter(None, (self.judgement.message, said)))
-        return replace(self, judgement=replace(self.judgement, message=message))
+        judgement = replace(self.judgement, message=message)
+        return replace(self, judgement=judgement, undoable=own not in calls)
 
     def waited(self, seconds: float) -> Effects:
         """Return the same effects, with a word on the time in which nobody objected."""

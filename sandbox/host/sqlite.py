@@ -12,9 +12,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from sandbox.errors import Unavailable
+from sandbox.errors import Busy, Unavailable
 
 _BUSY_SECONDS = 30.0
+_BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_PRIMARY_CODE = 0xFF
+"""Mask of an extended result code: https://www.sqlite.org/rescode.html"""
 
 
 class Database:
@@ -33,7 +36,7 @@ class Database:
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[sqlite3.Connection]:
-        """Give a connection for questions. Raises Unavailable."""
+        """Give a connection for questions. Raises Unavailable; Busy while another one writes."""
         try:
             self._ensure_there()
             db = sqlite3.connect(self.path, timeout=_BUSY_SECONDS, isolation_level=None)
@@ -44,6 +47,8 @@ class Database:
             yield db
         except (sqlite3.Error, ValidationError) as error:
             what = str(error).splitlines()[0]
+            if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _BUSY_CODES:
+                raise Busy(f"{self.path}: {what}; try again") from None
             raise Unavailable(f"{self.path}: {what}; move the file away: {self._loss}") from None
         finally:
             db.close()

@@ -29,7 +29,7 @@ from sandbox.client.wire import (
     pack,
     unpack,
 )
-from sandbox.errors import BadInput, SandboxError
+from sandbox.errors import BadInput, SandboxError, UnknownRequest
 from sandbox.questions.plans import Standing, plan_of
 from sandbox.results import Ending
 from sandbox.text.terminal import safe_line
@@ -222,7 +222,7 @@ class Connection:
                 return await self._stop(message)
             case "shutdown":
                 return self._shut_down(message)
-        raise BadInput(f"`{op}` is no request of this supervisor")
+        raise UnknownRequest(f"`{op}` is no request of this supervisor")
 
     async def _stop(self, message: Message) -> Message:
         agent, own = message.get("agent"), message.get("own") is True

@@ -407,6 +407,7 @@ def test_what_the_quota_drives_out_is_recorded(
     first = lab.sh("head -c 900000 /dev/zero > big")
     second = lab.sh("head -c 900001 /dev/zero > big")
     assert (first.landed, second.landed) == (True, True)
+    assert (first.undoable, second.undoable) == (True, False)
     # What the agent itself had made goes, not what a person had; and it is said.
     assert record(lab, "forgotten")["calls"] == [second.id]
     assert f"no longer undoable, since `undo_mib` is reached: `{second.id}`" in second.message

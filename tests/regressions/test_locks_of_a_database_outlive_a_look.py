@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.errors import Unavailable
+from sandbox.errors import Busy, Unavailable
 from sandbox.host.sqlite import Database
 
 LOCK = """
@@ -37,6 +37,21 @@ def test_a_lock_outlives_that_the_same_process_opens_the_file_again(tmp_path: Pa
             pass
         assert ask_another_process(database.path) == "database is locked"
     assert ask_another_process(database.path) == "free"
+
+
+def test_what_another_process_writes_is_busy_and_not_broken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandbox.host.sqlite._BUSY_SECONDS", 0.01)
+    database = Database(tmp_path / "small.db", ["CREATE TABLE words (word TEXT)"], loss="words")
+    with database.writing(), pytest.raises(Busy), database.writing():
+        pass
+    with database.writing() as db:
+        db.execute("INSERT INTO words VALUES ('kept')")
+    database.path.write_bytes(b"no database" * 100)
+    with pytest.raises(Unavailable) as raised, database.reading():
+        pass
+    assert not isinstance(raised.value, Busy)
 
 
 def test_a_link_is_no_database(tmp_path: Path) -> None:

@@ -12,9 +12,8 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from sandbox.cells.cell import Cell, CellLost, Exit, MakeRoom
+from sandbox.cells.cell import Cell, CellLost, Exit, KeeperRefused, MakeRoom
 from sandbox.cells.rwlock import ReadWriteLock
-from sandbox.errors import SandboxError
 
 CREATED = {"path": "new.txt", "kind": "created", "type": "file", "size": 2, "mode": 0o644}
 WAIVER = {"path": ".devkit-waiver.yml", "kind": "created", "type": "file", "size": 2, "mode": 0o644}
@@ -73,13 +72,13 @@ class FakeCell:
         self.log.append(what)
         await asyncio.sleep(0)
         if op == self.fails:
-            raise SandboxError(f"the keeper could not {op}: a test")
+            raise KeeperRefused(op, "a test", failed=False)
         name = request.get("tx", "")
         if op == "open":
             self.open[name] = []
             return {}
         if op in ("close", "land", "hold") and name not in self.open:
-            raise SandboxError(f"the keeper could not {op}: unknown transaction or field '{name}'")
+            raise KeeperRefused(op, f"unknown transaction or field '{name}'", failed=False)
         if op == "close":
             return {"changes": [self.open[name]], "empty": not self.open[name], "diff": ""}
         if op == "land":

@@ -162,6 +162,19 @@ def test_an_answer_that_cannot_be_printed_is_a_block(home: Path) -> None:
     assert done.stderr.count(b"\n") == 1
 
 
+def test_only_the_kind_of_an_error_says_that_a_supervisor_knows_no_hooks() -> None:
+    from sandbox.client import hook_program
+
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        error = {"id": 1, "event": "error", "message": "`hook` is no request of this supervisor"}
+        theirs.sendall(json.dumps({**error, "kind": "UnknownRequest"}).encode() + b"\n")
+        assert hook_program._answer(ours) is None
+        theirs.sendall(json.dumps({**error, "kind": "BadInput"}).encode() + b"\n")
+        with pytest.raises(ConnectionError, match="no request of this supervisor"):
+            hook_program._answer(ours)
+
+
 def test_help_is_printed(home: Path) -> None:
     words = [sys.executable, "-m", "sandbox.cli.entry", "hook", "--help"]
     done = subprocess.run(words, cwd=ROOT, capture_output=True, timeout=WAIT_SECONDS, check=False)

@@ -144,6 +144,7 @@ class Call:
             judgement=effects.judgement.outcome.value if effects else None,
             objected=effects.objected_to if effects else False,
             landed=landed,
+            undoable=effects.undoable if effects else True,
             changes=effects.views if effects else (),
             changes_total=effects.total if effects else 0,
             changes_size=effects.shown.size if effects else 0,

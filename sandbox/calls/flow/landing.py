@@ -118,7 +118,7 @@ async def _land(
             effects = effects.crowded(transaction.crowded)
             break
         if not transaction.turned:
-            return effects.driven_out(transaction.lost), effects.total > 0
+            return effects.driven_out(transaction.lost, transaction.name), effects.total > 0
         late = await again(transaction.changes)
         if late.judgement.outcome is not Outcome.LAND:
             return await _kept_back(transaction, late, workspaces)

@@ -333,7 +333,7 @@ def _say_landed(result: Mapping[str, Any]) -> None:
     what, them = ("1 change", "it") if count == 1 else (f"{count} changes", "them")
     note = f"{result['message']}; " if result.get("message") else ""
     way = f"`lockgate undo {result['id']}` takes {them} back"
-    if f"`{result['id']}`" in note:  # among what it drove out (see `Effects.driven_out`)
+    if result.get("undoable") is False:
         way = "it cannot be undone"
     terminal.say(f"{note}landed {what}; {way}")
 
