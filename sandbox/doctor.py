@@ -35,6 +35,7 @@ from sandbox.containers.runtimes import default_of, missing, moves_mounts, unenf
 from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.process_owner import lives
+from sandbox.operations import PsRequest
 
 KERNEL_FLOOR = (5, 2)
 """fsopen, fsmount and move_mount, with which the keeper places a workspace."""
@@ -351,7 +352,7 @@ def guard(dirs: Dirs) -> Check:
             return Check("guard", Status.OK, "comes with the supervisor; none runs now")
         line.close()
         with BlockingClient(dirs) as client:
-            found = dict(client.exchange("ps", {}).get("guard") or {})
+            found = dict(client.ask(PsRequest()).get("guard") or {})
     except SandboxError as error:
         return Check("guard", Status.WARN, str(error))
     said = found.get("failed") or ()

@@ -6,17 +6,31 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from policy.model import ActionPlan, Decision, LayerAnswer, Rights, Tier, Verdict
 from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.audit.store import Store
 from sandbox.calls.tickets import Admission
-from sandbox.errors import BadInput, NotEnforced, Stopped, Unavailable
+from sandbox.errors import BadInput, NotEnforced, Stopped, Unavailable, UnknownRequest
 from sandbox.host.dirs import Dirs
+from sandbox.operations import (
+    DiscardRequest,
+    EndRequest,
+    HeldRequest,
+    LandRequest,
+    LookHeldRequest,
+    ObjectRequest,
+    PeekRequest,
+    Request,
+    StopRequest,
+    UndoLastRequest,
+    UndoRequest,
+    WarmRequest,
+)
 from sandbox.results import (
     CallResult,
     ChangeView,
@@ -29,6 +43,7 @@ from sandbox.results import (
 )
 from sandbox.server.server import Server, hold_lock
 
+R = TypeVar("R")
 WAIT_SECONDS = 120.0
 
 
@@ -168,9 +183,44 @@ class FakeSupervisor:
             raise
         return _result(call, plan, Verdict.ALLOW, Ending.RAN, status=0)
 
-    async def warm(self, workspace: str) -> None:
-        """Note it."""
-        self.done.append(f"warm {workspace}")
+    async def request(self, request: Request[R], *, by: str | None = None) -> R:
+        """Do nothing, note it, and answer as a supervisor does."""
+        result: R = await self._answer(request, by)
+        return result
+
+    async def _answer(self, request: Request[Any], by: str | None) -> Any:
+        match request:
+            case WarmRequest():
+                self.done.append(f"warm {request.workspace}")
+                return None
+            case PeekRequest():
+                raise BadInput(f"no background call `{request.call}`")
+            case HeldRequest():
+                return (HeldCall(id="c1", agent="main", tool="Bash", changes=2, bytes=10, age=5.0),)
+            case LookHeldRequest():
+                self._did("look", request.call)
+                return HeldLook(
+                    id=request.call, changes=(), changes_total=0, diff="", differs=("x",)
+                )
+            case UndoRequest():
+                return await self._undo(request.call, by)
+            case UndoLastRequest():
+                numbers = range(request.count)
+                return UndoReport(
+                    done=tuple(UndoResult(id=f"u{n}", undone=f"c{n}", changes=()) for n in numbers)
+                )
+            case StopRequest():
+                self.stops.append((request.reason, request.agent, request.own))
+                return StopReport(reason=request.reason, killed=("cell-1",), left=())
+            case EndRequest():
+                self.background.clear()
+                return self._did("end", request.call)
+            case LandRequest():
+                words = [request.call, *request.paths, *(["--force"] if request.force else [])]
+                return self._did("land", " ".join(words))
+            case ObjectRequest() | DiscardRequest():
+                return self._did(request.op, request.call)
+        raise UnknownRequest(f"`{request.op}` is no request of a supervisor")
 
     async def admit(self, plan: ActionPlan, *, approver: Any, on_host: bool = False) -> Admission:
         """Admit nothing: hooks have tests of their own."""
@@ -196,47 +246,7 @@ class FakeSupervisor:
     def check_latch(self, agent: str) -> None:
         """Never be stopped."""
 
-    def peek(self, call_id: str) -> Mapping[str, Any]:
-        """Show nothing."""
-        raise BadInput(f"no background call `{call_id}`")
-
-    async def end(self, call_id: str) -> CallResult:
-        """End a background call."""
-        self.background.clear()
-        return self._did("end", call_id)
-
-    async def look_held(self, call_id: str) -> HeldLook:
-        """Show what is held."""
-        self._did("look", call_id)
-        return HeldLook(id=call_id, changes=(), changes_total=0, diff="", differs=("x",))
-
-    async def land(
-        self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
-    ) -> CallResult:
-        """Land what is held."""
-        words = [call_id, *paths, *(["--force"] if force else [])]
-        return self._did("land", " ".join(words))
-
-    async def object(self, call_id: str, reason: str = "") -> CallResult:
-        """Object to what waits to land."""
-        return self._did("object", call_id)
-
-    async def held(self) -> tuple[HeldCall, ...]:
-        """Return what is held."""
-        return (HeldCall(id="c1", agent="main", tool="Bash", changes=2, bytes=10, age=5.0),)
-
-    async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
-        """Undo the newest calls."""
-        done = tuple(UndoResult(id=f"u{n}", undone=f"c{n}", changes=()) for n in range(count))
-        return UndoReport(done=done)
-
-    async def discard(self, call_id: str) -> CallResult:
-        """Discard what is held."""
-        return self._did("discard", call_id)
-
-    async def undo(
-        self, call_id: str, *, dry_run: bool = False, by: str | None = None
-    ) -> UndoResult:
+    async def _undo(self, call_id: str, by: str | None) -> UndoResult:
         """Undo a call; slowly, so that a test can leave in the middle."""
         self.asked_by = by
         self._did("undo", call_id)
@@ -246,11 +256,6 @@ class FakeSupervisor:
         self.done.append(f"undone {call_id}")
         change = ChangeView(path="a.py", kind="modified", type="file")
         return UndoResult(id="u1", undone=call_id, changes=(change,))
-
-    async def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
-        """Stop nothing."""
-        self.stops.append((reason, agent, own))
-        return StopReport(reason=reason, killed=("cell-1",), left=())
 
     def running(self) -> list[dict[str, Any]]:
         """Return the background calls."""

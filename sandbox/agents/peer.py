@@ -22,17 +22,7 @@ from sandbox.agents.registry import Agent, Registry
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN, below
-
-A_PERSONS = {
-    "land": "landing what was held",
-    "look-held": "being shown anew what is held",
-    "object": "objecting to a landing",
-    "undo-last": "undoing whatever came last",
-    "force": "ending a supervisor that is busy",
-}
-"""Requests that no agent may make, and what they are."""
-ITS_OWN = frozenset(("undo", "discard", "end"))
-"""Requests that an agent may make about its own calls and those of agents below it."""
+from sandbox.operations import May, Request
 
 
 def peer_pid(connection: socket.socket) -> int:
@@ -67,25 +57,23 @@ class Peer:
         around = None if self._registry.empty else await asyncio.to_thread(self.agent)
         return Caller(self._registry, around)
 
-    def check(self, request: str, of: Callable[[], str | None]) -> None:
+    def check(self, request: Request[Any], of: Callable[[], str | None]) -> None:
         """Raise BadInput for a request that an agent may not make.
 
         `of` returns the agent of the call that the request names, None where that is not known.
         """
-        own = request in ITS_OWN
-        if not own and request not in A_PERSONS:
+        may = request.who_may()
+        if may is May.ANYBODY:
             return
         around = self.agent()
         if around is None:
             return
-        if not own:
-            raise BadInput(
-                f"{A_PERSONS[request]} is a person's decision; this is agent `{around.id}`"
-            )
+        if may is May.PERSON:
+            raise BadInput(f"{request.deed} is a person's decision; this is agent `{around.id}`")
         name = of()
         if name is None or not below(around.path, name):
             raise BadInput(
-                f"agent `{around.id}` can {request} calls of its own alone, each by its id"
+                f"agent `{around.id}` can {request.op} calls of its own alone, each by its id"
             )
 
 

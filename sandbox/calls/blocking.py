@@ -15,12 +15,14 @@ from sandbox.approvals.approver import Approver, nobody
 from sandbox.calls.flow.call import OnOutput
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs, Settings
-from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
+from sandbox.operations import BlockingOperations, Request
+from sandbox.results import CallResult
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 
-class BlockingSupervisor:
+class BlockingSupervisor(BlockingOperations):
     """A Supervisor on a thread of its own; use as `with`."""
 
     def __init__(
@@ -79,45 +81,9 @@ class BlockingSupervisor:
             )
         )
 
-    def warm(self, workspace: str) -> None:
-        """Start the cell of a workspace ahead of the first call."""
-        self._wait(self._supervisor.warm(workspace))
-
-    def end(self, call_id: str) -> CallResult:
-        """End a background call."""
-        return self._wait(self._supervisor.end(call_id))
-
-    def undo(self, call_id: str, *, dry_run: bool = False) -> UndoResult:
-        """Undo a landed call, or with `dry_run` say what that would do."""
-        return self._wait(self._supervisor.undo(call_id, dry_run=dry_run))
-
-    def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
-        """Undo the newest landed calls, newest first, until one cannot be undone."""
-        return self._wait(self._supervisor.undo_last(count, dry_run=dry_run))
-
-    def held(self) -> tuple[HeldCall, ...]:
-        """Return what waits for a person to land or discard it, newest first."""
-        return self._wait(self._supervisor.held())
-
-    def look_held(self, call_id: str) -> HeldLook:
-        """Look at a held call as things stand now; from then on that is what was shown."""
-        return self._wait(self._supervisor.look_held(call_id))
-
-    def land(self, call_id: str, paths: Sequence[str] = (), *, force: bool = False) -> CallResult:
-        """Land a held transaction, or some of its paths (files, folders, globs)."""
-        return self._wait(self._supervisor.land(call_id, paths, force=force))
-
-    def object(self, call_id: str, reason: str = "") -> CallResult:
-        """Object to a call whose changes wait to land."""
-        return self._wait(self._supervisor.object(call_id, reason))
-
-    def discard(self, call_id: str) -> CallResult:
-        """Throw a held transaction away."""
-        return self._wait(self._supervisor.discard(call_id))
-
-    def stop(self, reason: str, agent: str | None = None) -> StopReport:
-        """Stop everything, or one agent and all below it."""
-        return self._wait(self._supervisor.stop(reason, agent))
+    def request(self, request: Request[R]) -> R:
+        """Carry out a request of the table of operations. Raises SandboxError."""
+        return self._wait(self._supervisor.request(request))
 
     @property
     def _supervisor(self) -> Supervisor:

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The supervisor as doors see it: takes plans and people's words, gives results.
 
-It only hands on: one call is `flow.one_call`, what a person does afterwards `corrections`.
+It only hands on: one call is `flow.one_call`; all else that can be asked for stands in
+`sandbox.operations`, is a method of it by that table, and is carried out in `handlers`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ import asyncio
 import functools
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Workspace
@@ -21,18 +22,22 @@ from sandbox.calls.flow.call import CallRequest, OnOutput, Stdin
 from sandbox.calls.flow.live import LiveState
 from sandbox.calls.flow.one_call import CallFlow
 from sandbox.calls.flow.parts import Parts
+from sandbox.calls.handlers import Handlers
 from sandbox.calls.ids import new_id
 from sandbox.calls.keepers import Keepers
 from sandbox.calls.tickets import Admission
 from sandbox.config.settings import Dirs, Settings
-from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
+from sandbox.operations import AsyncOperations, Request
+from sandbox.results import CallResult
+
+R = TypeVar("R")
 
 _OPINION_SECONDS = 1.0
 """The second reading starts after this time, or when it is first wanted: not while the first call
 waits for its cell."""
 
 
-class Supervisor:
+class Supervisor(AsyncOperations):
     """Takes plans, gives results. One per process and state folder; several may share a folder."""
 
     def __init__(
@@ -51,7 +56,7 @@ class Supervisor:
         self._record = parts.record
         self._live = LiveState(parts, dict(labels or {}))
         self._flow = CallFlow(parts, self._live)
-        self._corrections = Corrections(
+        corrections = Corrections(
             parts.record,
             parts.latch,
             parts.objections,
@@ -60,6 +65,7 @@ class Supervisor:
             keepers=self._keepers,
             end_cells=self._live.end_cells,
         )
+        self._handlers = Handlers(parts, self._live, corrections)
         self._later: asyncio.TimerHandle | None = None
 
     async def __aenter__(self) -> Supervisor:
@@ -156,51 +162,11 @@ class Supervisor:
         """Pass on what a background call writes until it ends. Cancelling ends it."""
         return await self._live.background.attach(call_id, on_output)
 
-    def peek(self, call_id: str) -> dict[str, Any]:
-        """Return what a background call has written so far."""
-        return self._live.background.peek(call_id)
-
-    async def end(self, call_id: str) -> CallResult:
-        """End a background call; its changes are judged and land as any call's."""
-        return await self._live.background.end(call_id)
-
-    # -- afterwards
-
-    async def undo(
-        self, call_id: str, *, dry_run: bool = False, by: str | None = None
-    ) -> UndoResult:
-        """Undo a landed call. Raises BadInput with the paths where a later change would be lost.
-
-        With `dry_run` nothing changes; the result says what an undo would do. `by` is the agent
-        that asks, None for a person: an agent may undo what is its own, and ordinary files alone.
-        """
-        return await self._corrections.undo(call_id, dry_run=dry_run, by=by)
-
-    async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
-        """Undo the newest landed calls, newest first, until one cannot be undone."""
-        return await self._corrections.undo_last(count, dry_run=dry_run)
-
-    async def held(self) -> tuple[HeldCall, ...]:
-        """Return what waits for a person to land or discard it, newest first."""
-        return await self._corrections.held()
-
-    async def look_held(self, call_id: str) -> HeldLook:
-        """Look at a held transaction as things stand, for a person: it is what was shown then."""
-        return await self._corrections.look_held(call_id)
-
-    async def land(
-        self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
-    ) -> CallResult:
-        """Land a held transaction, or some of its paths: a person's word."""
-        return await self._corrections.land(call_id, paths, force=force)
-
-    async def discard(self, call_id: str) -> CallResult:
-        """Throw away a held transaction, or what waits to land."""
-        return await self._corrections.discard(call_id)
-
-    async def object(self, call_id: str, reason: str = "") -> CallResult:
-        """Object to a call whose changes wait to land: they are thrown away."""
-        return await self._corrections.object(call_id, reason)
+    async def request(self, request: Request[R], *, by: str | None = None) -> R:
+        """Carry out a request of the table of operations; `by` is the agent that asks, None for a
+        person. Raises SandboxError."""
+        result: R = await self._handlers.carry_out(request, by)
+        return result
 
     async def note(self, said: ChildRecord | OutcomeRecord) -> None:
         """Record something that an agent said of itself, and the files that it is seen to have
@@ -212,22 +178,9 @@ class Supervisor:
 
     # -- state
 
-    async def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
-        """Stop everything, or one agent and all below it. Raises BadInput for an unknown one.
-
-        `own`: that agent asks, so it is known even if it has done nothing yet.
-        """
-        return await self._live.stop(reason, agent, own=own)
-
     def check_latch(self, agent: str) -> None:
         """Raise Stopped while a stop is in force for an agent."""
         self._latch.check(agent)
-
-    async def warm(self, workspace: str, agent: str = "main") -> None:
-        """Start the cell of a workspace ahead of the first call."""
-        self._latch.check(agent)
-        pool = await self._live.connected()
-        await pool.warm(agent, self._parts.check_workspaces((workspace,)))
 
     def running(self) -> list[dict[str, Any]]:
         """Return the calls that run now."""

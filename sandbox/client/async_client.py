@@ -4,17 +4,20 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 from policy.model import ActionPlan, Decision
 from sandbox.client import wire
 from sandbox.client.connect import Line, reach
 from sandbox.errors import SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
+from sandbox.operations import AsyncOperations, PingRequest, PsRequest, Request, ShutdownRequest
 from sandbox.questions.plans import read_plan
-from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
+from sandbox.results import CallResult
+
+R = TypeVar("R")
 
 READ_BYTES = 1024 * 1024
 
@@ -22,7 +25,7 @@ AsyncApprover = Callable[[str, ActionPlan, Decision], Awaitable[bool]]
 Input = AsyncIterator[bytes] | bytes
 
 
-class Client:
+class Client(AsyncOperations):
     """Talks to the supervisor process; an async context manager, which connects."""
 
     def __init__(self, dirs: Dirs | None = None) -> None:
@@ -72,6 +75,7 @@ class Client:
         answer from elsewhere (`lockgate approve`) is waited for. The question stays open then.
         """
         fields: dict[str, Any] = {
+            "op": "call",
             "plan": plan.model_dump(mode="json", by_alias=True),
             "call": call_id,
             "ask": approver is not None or wait,
@@ -81,7 +85,7 @@ class Client:
         }
         if env is not None:
             fields["env"] = dict(env)
-        value = await self._exchange("call", fields, approver, _pieces(stdin), on_output)
+        value = await self._exchange(fields, approver, _pieces(stdin), on_output)
         return CallResult.model_validate(value)
 
     @property
@@ -89,76 +93,28 @@ class Client:
         """Whether it is connected, as far as is known."""
         return self._reading is not None and not self._reading.done()
 
-    async def peek(self, call_id: str) -> dict[str, Any]:
-        """Return what a background call has written so far: running, stdout, stderr."""
-        return dict(await self._exchange("peek", {"call": call_id}))
-
-    async def warm(self, workspace: str) -> None:
-        """Start the workspace's cell ahead of the first call."""
-        await self._exchange("warm", {"workspace": workspace})
-
-    async def end(self, call_id: str) -> CallResult:
-        """End a background call; its changes are judged and land."""
-        return CallResult.model_validate(await self._exchange("end", {"call": call_id}))
-
-    async def held(self) -> list[HeldCall]:
-        """Return what waits for a person to land or discard it, newest first."""
-        return [HeldCall.model_validate(one) for one in await self._exchange("held", {})]
-
-    async def look_held(self, call_id: str) -> HeldLook:
-        """Look at a held call as things stand now; from then on that is what was shown."""
-        return HeldLook.model_validate(await self._exchange("look-held", {"call": call_id}))
-
-    async def land(
-        self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
-    ) -> CallResult:
-        """Land a held transaction, or some of its paths (files, folders, globs)."""
-        fields = {"call": call_id, "paths": list(paths), "force": force}
-        return CallResult.model_validate(await self._exchange("land", fields))
-
-    async def object(self, call_id: str, reason: str = "") -> CallResult:
-        """Object to a call whose changes wait to land."""
-        fields = {"call": call_id, "reason": reason}
-        return CallResult.model_validate(await self._exchange("object", fields))
-
-    async def discard(self, call_id: str) -> CallResult:
-        """Throw a held transaction away."""
-        return CallResult.model_validate(await self._exchange("discard", {"call": call_id}))
-
-    async def undo(self, call_id: str, *, dry_run: bool = False) -> UndoResult:
-        """Undo what a call landed, or with `dry_run` say what that would do."""
-        fields = {"call": call_id, "dry_run": dry_run}
-        return UndoResult.model_validate(await self._exchange("undo", fields))
-
-    async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
-        """Undo the newest landed calls, newest first, until one cannot be undone."""
-        fields = {"count": count, "dry_run": dry_run}
-        return UndoReport.model_validate(await self._exchange("undo-last", fields))
-
-    async def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
-        """Stop everything, or one agent and all below it. `own`: that agent asks."""
-        fields = {"reason": reason, "agent": agent, "own": own}
-        return StopReport.model_validate(await self._exchange("stop", fields))
+    async def request(self, request: Request[R]) -> R:
+        """Make a request of the table of operations and return its result. Raises SandboxError."""
+        return request.read(await self._exchange(request.message()))
 
     async def running(self) -> list[dict[str, Any]]:
         """Return the calls that go on."""
-        return list((await self._exchange("ps", {}))["running"])
+        return list((await self.request(PsRequest()))["running"])
 
     async def cells(self) -> list[dict[str, Any]]:
         """Return the cells."""
-        return list((await self._exchange("ps", {}))["cells"])
+        return list((await self.request(PsRequest()))["cells"])
 
     async def ping(self) -> dict[str, Any]:
         """Return the supervisor's version, code digest, pid and how busy it is."""
-        return dict(await self._exchange("ping", {}))
+        return await self.request(PingRequest())
 
     async def shutdown(self, *, force: bool = False) -> bool:
         """End the supervisor process if it is idle, or in any case with `force`."""
-        return bool((await self._exchange("shutdown", {"force": force}))["ending"])
+        return bool((await self.request(ShutdownRequest(force=force)))["ending"])
 
     async def _exchange(
         self,
-        op: str,
         fields: Mapping[str, Any],
         approver: AsyncApprover | None = None,
         pieces: AsyncIterator[bytes] | None = None,
@@ -171,7 +127,7 @@ class Client:
         queue = self._queues[number] = asyncio.Queue()
         feeding: set[asyncio.Task[None]] = set()
         try:
-            await self._send({"id": number, "op": op, **fields})
+            await self._send({"id": number, **fields})
             while True:
                 message = await queue.get()
                 if isinstance(message, SandboxError):

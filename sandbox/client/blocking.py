@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Clients of the supervisor process: `BlockingClient`, and `Client` for asyncio.
 
-Both offer the methods of `sandbox.calls.supervisor.Supervisor` with the same typed results.
+Both offer the operations of `sandbox.operations` as methods, as the supervisor itself does.
 Importing this module is cheap: what is typed by pydantic is imported when a result is made.
 """
 
@@ -9,21 +9,30 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sandbox.client import wire
 from sandbox.client.connect import Line, connect, reach
 from sandbox.errors import Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.poll import Readable, readable
+from sandbox.operations import (
+    BlockingOperations,
+    PingRequest,
+    PsRequest,
+    Request,
+    ShutdownRequest,
+)
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     from policy.model import ActionPlan, Decision
     from sandbox.client.async_client import Client as Client
-    from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
+    from sandbox.results import CallResult
+
+R = TypeVar("R")
 
 CANCEL_SECONDS = 10.0
 """How long a cancelled call may take to end before the connection is cut."""
@@ -49,7 +58,7 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(name)
 
 
-class BlockingClient:
+class BlockingClient(BlockingOperations):
     """Talks to the supervisor process; a context manager. One request at a time per client."""
 
     def __init__(self, dirs: Dirs | None = None) -> None:
@@ -93,8 +102,7 @@ class BlockingClient:
         from sandbox.results import CallResult
 
         value = self.exchange(
-            "call",
-            {"plan": plan.model_dump(mode="json", by_alias=True), "call": call_id}
+            {"op": "call", "plan": plan.model_dump(mode="json", by_alias=True), "call": call_id}
             | ({"env": dict(env)} if env is not None else {}),
             on_ask=_asking(approver) if approver is not None else None,
             stdin=stdin,
@@ -102,76 +110,25 @@ class BlockingClient:
         )
         return CallResult.model_validate(value)
 
-    def warm(self, workspace: str) -> None:
-        """Start the workspace's cell ahead of the first call."""
-        self.exchange("warm", {"workspace": workspace})
+    def request(self, request: Request[R]) -> R:
+        """Make a request of the table of operations and return its result. Raises SandboxError."""
+        return request.read(self.ask(request))
 
-    def end(self, call_id: str) -> CallResult:
-        """End a background call; its changes are judged and land."""
-        return self._call_result("end", call_id)
-
-    def held(self) -> list[HeldCall]:
-        """Return what waits for a person to land or discard it, newest first."""
-        from sandbox.results import HeldCall
-
-        return [HeldCall.model_validate(one) for one in self.exchange("held", {})]
-
-    def look_held(self, call_id: str) -> HeldLook:
-        """Look at a held call as things stand now; from then on that is what was shown."""
-        from sandbox.results import HeldLook
-
-        return HeldLook.model_validate(self.exchange("look-held", {"call": call_id}))
-
-    def land(self, call_id: str, paths: Sequence[str] = (), *, force: bool = False) -> CallResult:
-        """Land a held transaction, or some of its paths (files, folders, globs)."""
-        from sandbox.results import CallResult
-
-        fields = {"call": call_id, "paths": list(paths), "force": force}
-        return CallResult.model_validate(self.exchange("land", fields))
-
-    def object(self, call_id: str, reason: str = "") -> CallResult:
-        """Object to a call whose changes wait to land."""
-        from sandbox.results import CallResult
-
-        fields = {"call": call_id, "reason": reason}
-        return CallResult.model_validate(self.exchange("object", fields))
-
-    def discard(self, call_id: str) -> CallResult:
-        """Throw a held transaction away."""
-        return self._call_result("discard", call_id)
-
-    def undo(self, call_id: str, *, dry_run: bool = False) -> UndoResult:
-        """Undo what a call landed, or with `dry_run` say what that would do."""
-        from sandbox.results import UndoResult
-
-        fields = {"call": call_id, "dry_run": dry_run}
-        return UndoResult.model_validate(self.exchange("undo", fields))
-
-    def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
-        """Undo the newest landed calls, newest first, until one cannot be undone."""
-        from sandbox.results import UndoReport
-
-        fields = {"count": count, "dry_run": dry_run}
-        return UndoReport.model_validate(self.exchange("undo-last", fields))
-
-    def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
-        """Stop everything, or one agent and all below it. `own`: that agent asks."""
-        from sandbox.results import StopReport
-
-        fields = {"reason": reason, "agent": agent, "own": own}
-        return StopReport.model_validate(self.exchange("stop", fields))
+    def ask(self, request: Request[Any]) -> Any:
+        """Make a request and return the plain value of its result: JSON. Raises SandboxError."""
+        return self.exchange(request.message())
 
     def running(self) -> list[dict[str, Any]]:
         """Return the calls that go on."""
-        return list(self.exchange("ps", {})["running"])
+        return list(self.ask(PsRequest())["running"])
 
     def cells(self) -> list[dict[str, Any]]:
         """Return the cells."""
-        return list(self.exchange("ps", {})["cells"])
+        return list(self.ask(PsRequest())["cells"])
 
     def ping(self) -> dict[str, Any]:
         """Return the supervisor's version, code digest, pid and how busy it is."""
-        return dict(self.exchange("ping", {}))
+        return self.request(PingRequest())
 
     def shutdown(self, *, force: bool = False) -> bool:
         """End the supervisor process if it runs and is idle, or in any case with `force`."""
@@ -180,18 +137,12 @@ class BlockingClient:
             return True
         self._line = line
         try:
-            return bool(self.exchange("shutdown", {"force": force})["ending"])
+            return bool(self.ask(ShutdownRequest(force=force))["ending"])
         finally:
             self.close()
 
-    def _call_result(self, op: str, call_id: str) -> CallResult:
-        from sandbox.results import CallResult
-
-        return CallResult.model_validate(self.exchange(op, {"call": call_id}))
-
     def exchange(
         self,
-        op: str,
         fields: Mapping[str, Any],
         *,
         on_output: OnOutput | None = None,
@@ -199,7 +150,7 @@ class BlockingClient:
         stdin: bytes | Readable | None = None,
         on_input: OnInput | None = None,
     ) -> Any:
-        """Send one request and return the plain value of its result.
+        """Send one request, `op` and its fields, and return the plain value of its result.
 
         `on_input` is told what of `stdin` is sent; the result says how much of it was read.
         On KeyboardInterrupt a call is cancelled, waited for, and the interrupt raised again.
@@ -210,8 +161,8 @@ class BlockingClient:
             line = self._line
             self._number += 1
             source = _Source(stdin, on_input)
-            request = {"id": self._number, "op": op, **fields}
-            if op == "call":
+            request = {"id": self._number, **fields}
+            if fields["op"] == "call":
                 request |= {
                     "output": on_output is not None,
                     "ask": on_ask is not None or fields.get("ask", False),

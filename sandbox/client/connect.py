@@ -19,6 +19,7 @@ from sandbox.host import relaunch as interpreter
 from sandbox.host.dirs import Dirs
 from sandbox.host.poll import readable
 from sandbox.host.version import VERSION, digest
+from sandbox.operations import ShutdownRequest
 
 START_SECONDS = 120.0
 """How long a supervisor may take to start; one that ends before is not waited for."""
@@ -136,7 +137,7 @@ def reach(dirs: Dirs) -> Line:
 def _replace(line: Line) -> None:
     """Ask a supervisor of another version to end. Raises Unavailable when it is busy."""
     try:
-        line.send({"id": 0, "op": "shutdown"})
+        line.send({"id": 0, **ShutdownRequest().message()})
         said = line.receive()
     except Unavailable:  # it has ended by itself
         return

@@ -13,7 +13,7 @@ import shlex
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from policy.model import ActionPlan
 from policy.tools.dialects import BadCall, Use, normalise
@@ -31,12 +31,13 @@ from sandbox.hooks.sessions import Sessions
 from sandbox.host.off_loop import OffLoop
 from sandbox.host.relaunch import program
 from sandbox.host.self_test import SELF_TEST
+from sandbox.operations import Request, StopRequest
 from sandbox.questions.plans import Standing, plan_of
-from sandbox.results import StopReport
 from sandbox.stopping.stop import is_stop_word
 from sandbox.text.redaction import mask
 from sandbox.workspaces.registry import Registry
 
+R = TypeVar("R")
 _COMMANDS = frozenset(("Bash",))
 """Tools that run in a cell when the agent takes another command for theirs."""
 _MOST_CALLS = 10_000
@@ -50,9 +51,7 @@ class Host(Protocol):
     async def admit(
         self, plan: ActionPlan, *, approver: Any, on_host: bool = False
     ) -> Admission: ...
-    async def stop(
-        self, reason: str, agent: str | None = None, *, own: bool = False
-    ) -> StopReport: ...
+    async def request(self, request: Request[R]) -> R: ...
     async def note(self, said: ChildRecord | OutcomeRecord) -> None: ...
     def check_latch(self, agent: str) -> None: ...
 
@@ -194,7 +193,7 @@ class HookDoor:
 
     async def _prompt(self, event: Event, agent: str) -> Say:
         if is_stop_word(event.text):
-            report = await self._host.stop("a person said stop", agent, own=True)
+            report = await self._host.request(StopRequest("a person said stop", agent, own=True))
             left = f"; still there: {', '.join(report.left)}" if report.left else ""
             again = f"`lockgate resume --agent {report.agent or agent}`"
             raise Stopped(f"agent `{report.agent or agent}` is stopped{left}; {again} lets it call")

@@ -12,9 +12,10 @@ import contextlib
 import sys
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from policy.model import ActionPlan, Decision
 from sandbox.agents.peer import Peer
@@ -29,7 +30,19 @@ from sandbox.client.wire import (
     pack,
     unpack,
 )
-from sandbox.errors import BadInput, SandboxError, UnknownRequest
+from sandbox.errors import BadInput, SandboxError
+from sandbox.operations import (
+    EndRequest,
+    HookRequest,
+    PingRequest,
+    PsRequest,
+    Request,
+    ShutdownRequest,
+    StopRequest,
+    UndoRequest,
+    WarmRequest,
+    read_request,
+)
 from sandbox.questions.plans import Standing, plan_of
 from sandbox.results import Ending
 from sandbox.text.terminal import safe_line
@@ -85,7 +98,7 @@ class Connection:
             for call in tuple(self._calls.values()):
                 call.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            ends = [self._supervisor.end(one) for one in self.tied]
+            ends = [self._supervisor.request(EndRequest(call)) for call in self.tied]
             await asyncio.gather(*ends, return_exceptions=True)  # it may be gone already
 
     def send(self, message: Message) -> None:
@@ -153,98 +166,57 @@ class Connection:
             await self._writer.drain()
 
     async def _serve_one(self, op: str, message: Message) -> Any:
-        supervisor = self._supervisor
-        asked = "force" if op == "shutdown" and message.get("force") is True else op
-        await asyncio.to_thread(self.peer.check, asked, lambda: self._agent_of(message))
-        match op:
-            case "ping":
+        """Carry out a request of the table of operations, as far as its maker may make it."""
+        request = read_request(op, message)
+        await asyncio.to_thread(self.peer.check, request, lambda: self._agent_of(request))
+        by = None
+        match request:
+            case PingRequest():
                 return self._server.hello()
-            case "ps":
-                guardian = self._server.guardian
-                return {
-                    "running": [dict(one) for one in supervisor.running()],
-                    "cells": [dict(one) for one in supervisor.cells()],
-                    **({"guard": guardian.state()} if guardian is not None else {}),
-                }
-            case "warm":
-                return await supervisor.warm(_text(message, "workspace"))
-            case "undo":
+            case PsRequest():
+                return self._state()
+            case HookRequest():
+                return await self._answer_hook(request)
+            case ShutdownRequest():
+                return self._shut_down(request)
+            case WarmRequest() | StopRequest(own=True):
+                # The agent is the one that its calls count as.
+                caller = await self.peer.caller()
+                request = replace(
+                    request, agent=caller.attributed({"agent": request.agent})["agent"]
+                )
+            case UndoRequest():
                 around = await asyncio.to_thread(self.peer.agent)
-                undone = await supervisor.undo(
-                    _text(message, "call"),
-                    dry_run=message.get("dry_run") is True,
-                    by=None if around is None else around.path,
-                )
-                return undone.model_dump(mode="json")
-            case "undo-last":
-                all_undone = await supervisor.undo_last(
-                    _count(message, "count"), dry_run=message.get("dry_run") is True
-                )
-                return all_undone.model_dump(mode="json")
-            case "held":
-                return [one.model_dump(mode="json") for one in await supervisor.held()]
-            case "look-held":
-                look = await supervisor.look_held(_text(message, "call"))
-                return look.model_dump(mode="json")
-            case "land":
-                landed = await supervisor.land(
-                    _text(message, "call"),
-                    _texts(message, "paths"),
-                    force=message.get("force") is True,
-                )
-                return landed.model_dump(mode="json")
-            case "object":
-                reason = str(message.get("reason") or "")
-                return (await supervisor.object(_text(message, "call"), reason)).model_dump(
-                    mode="json"
-                )
-            case "discard":
-                return (await supervisor.discard(_text(message, "call"))).model_dump(mode="json")
-            case "hook":
-                environment = message.get("environment")
-                await asyncio.to_thread(self.peer.agent)  # raises where the peer is gone
-                printed = await self._server.hooks.answer(
-                    _text(message, "agent"),
-                    _text(message, "said"),
-                    peer=self.peer.pid,
-                    environment=environment if isinstance(environment, dict) else {},
-                )
-                return {
-                    "stdout": printed.stdout,
-                    "stderr": printed.stderr,
-                    "status": printed.status,
-                }
-            case "peek":
-                return dict(supervisor.peek(_text(message, "call")))
-            case "end":
-                return (await supervisor.end(_text(message, "call"))).model_dump(mode="json")
-            case "stop":
-                return await self._stop(message)
-            case "shutdown":
-                return self._shut_down(message)
-        raise UnknownRequest(f"`{op}` is no request of this supervisor")
+                by = None if around is None else around.path
+        return _plain(await self._supervisor.request(request, by=by))
 
-    async def _stop(self, message: Message) -> Message:
-        agent, own = message.get("agent"), message.get("own") is True
-        if own:  # the agent is the one that its calls count as
-            agent = (await self.peer.caller()).attributed({"agent": agent})["agent"]
-        report = await self._supervisor.stop(
-            _text(message, "reason"), None if agent is None else str(agent), own=own
+    def _state(self) -> Message:
+        guardian = self._server.guardian
+        return {
+            "running": [dict(call) for call in self._supervisor.running()],
+            "cells": [dict(cell) for cell in self._supervisor.cells()],
+            **({"guard": guardian.state()} if guardian is not None else {}),
+        }
+
+    async def _answer_hook(self, request: HookRequest) -> Message:
+        await asyncio.to_thread(self.peer.agent)  # raises where the peer is gone
+        printed = await self._server.hooks.answer(
+            request.agent, request.said, peer=self.peer.pid, environment=request.environment
         )
-        return report.model_dump(mode="json")
+        return {"stdout": printed.stdout, "stderr": printed.stderr, "status": printed.status}
 
-    def _agent_of(self, message: Message) -> str | None:
+    def _agent_of(self, request: Request[Any]) -> str | None:
         """Return the agent of the call that a request names by its whole id."""
-        name = message.get("call")
+        name = request.named_call()
         with contextlib.suppress(SandboxError, KeyError):
-            found = Store(self._server.dirs).call(str(name))
-            agent = found["agent"]  # of an undo: who asked for it; none for a person's
-            return str(agent) if agent and found["id"] == name else None
+            entry = Store(self._server.dirs).call(str(name))
+            agent = entry["agent"]  # of an undo: who asked for it; none for a person's
+            return str(agent) if agent and entry["id"] == name else None
         return None
 
-    def _shut_down(self, message: Message) -> Message:
+    def _shut_down(self, request: ShutdownRequest) -> Message:
         others = self._server.busy - 1  # this request counts itself
-        if others and message.get("force") is not True:
+        if others and not request.force:
             return {"ending": False, "busy": others}
         self._server.shut_down()
         return {"ending": True, "busy": others}
@@ -375,18 +347,11 @@ def _text(message: Message, key: str) -> str:
     return value
 
 
-def _texts(message: Message, key: str) -> tuple[str, ...]:
-    value = message.get(key) or []
-    if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
-        raise BadInput(f"`{key}` is not given as a list of texts")
-    return tuple(value)
-
-
-def _count(message: Message, key: str) -> int:
-    value = message.get(key)
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadInput(f"`{key}` is not given as a number of at least 1")
-    return value
+def _plain(result: Any) -> Any:
+    """Return a result as JSON has it."""
+    if isinstance(result, BaseModel):
+        return result.model_dump(mode="json")
+    return [_plain(each) for each in result] if isinstance(result, tuple) else result
 
 
 def _environment(value: object) -> dict[str, str] | None:

@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from policy.model import ActionPlan
 from sandbox.agents.registry import Registry as Agents
@@ -29,12 +29,15 @@ from sandbox.errors import SandboxError, Unavailable
 from sandbox.guard.child import Guardian
 from sandbox.host.dirs import Dirs
 from sandbox.host.version import VERSION, digest
-from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
+from sandbox.operations import Request, StopRequest
+from sandbox.results import CallResult
 from sandbox.server.connection import Connection
 from sandbox.server.loop_watch import LoopWatch, end_on
 
 if TYPE_CHECKING:
     from sandbox.hooks.service import HookDoor
+
+R = TypeVar("R")
 
 BACKLOG = 128
 LOG_BYTES = 5_000_000
@@ -75,23 +78,7 @@ class Supervising(Protocol):
     async def attach(self, call_id: str, on_output: Callable[[str, bytes], None]) -> CallResult: ...
     async def note(self, said: ChildRecord | OutcomeRecord) -> None: ...
     def check_latch(self, agent: str) -> None: ...
-    async def warm(self, workspace: str) -> None: ...
-    async def end(self, call_id: str) -> CallResult: ...
-    def peek(self, call_id: str) -> Mapping[str, Any]: ...
-    async def undo(
-        self, call_id: str, *, dry_run: bool = False, by: str | None = None
-    ) -> UndoResult: ...
-    async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport: ...
-    async def held(self) -> Sequence[HeldCall]: ...
-    async def look_held(self, call_id: str) -> HeldLook: ...
-    async def land(
-        self, call_id: str, paths: Sequence[str] = (), *, force: bool = False
-    ) -> CallResult: ...
-    async def discard(self, call_id: str) -> CallResult: ...
-    async def object(self, call_id: str, reason: str = "") -> CallResult: ...
-    async def stop(
-        self, reason: str, agent: str | None = None, *, own: bool = False
-    ) -> StopReport: ...
+    async def request(self, request: Request[R], *, by: str | None = None) -> R: ...
     def running(self) -> Sequence[Mapping[str, Any]]: ...
     def cells(self) -> Sequence[Mapping[str, Any]]: ...
 
@@ -152,7 +139,7 @@ class Server:
         task.add_done_callback(self._stops.discard)
 
     async def _stop(self, reason: str) -> None:
-        report = await self._supervisor.stop(reason)
+        report = await self._supervisor.request(StopRequest(reason))
         print(report.model_dump_json(), file=sys.stderr, flush=True)
 
     def request_begins(self) -> None:

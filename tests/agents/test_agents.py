@@ -61,7 +61,7 @@ def until(found: Callable[[], bool]) -> None:
 
 def running(shell: Shell) -> list[Any]:
     with BlockingClient(shell.dirs) as one:
-        return list(one.exchange("ps", {})["running"])
+        return list(one.exchange({"op": "ps"})["running"])
 
 
 def supervisor(shell: Shell) -> int:

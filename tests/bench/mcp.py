@@ -79,7 +79,7 @@ class Place:
         }
         Registry(self.dirs).add(str(self.work), approved=True)
         with BlockingClient(self.dirs) as one:
-            one.exchange("warm", {"workspace": str(self.work)})
+            one.exchange({"op": "warm", "workspace": str(self.work)})
 
     def close(self) -> None:
         """End the supervisor and what it made."""

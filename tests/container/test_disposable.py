@@ -382,7 +382,7 @@ def test_a_background_call_runs_and_lands_when_it_is_ended(of_kind: Callable[...
         script = "echo made > made.txt; echo ready; sleep 300"
         begun = await lab.call(script, run_in_background=True)
         assert begun.ending is Ending.RUNNING
-        while "ready" not in lab.supervisor.peek(begun.id)["stdout"]:
+        while "ready" not in (await lab.supervisor.peek(begun.id))["stdout"]:
             await asyncio.sleep(0.05)
         beside = await lab.call("echo beside > beside.txt")
         assert beside.landed

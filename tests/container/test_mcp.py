@@ -70,7 +70,7 @@ def text(result: Any) -> str:
 
 def running(shell: Shell) -> list[Any]:
     with BlockingClient(shell.dirs) as one:
-        return list(one.exchange("ps", {})["running"])
+        return list(one.exchange({"op": "ps"})["running"])
 
 
 def until(found: Callable[[], bool]) -> None:
@@ -523,7 +523,7 @@ def test_a_background_command_ends_with_the_server(shell: Shell, way: str) -> No
         begun = _answer(process, 1)["result"]["structuredContent"]
         assert begun["ending"] == "running"
         with BlockingClient(shell.dirs) as one:
-            until(lambda: "begun" in one.exchange("peek", {"call": begun["call"]})["stdout"])
+            until(lambda: "begun" in one.exchange({"op": "peek", "call": begun["call"]})["stdout"])
         if way == "killed":
             process.kill()
         process.stdin.close()
@@ -677,5 +677,5 @@ def test_the_stop_word_stops_and_the_latch_says_why_and_when(shell: Shell) -> No
 
     played(work())
     with pytest.raises(Stopped), BlockingClient(shell.dirs) as one:
-        one.exchange("call", {"plan": {"tool": "Bash", "params": {"command": "ls"},
+        one.exchange({"op": "call", "plan": {"tool": "Bash", "params": {"command": "ls"},
                                        "workspace": str(shell.workspace)}})  # fmt: skip

@@ -11,6 +11,7 @@ from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
+from sandbox.operations import UndoRequest
 from tests.container.lab import Lab
 from tests.fakes import FakeSupervisor, served
 from tests.regressions.test_an_agent_answers_nobody import said
@@ -22,7 +23,7 @@ PERSONS = "is a person's decision"
 
 def undo(lab: Lab, call: str, by: str | None = ME) -> str:
     """Undo a call, for an agent unless `by` says otherwise; return the id of the undo."""
-    return lab.run(lab.supervisor.undo(call, by=by)).id
+    return lab.run(lab.supervisor.request(UndoRequest(call), by=by)).id
 
 
 def refused(lab: Lab, call: str, why: str, by: str = ME) -> None:
@@ -75,7 +76,7 @@ def test_an_undo_brings_nothing_along_to_where_it_counts(lab: Lab) -> None:
     assert later.landed
     for by in (ME, None):
         with pytest.raises(BadInput, match=r"`\.githooks/pre-commit` would come from a folder"):
-            lab.run(lab.supervisor.undo(move.id, by=by))
+            lab.run(lab.supervisor.request(UndoRequest(move.id), by=by))
     assert not (lab.ws / ".githooks").exists()
     undo(lab, later.id, None)
     undo(lab, move.id, None)

@@ -198,7 +198,7 @@ def test_two_cells_write_a_path_and_a_person_lands_one_of_them(lab: Lab) -> None
     lab.run(lab.supervisor.discard(first.id))
 
     async def race(call: str) -> None:
-        landing = lab.supervisor.land(call)
+        landing = asyncio.create_task(lab.supervisor.land(call))
         running = lab.call("cat notes.txt; sleep 0.2; echo theirs again > notes.txt", agent="b")
         mine, theirs = await asyncio.gather(landing, running, return_exceptions=True)
         assert not isinstance(theirs, BaseException), theirs

@@ -7,7 +7,7 @@ import asyncio
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -19,10 +19,13 @@ from sandbox.calls.tickets import Admission, Tickets
 from sandbox.config.settings import Dirs, HookSettings, Settings
 from sandbox.errors import BadInput
 from sandbox.hooks.service import HookDoor
-from sandbox.results import StopReport
+from sandbox.operations import Request, StopRequest
 from sandbox.workspaces.registry import Registry
 
 WAIT = 20.0
+
+
+R = TypeVar("R")
 
 
 class Hooks:
@@ -185,8 +188,11 @@ class Broken:
     async def admit(self, plan: ActionPlan, *, approver: Any, on_host: bool = False) -> Admission:
         raise BadInput("the disk is full")
 
-    async def stop(self, reason: str, agent: str | None = None, *, own: bool = False) -> StopReport:
-        return StopReport(reason=f"{reason} {agent}", killed=(), left=())
+    async def request(self, request: Request[R]) -> R:
+        assert isinstance(request, StopRequest)
+        stop: Request[Any] = request
+        answer: R = stop.read({"reason": request.reason, "killed": (), "left": ()})
+        return answer
 
     async def note(self, said: ChildRecord | OutcomeRecord) -> None:
         raise BadInput("the disk is full")

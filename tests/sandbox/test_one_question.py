@@ -105,7 +105,7 @@ def hook(bench: Bench, agent: str, event: dict[str, Any]) -> None:
     with BlockingClient(bench.dirs) as client:
         environment = {"CLAUDE_CODE_SESSION_ATTENDED": "0"}
         client.exchange(
-            "hook", {"agent": agent, "said": json.dumps(said), "environment": environment}
+            {"op": "hook", "agent": agent, "said": json.dumps(said), "environment": environment}
         )
 
 

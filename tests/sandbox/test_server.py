@@ -325,15 +325,15 @@ def test_failures_keep_their_kind(
 def test_a_wrong_plan_is_bad_input(running: Served) -> None:
     with BlockingClient(running.dirs) as client:
         with pytest.raises(BadInput, match="the plan's `tool`: field required"):
-            client.exchange("call", {"plan": {"workspace": "/w"}})
+            client.exchange({"op": "call", "plan": {"workspace": "/w"}})
         with pytest.raises(BadInput, match="the plan holds half a character"):
-            client.exchange("call", {"plan": {"workspace": "/w", "tool": "\udcff"}})
+            client.exchange({"op": "call", "plan": {"workspace": "/w", "tool": "\udcff"}})
         with pytest.raises(BadInput, match="`frob` is no request"):
-            client.exchange("frob", {})
+            client.exchange({"op": "frob"})
         with pytest.raises(BadInput, match="`env` is not given as names and texts"):
-            client.exchange("call", {"plan": plan("exit 0").model_dump(), "env": {"A": 1}})
+            client.exchange({"op": "call", "plan": plan("exit 0").model_dump(), "env": {"A": 1}})
         with pytest.raises(BadInput, match="`call` is not given as text"):
-            client.exchange("undo", {})
+            client.exchange({"op": "undo"})
 
 
 def test_the_workspace_is_found_from_where_the_client_stands(
@@ -344,16 +344,16 @@ def test_the_workspace_is_found_from_where_the_client_stands(
     Registry(running.dirs).add(tmp_path / "project", approved=True)
     bare = {"tool": "Bash", "params": {"command": "exit 0"}}
     with BlockingClient(running.dirs) as client:
-        client.exchange("call", {"plan": bare, "here": str(inside)})
+        client.exchange({"op": "call", "plan": bare, "here": str(inside)})
         client.exchange(
-            "call", {"plan": {**bare, "workspace": str(tmp_path / "project")}, "here": "/"}
+            {"op": "call", "plan": {**bare, "workspace": str(tmp_path / "project")}, "here": "/"}
         )
         with pytest.raises(BadInput, match="is in no registered workspace"):
-            client.exchange("call", {"plan": bare, "here": "/"})
+            client.exchange({"op": "call", "plan": bare, "here": "/"})
         with pytest.raises(BadInput, match="is not a workspace but lies in"):
-            client.exchange("call", {"plan": {**bare, "workspace": str(inside)}, "here": "/"})
+            client.exchange({"op": "call", "plan": {**bare, "workspace": str(inside)}, "here": "/"})
         with pytest.raises(BadInput, match="the folder you are in is gone"):
-            client.exchange("call", {"plan": bare, "here": None})
+            client.exchange({"op": "call", "plan": bare, "here": None})
     first, second = running.fake.plans
     assert (first.workspace, first.cwd) == (str(tmp_path / "project"), str(inside))
     assert (second.workspace, second.cwd) == (str(tmp_path / "project"), None)

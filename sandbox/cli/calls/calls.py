@@ -9,6 +9,7 @@ import click
 
 from sandbox.audit.history import is_held
 from sandbox.cli import terminal
+from sandbox.operations import LookHeldRequest
 from sandbox.text.terminal import safe, safe_block, safe_line
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -121,7 +122,7 @@ def _look_anew(call: str) -> None:
 
     try:
         with BlockingClient(terminal.dirs()) as client:
-            look = client.exchange("look-held", {"call": call})
+            look = client.ask(LookHeldRequest(call))
     except SandboxError as error:
         terminal.say(f"shown as it was when it was held; it could not be looked at now: {error}")
         return

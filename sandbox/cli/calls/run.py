@@ -152,8 +152,7 @@ def _make(
             if "ticket" in fields:
                 client.keep_running()
             result = client.exchange(
-                "call",
-                fields,
+                {"op": "call", **fields},
                 on_output=output.write,
                 on_ask=asking,
                 stdin=None if flags.get("no_input") else _input(wanted=flags["stdin"]),

@@ -11,6 +11,16 @@ import click
 from sandbox.cli import terminal
 from sandbox.client.blocking import BlockingClient
 from sandbox.errors import BadInput
+from sandbox.operations import (
+    DiscardRequest,
+    EndRequest,
+    HeldRequest,
+    LandRequest,
+    ObjectRequest,
+    Request,
+    UndoLastRequest,
+    UndoRequest,
+)
 from sandbox.text.terminal import safe_block, safe_line
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -50,13 +60,14 @@ def undo(call: str | None, count: int | None, **flags: bool) -> int:
         raise BadInput("give CALL or `--last N`")
     with BlockingClient(terminal.dirs()) as client:
         if call is not None:
-            result = client.exchange("undo", {"call": call, "dry_run": flags["dry_run"]})
+            result = client.ask(UndoRequest(call, dry_run=flags["dry_run"]))
             if flags["as_json"]:
                 terminal.show_json(result)
             else:
                 _show_undone(result)
             return 0
-        report = client.exchange("undo-last", {"count": count, "dry_run": flags["dry_run"]})
+        assert count is not None  # else CALL is given
+        report = client.ask(UndoLastRequest(count, dry_run=flags["dry_run"]))
     if flags["as_json"]:
         terminal.show_json(report)
     else:
@@ -109,7 +120,7 @@ def held(**flags: bool) -> int:
     from sandbox.present.render import subject, table
 
     with BlockingClient(terminal.dirs()) as client:
-        found = client.exchange("held", {})
+        found = client.ask(HeldRequest())
     if flags["as_json"]:
         terminal.show_json(found)
         return 0
@@ -195,8 +206,8 @@ def land(call: str, paths: tuple[str, ...], **flags: bool) -> int:
         if not terminal.ask(f"Land{what and what + ' of'} {found['id']}?"):
             terminal.say("not landed")
             return terminal.REFUSED
-    fields = {"paths": list(paths), "force": flags["force"]}
-    return _settle("land", found["id"], fields, as_json=flags["as_json"])
+    request = LandRequest(found["id"], paths, force=flags["force"])
+    return _settle(request, as_json=flags["as_json"])
 
 
 @click.command(short_help="Throw a held call's changes away.")
@@ -210,7 +221,7 @@ def discard(call: str, **flags: bool) -> int:
       lockgate discard last
     """
     name = _identity(call, is_held) if call == "last" else call
-    return _settle("discard", name, {}, as_json=flags["as_json"])
+    return _settle(DiscardRequest(name), as_json=flags["as_json"])
 
 
 @click.command("object", short_help="Object to changes that wait to land.")
@@ -227,7 +238,7 @@ def object_(call: str, because: str, **flags: bool) -> int:
       lockgate object last
       lockgate object 4f1c --because 'keep the old name'
     """
-    return _settle("object", call, {"reason": because}, as_json=flags["as_json"])
+    return _settle(ObjectRequest(call, because), as_json=flags["as_json"])
 
 
 @click.command(short_help="End a background call and land its changes.")
@@ -241,22 +252,22 @@ def end(call: str, **flags: bool) -> int:
       lockgate run --background -- npm run dev
       lockgate end last
     """
-    return _settle("end", _identity(call, unfinished), {}, as_json=flags["as_json"])
+    return _settle(EndRequest(_identity(call, unfinished)), as_json=flags["as_json"])
 
 
 _DONE = {"land": "landed", "discard": "discarded", "object": "discarded", "end": "ended"}
 
 
-def _settle(what: str, call: str, fields: Mapping[str, Any], *, as_json: bool) -> int:
+def _settle(request: Request[Any], *, as_json: bool) -> int:
     from sandbox.present.render import changes
 
     with BlockingClient(terminal.dirs()) as client:
-        result = client.exchange(what, {"call": call, **fields})
+        result = client.ask(request)
     if as_json:
         terminal.show_json(result)
         return 0
     note = f": {safe_line(result['message'])}" if result.get("message") else ""
-    terminal.show(f"{_DONE[what]} {result['id']}{note}")
+    terminal.show(f"{_DONE[request.op]} {result['id']}{note}")
     if result["changes"]:
         terminal.show(changes(result["changes"], total=result.get("changes_total")))
     return 0

@@ -12,6 +12,7 @@ from sandbox.cli import terminal
 from sandbox.client.blocking import BlockingClient
 from sandbox.client.connect import connect
 from sandbox.host.dirs import Dirs
+from sandbox.operations import PsRequest
 from sandbox.text.terminal import safe_line
 
 MOST_NAMED = 5
@@ -79,7 +80,7 @@ def found(dirs: Dirs) -> Mapping[str, Any]:
         return {"running": [], "cells": []}
     line.close()
     with BlockingClient(dirs) as client:
-        answer: Mapping[str, Any] = client.exchange("ps", {})
+        answer: Mapping[str, Any] = client.ask(PsRequest())
         return answer
 
 

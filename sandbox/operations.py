@@ -1,0 +1,389 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a supervisor can be asked for: each request with its fields, its result, and who may.
+
+The one table of operations: clients, server, `Supervisor` and its twin without `async` get their
+methods from here, so that a new operation is an entry here and a handler (`sandbox/calls/handlers`,
+or `sandbox/server/connection` where it is about the process). A tool call is no entry: it is a
+conversation (output, input, questions), see `call` of each client. Cheap to import: what is typed
+by pydantic is imported when a result is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import MISSING, dataclass, field, fields
+from enum import Enum
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, overload
+
+from sandbox.errors import BadInput, UnknownRequest
+
+if TYPE_CHECKING:
+    from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+class May(Enum):
+    """Who may make a request."""
+
+    ANYBODY = "anybody"
+    ITS_OWN = "its own"
+    """A person; an agent about its own calls and those of agents below it."""
+    PERSON = "person"
+
+
+@dataclass(frozen=True, slots=True)
+class Request(Generic[R]):
+    """A request whose result is an R. Its fields are what goes over the socket."""
+
+    op: ClassVar[str]
+    may: ClassVar[May] = May.ANYBODY
+    deed: ClassVar[str] = ""
+    """What it is, for whoever may not make it."""
+
+    def who_may(self) -> May:
+        """Return who may make just this request."""
+        return self.may
+
+    def named_call(self) -> str | None:
+        """Return the id of the call that it is about; None: it is about none."""
+        call = getattr(self, "call", None)
+        return call if isinstance(call, str) else None
+
+    def message(self) -> dict[str, Any]:
+        """Return it as it goes over the socket."""
+        return {"op": self.op, **{each.name: getattr(self, each.name) for each in fields(self)}}
+
+    def read(self, value: Any) -> R:
+        """Return the result of the plain value that came back."""
+        raise NotImplementedError
+
+
+class _OfCall(Request["CallResult"]):
+    """A request that gives the result of a call."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> CallResult:
+        from sandbox.results import CallResult
+
+        return CallResult.model_validate(value)
+
+
+class _Plain(Request[dict[str, Any]]):
+    """A request whose result has no type of its own."""
+
+    __slots__ = ()
+
+    def read(self, value: Any) -> dict[str, Any]:
+        return dict(value)
+
+
+# -- what a supervisor does
+
+
+@dataclass(frozen=True, slots=True)
+class WarmRequest(Request[None]):
+    """Start an agent's cell of a workspace ahead of the first call."""
+
+    op = "warm"
+    workspace: str
+    agent: str = "main"
+
+    def read(self, value: Any) -> None:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class PeekRequest(_Plain):
+    """Return what a background call has written so far: running, stdout, stderr."""
+
+    op = "peek"
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndRequest(_OfCall):
+    """End a background call; its changes are judged and land as any call's."""
+
+    op = "end"
+    may = May.ITS_OWN
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
+class HeldRequest(Request["tuple[HeldCall, ...]"]):
+    """Return what waits for a person to land or discard it, newest first."""
+
+    op = "held"
+
+    def read(self, value: Any) -> tuple[HeldCall, ...]:
+        from sandbox.results import HeldCall
+
+        return tuple(HeldCall.model_validate(each) for each in value)
+
+
+@dataclass(frozen=True, slots=True)
+class LookHeldRequest(Request["HeldLook"]):
+    """Look at a held call as things stand now; from then on that is what was shown."""
+
+    op = "look-held"
+    may = May.PERSON
+    deed = "being shown anew what is held"
+    call: str
+
+    def read(self, value: Any) -> HeldLook:
+        from sandbox.results import HeldLook
+
+        return HeldLook.model_validate(value)
+
+
+@dataclass(frozen=True, slots=True)
+class LandRequest(_OfCall):
+    """Land a held transaction, or some of its paths (files, folders, globs)."""
+
+    op = "land"
+    may = May.PERSON
+    deed = "landing what was held"
+    call: str
+    paths: Sequence[str] = ()
+    force: bool = field(default=False, kw_only=True)
+    """Also over files that changed meanwhile."""
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardRequest(_OfCall):
+    """Throw away a held transaction, or what waits to land."""
+
+    op = "discard"
+    may = May.ITS_OWN
+    call: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectRequest(_OfCall):
+    """Object to a call whose changes wait to land: they are thrown away."""
+
+    op = "object"
+    may = May.PERSON
+    deed = "objecting to a landing"
+    call: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoRequest(Request["UndoResult"]):
+    """Undo what a call landed, or with `dry_run` say what that would do.
+
+    Raises BadInput, with the paths, where a later change would be lost. An agent may undo what is
+    its own, and ordinary files alone.
+    """
+
+    op = "undo"
+    may = May.ITS_OWN
+    call: str
+    dry_run: bool = field(default=False, kw_only=True)
+
+    def read(self, value: Any) -> UndoResult:
+        from sandbox.results import UndoResult
+
+        return UndoResult.model_validate(value)
+
+
+@dataclass(frozen=True, slots=True)
+class UndoLastRequest(Request["UndoReport"]):
+    """Undo the newest landed calls, newest first, until one cannot be undone."""
+
+    op = "undo-last"
+    may = May.PERSON
+    deed = "undoing whatever came last"
+    count: int
+    dry_run: bool = field(default=False, kw_only=True)
+
+    def read(self, value: Any) -> UndoReport:
+        from sandbox.results import UndoReport
+
+        return UndoReport.model_validate(value)
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequest(Request["StopReport"]):
+    """Stop everything, or one agent and all below it. Raises BadInput for an unknown one.
+
+    `own`: that agent asks, so it is known even if it has done nothing yet.
+    """
+
+    op = "stop"
+    reason: str
+    agent: str | None = None
+    own: bool = field(default=False, kw_only=True)
+
+    def read(self, value: Any) -> StopReport:
+        from sandbox.results import StopReport
+
+        return StopReport.model_validate(value)
+
+
+# -- what its process does
+
+
+@dataclass(frozen=True, slots=True)
+class PingRequest(_Plain):
+    """Return the supervisor's version, code digest, pid and how busy it is."""
+
+    op = "ping"
+
+
+@dataclass(frozen=True, slots=True)
+class PsRequest(_Plain):
+    """Return running calls, cells, and how the guard is."""
+
+    op = "ps"
+
+
+@dataclass(frozen=True, slots=True)
+class HookRequest(_Plain):
+    """Answer an event of a coding agent's hook: stdout, stderr and status to end with."""
+
+    op = "hook"
+    agent: str
+    said: str
+    environment: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class ShutdownRequest(_Plain):
+    """End the supervisor process if it is idle, or in any case with `force`."""
+
+    op = "shutdown"
+    deed = "ending a supervisor that is busy"
+    force: bool = field(default=False, kw_only=True)
+
+    def who_may(self) -> May:
+        """Only a person ends what others use."""
+        return May.PERSON if self.force else May.ANYBODY
+
+
+class Method(Generic[P, R]):
+    """A method that makes one request: it waits for the result, or is awaited for it."""
+
+    def __init__(self, request: Callable[P, Request[R]]) -> None:
+        self.request = request
+        self.__doc__ = request.__doc__
+
+    @overload
+    def __get__(self, asker: BlockingOperations, kind: type | None = None) -> Callable[P, R]: ...
+    @overload
+    def __get__(
+        self, asker: AsyncOperations, kind: type | None = None
+    ) -> Callable[P, Coroutine[Any, Any, R]]: ...
+    @overload
+    def __get__(self, asker: None, kind: type) -> Method[P, R]: ...
+    def __get__(self, asker: Any, kind: type | None = None) -> Any:
+        if asker is None:
+            return self
+
+        def ask(*given: P.args, **named: P.kwargs) -> Any:
+            return asker.request(self.request(*given, **named))
+
+        ask.__doc__ = self.__doc__
+        return ask
+
+
+class _Operations:
+    """What a supervisor does for whoever asks, each as a method."""
+
+    warm = Method(WarmRequest)
+    peek = Method(PeekRequest)
+    end = Method(EndRequest)
+    held = Method(HeldRequest)
+    look_held = Method(LookHeldRequest)
+    land = Method(LandRequest)
+    discard = Method(DiscardRequest)
+    object = Method(ObjectRequest)
+    undo = Method(UndoRequest)
+    undo_last = Method(UndoLastRequest)
+    stop = Method(StopRequest)
+
+
+class BlockingOperations(_Operations):
+    """The operations as methods that wait for the result. Raise SandboxError."""
+
+    def request(self, request: Request[R]) -> R:
+        """Make a request and return its result. Raises SandboxError."""
+        raise NotImplementedError
+
+
+class AsyncOperations(_Operations):
+    """The operations as methods to be awaited. Raise SandboxError."""
+
+    async def request(self, request: Request[R]) -> R:
+        """Make a request and return its result. Raises SandboxError."""
+        raise NotImplementedError
+
+
+OF_SUPERVISOR: tuple[Callable[..., Request[Any]], ...] = tuple(
+    method.request for method in vars(_Operations).values() if isinstance(method, Method)
+)
+OF_PROCESS = (PingRequest, PsRequest, HookRequest, ShutdownRequest)
+REQUESTS: Mapping[str, Any] = {kind.op: kind for kind in (*OF_SUPERVISOR, *OF_PROCESS)}  # type: ignore[attr-defined]
+"""Every operation, by the name that it has on the socket."""
+
+
+def read_request(op: str, message: Mapping[str, Any]) -> Request[Any]:
+    """Return a request as it came over the socket; fields that nobody knows are left out.
+
+    Raises UnknownRequest, BadInput.
+    """
+    kind = REQUESTS.get(op)
+    if kind is None:
+        raise UnknownRequest(f"`{op}` is no request of this supervisor")
+    given = {}
+    for each in fields(kind):
+        value = message.get(each.name)
+        if value is not None or (each.default is MISSING and each.default_factory is MISSING):
+            given[each.name] = _READERS[str(each.type)](each.name, value)
+    request: Request[Any] = kind(**given)
+    return request
+
+
+def _text(key: str, value: object) -> str:
+    if not isinstance(value, str):
+        raise BadInput(f"`{key}` is not given as text")
+    return value
+
+
+def _texts(key: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
+        raise BadInput(f"`{key}` is not given as a list of texts")
+    return tuple(value)
+
+
+def _named_texts(key: str, value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
+        raise BadInput(f"`{key}` is not given as names and texts")
+    return value
+
+
+def _count(key: str, value: object) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise BadInput(f"`{key}` is not given as a number of at least 1")
+    return value
+
+
+def _flag(key: str, value: object) -> bool:
+    if not isinstance(value, bool):
+        raise BadInput(f"`{key}` is not given as true or false")
+    return value
+
+
+_READERS: Mapping[str, Callable[[str, object], Any]] = {
+    "str": _text,
+    "str | None": _text,
+    "Sequence[str]": _texts,
+    "Mapping[str, str]": _named_texts,
+    "int": _count,
+    "bool": _flag,
+}
+"""How a field of a request is read, by its type."""
