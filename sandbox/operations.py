@@ -6,6 +6,9 @@ methods from here, so that a new operation is an entry here and a handler (`sand
 or `sandbox/server/connection` where it is about the process). A tool call is no entry: it is a
 conversation (output, input, questions), see `call` of each client. Cheap to import: what is typed
 by pydantic is imported when a result is read.
+
+INVARIANT (P8, "who may"): a request that decides for a person says so in `may`; `agents/peer`
+refuses it to whatever belongs to an agent.
 """
 
 from __future__ import annotations
