@@ -35,7 +35,7 @@ from sandbox.containers.runtimes import default_of, missing, moves_mounts, unenf
 from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.process_owner import lives
-from sandbox.operations import PsRequest
+from sandbox.operations.requests import PsRequest
 
 KERNEL_FLOOR = (5, 2)
 """fsopen, fsmount and move_mount, with which the keeper places a workspace."""

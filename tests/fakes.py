@@ -17,7 +17,7 @@ from sandbox.audit.store import Store
 from sandbox.calls.tickets import Admission
 from sandbox.errors import BadInput, NotEnforced, Stopped, Unavailable, UnknownRequest
 from sandbox.host.dirs import Dirs
-from sandbox.operations import (
+from sandbox.operations.requests import (
     DiscardRequest,
     EndRequest,
     HeldRequest,

@@ -22,7 +22,7 @@ from sandbox.agents.registry import Agent, Registry
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN, below
-from sandbox.operations import May, Request
+from sandbox.operations.requests import May, Request
 
 
 def peer_pid(connection: socket.socket) -> int:

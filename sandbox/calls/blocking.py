@@ -15,7 +15,8 @@ from sandbox.approvals.approver import Approver, nobody
 from sandbox.calls.flow.call import OnOutput
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs, Settings
-from sandbox.operations import BlockingOperations, Request
+from sandbox.operations.methods import BlockingOperations
+from sandbox.operations.requests import Request
 from sandbox.results import CallResult
 
 R = TypeVar("R")

@@ -9,7 +9,7 @@ from sandbox.calls.corrections import Corrections
 from sandbox.calls.flow.live import LiveState
 from sandbox.calls.flow.parts import Parts
 from sandbox.errors import UnknownRequest
-from sandbox.operations import (
+from sandbox.operations.requests import (
     DiscardRequest,
     EndRequest,
     HeldRequest,

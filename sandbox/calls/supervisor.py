@@ -27,7 +27,8 @@ from sandbox.calls.ids import new_id
 from sandbox.calls.keepers import Keepers
 from sandbox.calls.tickets import Admission
 from sandbox.config.settings import Dirs, Settings
-from sandbox.operations import AsyncOperations, Request
+from sandbox.operations.methods import AsyncOperations
+from sandbox.operations.requests import Request
 from sandbox.results import CallResult
 
 R = TypeVar("R")

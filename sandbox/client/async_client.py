@@ -13,7 +13,8 @@ from sandbox.client import wire
 from sandbox.client.connect import Line, reach
 from sandbox.errors import SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
-from sandbox.operations import AsyncOperations, PingRequest, PsRequest, Request, ShutdownRequest
+from sandbox.operations.methods import AsyncOperations
+from sandbox.operations.requests import PingRequest, PsRequest, Request, ShutdownRequest
 from sandbox.questions.plans import read_plan
 from sandbox.results import CallResult
 

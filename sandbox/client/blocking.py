@@ -17,13 +17,8 @@ from sandbox.client.connect import Line, connect, reach
 from sandbox.errors import Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.poll import Readable, readable
-from sandbox.operations import (
-    BlockingOperations,
-    PingRequest,
-    PsRequest,
-    Request,
-    ShutdownRequest,
-)
+from sandbox.operations.methods import BlockingOperations
+from sandbox.operations.requests import PingRequest, PsRequest, Request, ShutdownRequest
 
 if TYPE_CHECKING:
     from types import TracebackType

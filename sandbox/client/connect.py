@@ -19,7 +19,7 @@ from sandbox.host import relaunch as interpreter
 from sandbox.host.dirs import Dirs
 from sandbox.host.poll import readable
 from sandbox.host.version import VERSION, digest
-from sandbox.operations import ShutdownRequest
+from sandbox.operations.requests import ShutdownRequest
 
 START_SECONDS = 120.0
 """How long a supervisor may take to start; one that ends before is not waited for."""

@@ -31,7 +31,7 @@ from sandbox.hooks.sessions import Sessions
 from sandbox.host.off_loop import OffLoop
 from sandbox.host.relaunch import program
 from sandbox.host.self_test import SELF_TEST
-from sandbox.operations import Request, StopRequest
+from sandbox.operations.requests import Request, StopRequest
 from sandbox.questions.plans import Standing, plan_of
 from sandbox.stopping.stop import is_stop_word
 from sandbox.text.redaction import mask

@@ -31,7 +31,8 @@ from sandbox.client.wire import (
     unpack,
 )
 from sandbox.errors import BadInput, SandboxError
-from sandbox.operations import (
+from sandbox.operations.reading import read_request
+from sandbox.operations.requests import (
     EndRequest,
     HookRequest,
     PingRequest,
@@ -41,7 +42,6 @@ from sandbox.operations import (
     StopRequest,
     UndoRequest,
     WarmRequest,
-    read_request,
 )
 from sandbox.questions.plans import Standing, plan_of
 from sandbox.results import Ending

@@ -29,7 +29,7 @@ from sandbox.errors import SandboxError, Unavailable
 from sandbox.guard.child import Guardian
 from sandbox.host.dirs import Dirs
 from sandbox.host.version import VERSION, digest
-from sandbox.operations import Request, StopRequest
+from sandbox.operations.requests import Request, StopRequest
 from sandbox.results import CallResult
 from sandbox.server.connection import Connection
 from sandbox.server.loop_watch import LoopWatch, end_on

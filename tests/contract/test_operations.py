@@ -23,16 +23,9 @@ from sandbox.client.blocking import BlockingClient
 from sandbox.config.settings import Settings
 from sandbox.errors import BadInput, SandboxError, UnknownRequest
 from sandbox.host.dirs import Dirs
-from sandbox.operations import (
-    OF_PROCESS,
-    OF_SUPERVISOR,
-    REQUESTS,
-    DiscardRequest,
-    May,
-    Request,
-    ShutdownRequest,
-    read_request,
-)
+from sandbox.operations.methods import OF_SUPERVISOR
+from sandbox.operations.reading import OF_PROCESS, REQUESTS, read_request
+from sandbox.operations.requests import DiscardRequest, May, Request, ShutdownRequest
 from tests.fakes import FakeSupervisor, served
 from tests.sandbox.fake_cell import FakeCell, FakePool
 

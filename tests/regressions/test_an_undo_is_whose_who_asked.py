@@ -11,7 +11,7 @@ from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
-from sandbox.operations import UndoRequest
+from sandbox.operations.requests import UndoRequest
 from tests.container.lab import Lab
 from tests.fakes import FakeSupervisor, served
 from tests.regressions.test_an_agent_answers_nobody import said

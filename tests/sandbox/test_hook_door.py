@@ -19,7 +19,7 @@ from sandbox.calls.tickets import Admission, Tickets
 from sandbox.config.settings import Dirs, HookSettings, Settings
 from sandbox.errors import BadInput
 from sandbox.hooks.service import HookDoor
-from sandbox.operations import Request, StopRequest
+from sandbox.operations.requests import Request, StopRequest
 from sandbox.workspaces.registry import Registry
 
 WAIT = 20.0

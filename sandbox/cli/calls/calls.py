@@ -9,7 +9,7 @@ import click
 
 from sandbox.audit.history import is_held
 from sandbox.cli import terminal
-from sandbox.operations import LookHeldRequest
+from sandbox.operations.requests import LookHeldRequest
 from sandbox.text.terminal import safe, safe_block, safe_line
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")

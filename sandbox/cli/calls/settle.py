@@ -11,7 +11,7 @@ import click
 from sandbox.cli import terminal
 from sandbox.client.blocking import BlockingClient
 from sandbox.errors import BadInput
-from sandbox.operations import (
+from sandbox.operations.requests import (
     DiscardRequest,
     EndRequest,
     HeldRequest,

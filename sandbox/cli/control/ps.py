@@ -12,7 +12,7 @@ from sandbox.cli import terminal
 from sandbox.client.blocking import BlockingClient
 from sandbox.client.connect import connect
 from sandbox.host.dirs import Dirs
-from sandbox.operations import PsRequest
+from sandbox.operations.requests import PsRequest
 from sandbox.text.terminal import safe_line
 
 MOST_NAMED = 5

@@ -1,11 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a supervisor can be asked for: each request with its fields, its result, and who may.
-
-The one table of operations: clients, server, `Supervisor` and its twin without `async` get their
-methods from here, so that a new operation is an entry here and a handler (`sandbox/calls/handlers`,
-or `sandbox/server/connection` where it is about the process). A tool call is no entry: it is a
-conversation (output, input, questions), see `call` of each client. Cheap to import: what is typed
-by pydantic is imported when a result is read.
+"""The requests: of each its name and fields on the socket, what comes back, and who may make it.
 
 INVARIANT (P8, "who may"): a request that decides for a person says so in `may`; `agents/peer`
 refuses it to whatever belongs to an agent.
@@ -13,17 +7,14 @@ refuses it to whatever belongs to an agent.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import MISSING, dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from enum import Enum
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, overload
-
-from sandbox.errors import BadInput, UnknownRequest
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 if TYPE_CHECKING:
     from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
 
-P = ParamSpec("P")
 R = TypeVar("R")
 
 
@@ -266,127 +257,3 @@ class ShutdownRequest(_Plain):
     def who_may(self) -> May:
         """Only a person ends what others use."""
         return May.PERSON if self.force else May.ANYBODY
-
-
-class Method(Generic[P, R]):
-    """A method that makes one request: it waits for the result, or is awaited for it."""
-
-    def __init__(self, request: Callable[P, Request[R]]) -> None:
-        self.request = request
-        self.__doc__ = request.__doc__
-
-    @overload
-    def __get__(self, asker: BlockingOperations, kind: type | None = None) -> Callable[P, R]: ...
-    @overload
-    def __get__(
-        self, asker: AsyncOperations, kind: type | None = None
-    ) -> Callable[P, Coroutine[Any, Any, R]]: ...
-    @overload
-    def __get__(self, asker: None, kind: type) -> Method[P, R]: ...
-    def __get__(self, asker: Any, kind: type | None = None) -> Any:
-        if asker is None:
-            return self
-
-        def ask(*given: P.args, **named: P.kwargs) -> Any:
-            return asker.request(self.request(*given, **named))
-
-        ask.__doc__ = self.__doc__
-        return ask
-
-
-class _Operations:
-    """What a supervisor does for whoever asks, each as a method."""
-
-    warm = Method(WarmRequest)
-    peek = Method(PeekRequest)
-    end = Method(EndRequest)
-    held = Method(HeldRequest)
-    look_held = Method(LookHeldRequest)
-    land = Method(LandRequest)
-    discard = Method(DiscardRequest)
-    object = Method(ObjectRequest)
-    undo = Method(UndoRequest)
-    undo_last = Method(UndoLastRequest)
-    stop = Method(StopRequest)
-
-
-class BlockingOperations(_Operations):
-    """The operations as methods that wait for the result. Raise SandboxError."""
-
-    def request(self, request: Request[R]) -> R:
-        """Make a request and return its result. Raises SandboxError."""
-        raise NotImplementedError
-
-
-class AsyncOperations(_Operations):
-    """The operations as methods to be awaited. Raise SandboxError."""
-
-    async def request(self, request: Request[R]) -> R:
-        """Make a request and return its result. Raises SandboxError."""
-        raise NotImplementedError
-
-
-OF_SUPERVISOR: tuple[Callable[..., Request[Any]], ...] = tuple(
-    method.request for method in vars(_Operations).values() if isinstance(method, Method)
-)
-OF_PROCESS = (PingRequest, PsRequest, HookRequest, ShutdownRequest)
-REQUESTS: Mapping[str, Any] = {kind.op: kind for kind in (*OF_SUPERVISOR, *OF_PROCESS)}  # type: ignore[attr-defined]
-"""Every operation, by the name that it has on the socket."""
-
-
-def read_request(op: str, message: Mapping[str, Any]) -> Request[Any]:
-    """Return a request as it came over the socket; fields that nobody knows are left out.
-
-    Raises UnknownRequest, BadInput.
-    """
-    kind = REQUESTS.get(op)
-    if kind is None:
-        raise UnknownRequest(f"`{op}` is no request of this supervisor")
-    given = {}
-    for each in fields(kind):
-        value = message.get(each.name)
-        if value is not None or (each.default is MISSING and each.default_factory is MISSING):
-            given[each.name] = _READERS[str(each.type)](each.name, value)
-    request: Request[Any] = kind(**given)
-    return request
-
-
-def _text(key: str, value: object) -> str:
-    if not isinstance(value, str):
-        raise BadInput(f"`{key}` is not given as text")
-    return value
-
-
-def _texts(key: str, value: object) -> tuple[str, ...]:
-    if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-        raise BadInput(f"`{key}` is not given as a list of texts")
-    return tuple(value)
-
-
-def _named_texts(key: str, value: object) -> dict[str, str]:
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise BadInput(f"`{key}` is not given as names and texts")
-    return value
-
-
-def _count(key: str, value: object) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-        raise BadInput(f"`{key}` is not given as a number of at least 1")
-    return value
-
-
-def _flag(key: str, value: object) -> bool:
-    if not isinstance(value, bool):
-        raise BadInput(f"`{key}` is not given as true or false")
-    return value
-
-
-_READERS: Mapping[str, Callable[[str, object], Any]] = {
-    "str": _text,
-    "str | None": _text,
-    "Sequence[str]": _texts,
-    "Mapping[str, str]": _named_texts,
-    "int": _count,
-    "bool": _flag,
-}
-"""How a field of a request is read, by its type."""
