@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is said to people and to parents: reports, escalations, requests for approval, queries.
+"""What is said to people and to parents: reports, escalations, queries.
 
 Shapes only, with the field names of autonomy-levels.md and orchestration.md. Nothing here is sent,
 stored or decided; who supplies the time supplies it as text or as a number.
@@ -54,14 +54,6 @@ class Escalation(Frozen):
     status: Literal["escalation"] = "escalation"
     completed_work: str = ""
     escalation: EscalationRequest
-
-
-class ApprovalRequest(Frozen):
-    """A one-shot approval given in advance (orchestration.md, "Approval Workflow")."""
-
-    action_id: Annotated[str, Field(pattern=rf"^[^\s:][^\s]*:[0-9a-f]{{{_ID_DIGITS}}}$")]
-    reason: Annotated[str, Field(min_length=1)]
-    duration_seconds: Annotated[int, Field(gt=0, le=86_400)] = 300
 
 
 def action_id(tool: str, params: Mapping[str, Any]) -> str:

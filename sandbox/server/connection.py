@@ -11,24 +11,20 @@ import asyncio
 import contextlib
 import sys
 import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
-from policy.model import ActionPlan, Decision
 from sandbox.agents.peer import Peer
 from sandbox.audit.store import Store
 from sandbox.client.wire import (
-    CHUNK_BYTES,
     REQUEST_CHARS,
     Decoder,
     Message,
     WireError,
     encode,
-    pack,
-    unpack,
 )
 from sandbox.errors import BadInput, SandboxError
 from sandbox.operations.reading import read_request
@@ -43,8 +39,7 @@ from sandbox.operations.requests import (
     UndoRequest,
     WarmRequest,
 )
-from sandbox.questions.plans import Standing, plan_of
-from sandbox.results import Ending
+from sandbox.server.tool_call import ToolCall
 from sandbox.text.terminal import safe_line
 from sandbox.workspaces.registry import Registry
 
@@ -77,7 +72,7 @@ class Connection:
         self._supervisor = supervisor
         self._reader = reader
         self._writer = writer
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, ToolCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self.tied: set[str] = set()
         """Background calls that end with the connection: nobody else would end them."""
@@ -128,7 +123,7 @@ class Connection:
             self.send({"id": number, **_error(BadInput(said))})
             return
         if op == "call":
-            call = self._calls[number] = _Call(self, number)
+            call = self._calls[number] = ToolCall(self, number)
             call.task = self._start(number, lambda: call.run(self._supervisor, message))
         else:
             self._start(number, lambda: self._serve_one(op, message))
@@ -222,129 +217,8 @@ class Connection:
         return {"ending": True, "busy": others}
 
 
-class _Call:
-    """One tool call on its way: its task, its input, and the question that waits for an answer."""
-
-    def __init__(self, connection: Connection, number: int) -> None:
-        self._connection = connection
-        self._number = number
-        self._input: asyncio.Queue[bytes] = asyncio.Queue()
-        self._answer: asyncio.Future[Message] | None = None
-        self.task: asyncio.Task[None] | None = None
-
-    def take(self, op: str, message: Message) -> None:
-        """Take what the client sends while the call goes on."""
-        if op == "cancel":
-            self.cancel()
-        elif op == "stdin":
-            self._input.put_nowait(unpack(message.get("data")))
-        elif self._answer is not None and not self._answer.done():
-            self._answer.set_result(message)
-
-    def cancel(self) -> None:
-        """Cancel the call: its processes end and nothing of it lands."""
-        if self.task is not None:
-            self.task.cancel()
-
-    async def run(self, supervisor: Supervising, message: Message) -> Message:
-        """Run the call to its end and return the result for the client."""
-        if "ticket" in message:
-            return await self._redeem(supervisor, message)
-        plan = plan_of(
-            message.get("plan"),
-            await self._connection.peer.caller(),
-            _standing(message, self._connection.registry),
-        )
-        result = await supervisor.call(
-            plan,
-            approver=await self._approver(message.get("ask")),
-            stdin=self._stdin() if message.get("stdin") is True else None,
-            env=_environment(message.get("env")),
-            on_output=self._output if message.get("output") is True else None,
-            call_id=message.get("call"),
-        )
-        if result.ending is Ending.RUNNING and message.get("tied") is True:
-            self._connection.tied.add(result.id)
-        without = {"stdout", "stderr"} if message.get("text") is False else None
-        return result.model_dump(mode="json", exclude=without)
-
-    async def _redeem(self, supervisor: Supervising, message: Message) -> Message:
-        """Make a call that a hook admitted; a background one is listened to until it ends."""
-        admission = self._connection.tickets.take(_text(message, "ticket"))
-        result = await supervisor.redeem(
-            admission,
-            stdin=self._stdin() if message.get("stdin") is True else None,
-            on_output=self._output if message.get("output") is True else None,
-        )
-        if result.ending is Ending.RUNNING:
-            result = await supervisor.attach(result.id, self._output)
-        without = {"stdout", "stderr"} if message.get("text") is False else None
-        return result.model_dump(mode="json", exclude=without)
-
-    async def _approver(self, ask: object) -> Any:
-        """Return who answers: the client (`true`), somebody elsewhere (`"wait"`, or for so many
-        seconds), or nobody. The word of an agent's own client counts for nothing (P8)."""
-        from sandbox.approvals.approver import nobody
-        from sandbox.approvals.desk import patient, waiting
-
-        if ask is True:
-            around = await asyncio.to_thread(self._connection.peer.agent)
-            return self._ask if around is None else nobody
-        if isinstance(ask, int | float) and ask > 0:
-            return patient(float(ask))
-        return waiting if ask == "wait" else nobody
-
-    def _send(self, event: str, **fields: Any) -> None:
-        self._connection.send({"id": self._number, "event": event, **fields})
-
-    def _output(self, stream: str, data: bytes) -> None:
-        for at in range(0, len(data), CHUNK_BYTES):
-            self._send("output", stream=stream, data=pack(data[at : at + CHUNK_BYTES]))
-
-    async def _ask(self, call_id: str, plan: ActionPlan, decision: Decision) -> Any:
-        from sandbox.approvals.approver import Answer
-
-        self._answer = asyncio.get_running_loop().create_future()
-        self._send(
-            "ask",
-            call=call_id,
-            plan=plan.model_dump(mode="json", by_alias=True),
-            decision=decision.model_dump(mode="json"),
-        )
-        said = await self._answer
-        return Answer(
-            approved=said.get("approved") is True,
-            by=str(said.get("by", "")),
-            reason=str(said.get("reason", "")),
-        )
-
-    async def _stdin(self) -> AsyncIterator[bytes]:
-        """Yield the client's input, asking for each piece only when it is wanted."""
-        while True:
-            self._send("stdin")
-            data = await self._input.get()
-            if not data:
-                return
-            yield data
-
-
-def _standing(message: Message, registry: Registry) -> Standing | None:
-    """Return where the client stands; None: its plan names workspace and folder itself."""
-    if "here" not in message:
-        return None
-    here = message["here"]
-    return Standing.registered(registry, here if isinstance(here, str) else None)
-
-
 def _error(error: SandboxError) -> Message:
     return {"event": "error", "kind": type(error).__name__, "message": str(error)}
-
-
-def _text(message: Message, key: str) -> str:
-    value = message.get(key)
-    if not isinstance(value, str):
-        raise BadInput(f"`{key}` is not given as text")
-    return value
 
 
 def _plain(result: Any) -> Any:
@@ -352,11 +226,3 @@ def _plain(result: Any) -> Any:
     if isinstance(result, BaseModel):
         return result.model_dump(mode="json")
     return [_plain(each) for each in result] if isinstance(result, tuple) else result
-
-
-def _environment(value: object) -> dict[str, str] | None:
-    if value is None:
-        return None
-    if isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
-        return {str(key): one for key, one in value.items()}
-    raise BadInput("`env` is not given as names and texts")

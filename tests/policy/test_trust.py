@@ -30,7 +30,7 @@ from policy.autonomy.trust import (
     classify_action,
 )
 from policy.model import Landing, Tier, Verdict
-from policy.people.reports import ApprovalRequest, Gate, GateQuery, action_id
+from policy.people.reports import Gate, GateQuery, action_id
 
 FULL = Bounds()
 LEVELS = st.sampled_from(TrustLevel)
@@ -87,22 +87,10 @@ def test_the_example_of_record_outcome() -> None:
     assert (before.score, after.score, after.successes) == (0.3, 0.316, 1)
 
 
-def test_the_example_of_grant_approval() -> None:
-    request = ApprovalRequest.model_validate(
-        {
-            "action_id": "duro_delete_artifact:a1b2c3d4",
-            "reason": "Cleaning up test artifacts",
-            "duration_seconds": 300,
-        }
-    )
-    assert request.duration_seconds == 300
-
-
 def test_an_action_id_names_the_exact_arguments() -> None:
     one = action_id("duro_delete_artifact", {"id": "fact_1", "force": False})
     assert one == action_id("duro_delete_artifact", {"force": False, "id": "fact_1"})
     assert one != action_id("duro_delete_artifact", {"id": "fact_2", "force": False})
-    assert ApprovalRequest(action_id=one, reason="x").duration_seconds == 300
 
 
 def test_the_example_of_gate_audit() -> None:

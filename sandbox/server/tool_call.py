@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One tool call of a client: its task, its input and output, and the question that waits."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+from policy.model import ActionPlan, Decision
+from sandbox.client.wire import CHUNK_BYTES, Message, pack, unpack
+from sandbox.errors import BadInput
+from sandbox.questions.plans import Standing, plan_of
+from sandbox.results import Ending
+from sandbox.workspaces.registry import Registry
+
+if TYPE_CHECKING:
+    from sandbox.server.connection import Connection
+    from sandbox.server.server import Supervising
+
+
+class ToolCall:
+    """One tool call on its way: its task, its input, and the question that waits for an answer."""
+
+    def __init__(self, connection: Connection, number: int) -> None:
+        self._connection = connection
+        self._number = number
+        self._input: asyncio.Queue[bytes] = asyncio.Queue()
+        self._answer: asyncio.Future[Message] | None = None
+        self.task: asyncio.Task[None] | None = None
+
+    def take(self, op: str, message: Message) -> None:
+        """Take what the client sends while the call goes on."""
+        if op == "cancel":
+            self.cancel()
+        elif op == "stdin":
+            self._input.put_nowait(unpack(message.get("data")))
+        elif self._answer is not None and not self._answer.done():
+            self._answer.set_result(message)
+
+    def cancel(self) -> None:
+        """Cancel the call: its processes end and nothing of it lands."""
+        if self.task is not None:
+            self.task.cancel()
+
+    async def run(self, supervisor: Supervising, message: Message) -> Message:
+        """Run the call to its end and return the result for the client."""
+        if "ticket" in message:
+            return await self._redeem(supervisor, message)
+        plan = plan_of(
+            message.get("plan"),
+            await self._connection.peer.caller(),
+            _standing(message, self._connection.registry),
+        )
+        result = await supervisor.call(
+            plan,
+            approver=await self._approver(message.get("ask")),
+            stdin=self._stdin() if message.get("stdin") is True else None,
+            env=_environment(message.get("env")),
+            on_output=self._output if message.get("output") is True else None,
+            call_id=message.get("call"),
+        )
+        if result.ending is Ending.RUNNING and message.get("tied") is True:
+            self._connection.tied.add(result.id)
+        without = {"stdout", "stderr"} if message.get("text") is False else None
+        return result.model_dump(mode="json", exclude=without)
+
+    async def _redeem(self, supervisor: Supervising, message: Message) -> Message:
+        """Make a call that a hook admitted; a background one is listened to until it ends."""
+        admission = self._connection.tickets.take(_text(message, "ticket"))
+        result = await supervisor.redeem(
+            admission,
+            stdin=self._stdin() if message.get("stdin") is True else None,
+            on_output=self._output if message.get("output") is True else None,
+        )
+        if result.ending is Ending.RUNNING:
+            result = await supervisor.attach(result.id, self._output)
+        without = {"stdout", "stderr"} if message.get("text") is False else None
+        return result.model_dump(mode="json", exclude=without)
+
+    async def _approver(self, ask: object) -> Any:
+        """Return who answers: the client (`true`), somebody elsewhere (`"wait"`, or for so many
+        seconds), or nobody. The word of an agent's own client counts for nothing (P8)."""
+        from sandbox.approvals.approver import nobody
+        from sandbox.approvals.desk import patient, waiting
+
+        if ask is True:
+            around = await asyncio.to_thread(self._connection.peer.agent)
+            return self._ask if around is None else nobody
+        if isinstance(ask, int | float) and ask > 0:
+            return patient(float(ask))
+        return waiting if ask == "wait" else nobody
+
+    def _send(self, event: str, **fields: Any) -> None:
+        self._connection.send({"id": self._number, "event": event, **fields})
+
+    def _output(self, stream: str, data: bytes) -> None:
+        for at in range(0, len(data), CHUNK_BYTES):
+            self._send("output", stream=stream, data=pack(data[at : at + CHUNK_BYTES]))
+
+    async def _ask(self, call_id: str, plan: ActionPlan, decision: Decision) -> Any:
+        from sandbox.approvals.approver import Answer
+
+        self._answer = asyncio.get_running_loop().create_future()
+        self._send(
+            "ask",
+            call=call_id,
+            plan=plan.model_dump(mode="json", by_alias=True),
+            decision=decision.model_dump(mode="json"),
+        )
+        said = await self._answer
+        return Answer(
+            approved=said.get("approved") is True,
+            by=str(said.get("by", "")),
+            reason=str(said.get("reason", "")),
+        )
+
+    async def _stdin(self) -> AsyncIterator[bytes]:
+        """Yield the client's input, asking for each piece only when it is wanted."""
+        while True:
+            self._send("stdin")
+            data = await self._input.get()
+            if not data:
+                return
+            yield data
+
+
+def _standing(message: Message, registry: Registry) -> Standing | None:
+    """Return where the client stands; None: its plan names workspace and folder itself."""
+    if "here" not in message:
+        return None
+    here = message["here"]
+    return Standing.registered(registry, here if isinstance(here, str) else None)
+
+
+def _text(message: Message, key: str) -> str:
+    value = message.get(key)
+    if not isinstance(value, str):
+        raise BadInput(f"`{key}` is not given as text")
+    return value
+
+
+def _environment(value: object) -> dict[str, str] | None:
+    if value is None:
+        return None
+    if isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
+        return {str(key): one for key, one in value.items()}
+    raise BadInput("`env` is not given as names and texts")
