@@ -12,7 +12,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from sandbox.approvals.objections import Objections
 from sandbox.calls.flow.learning import Learning
-from sandbox.calls.held import Held, result_of
+from sandbox.calls.held import Held
+from sandbox.calls.held_results import result_of
 from sandbox.calls.keepers import Keepers
 from sandbox.calls.recorder import Recorder
 from sandbox.calls.undo import Undoing

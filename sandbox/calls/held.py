@@ -10,10 +10,8 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
-from policy.model import Tier, Verdict
 from sandbox.agents.declared import DEFAULT
 from sandbox.audit.events import (
     DiscardedRecord,
@@ -23,6 +21,7 @@ from sandbox.audit.events import (
     LookedRecord,
 )
 from sandbox.audit.history import is_held
+from sandbox.calls.held_results import listed_call, settled_call, unknown_call, unrecorded_call
 from sandbox.calls.ignore_noting import note
 from sandbox.calls.keepers import Keepers, named
 from sandbox.calls.recorder import recorded
@@ -32,11 +31,9 @@ from sandbox.gates import bound
 from sandbox.gates.gate2 import Shown
 from sandbox.gates.masked_diff import masked_diff
 from sandbox.host.login import login
-from sandbox.results import CallResult, Ending, HeldCall, HeldLook
+from sandbox.results import CallResult, HeldCall, HeldLook
 from sandbox.workspaces.ignore_sources import touched
 
-HELD, HELD_END = "held, nothing landed yet: ", "; a person can land or discard it"
-"""What gate 2 puts around its reasons; a list of held calls says so by itself."""
 LANDED = "landed by a person"
 LOOKED_AT = 20
 """Held calls, the newest, that a list looks at for files that changed meanwhile."""
@@ -54,11 +51,6 @@ NOT_SHOWN = (
 MEANWHILE = "call `{call}` was not landed, since something else landed meanwhile; try again"
 
 
-def result_of(entry: Mapping[str, Any]) -> CallResult:
-    """Return the result of a recorded call that did not land, as far as the record has it."""
-    return _result(entry, entry["outcome"] or "", None, landed=False)
-
-
 class Held:
     """Acts through the keeper of the agent's own cell, which has the workspaces mounted."""
 
@@ -74,7 +66,7 @@ class Held:
         entries = await asyncio.to_thread(self._record.store.held)
         there = await self._there(entries)
         now = time.time()
-        found = [_held_call(entry, there, now) for entry in entries]
+        found = [listed_call(entry, there, now) for entry in entries]
         for position, entry in enumerate(entries[:LOOKED_AT]):
             if found[position].there and (late := await self._late(entry)):
                 note = f"changed meanwhile: {named(late)}"
@@ -82,7 +74,7 @@ class Held:
         known = {entry["id"] for entry in entries}
         for name, row in sorted((there or {}).items()):
             if name not in known:
-                found.append(_unrecorded(name, row, now))
+                found.append(unrecorded_call(name, row, now))
         return tuple(found)
 
     async def _there(self, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
@@ -196,7 +188,7 @@ class Held:
         undoable = name not in answer.get("lost", ())
         lost = f"; no longer undoable: {named(answer['lost'])}" if answer.get("lost") else ""
         if not in_parts:
-            return _result(entry, LANDED + lost, shown, landed=True, undoable=undoable)
+            return settled_call(entry, LANDED + lost, shown, landed=True, undoable=undoable)
         await self._record.keep_diff(name, answer.get("diff", ""))
         if "rest" in answer:
             rest = await self._keepers.shown(answer, workspaces, "rest")
@@ -208,7 +200,7 @@ class Held:
         several = f"; {rest.total} changes stay held"
         left = several if rest.total > 1 else "; 1 change stays held" if rest.total else ""
         said = f"{LANDED}, as `{name}`{left}{lost}"
-        return _result(entry, said, shown, landed=True, undoable=undoable)
+        return settled_call(entry, said, shown, landed=True, undoable=undoable)
 
     async def look(self, call_id: str) -> HeldLook:
         """Look at a held transaction as things stand, for a person, who is shown what this gives.
@@ -283,7 +275,7 @@ class Held:
             entry = self._held(call_id)
         except BadInput:
             if await self._discard_unrecorded(call_id):
-                return _unknown(call_id)
+                return unknown_call(call_id)
             raise
         cell, workspaces = await self._keepers.of(entry)
         await self._keepers.aftermath.begin(
@@ -304,7 +296,7 @@ class Held:
                 discarded_by=login(),
             )
         )
-        return _result(entry, said, None, landed=False)
+        return settled_call(entry, said, None, landed=False)
 
     async def _discard_unrecorded(self, call_id: str) -> bool:
         """Remove a layer of which the record knows nothing; return whether there was one."""
@@ -343,91 +335,3 @@ def _tidy(name: str) -> str:
     if ".." in parts:
         raise BadInput(f"`{name}`: give a path inside of the workspace, without `..`")
     return ("/" if name.startswith("/") else "") + "/".join(parts)
-
-
-def _held_call(entry: Mapping[str, Any], there: Mapping[str, Any] | None, now: float) -> HeldCall:
-    row = None if there is None else there.get(entry["id"])
-    since = datetime.fromisoformat(entry["ts"]).timestamp() + (entry["ms"] or 0.0) / 1000
-    note = ""
-    if there is not None and row is None:
-        note = "its layer is gone"
-    elif there is None:
-        note = "no engine could be asked"
-    return HeldCall(
-        id=entry["id"],
-        agent=entry["agent"] or "",
-        tool=entry["tool"] or "",
-        workspace=entry["workspace"] or "",
-        because=_because(entry),
-        proposal=entry["landing"] == "proposal",
-        changes=entry["changes_total"] or len(entry["changes"] or ()),
-        bytes=entry["size"] if entry["size"] is not None else row["bytes"] if row else 0,
-        age=max(0.0, now - since),  # the layer's own time is that of the last part that landed
-        there=None if there is None else row is not None,
-        note=note,
-    )
-
-
-def _because(entry: Mapping[str, Any]) -> str:
-    """Say why a call is held; of one of which parts have landed, why the rest is."""
-    reasons: dict[str, list[str]] = {}
-    for change in entry["changes"] or ():
-        if change.get("reason"):
-            reasons.setdefault(change["reason"], []).append(change["path"])
-    if entry["parts"] and reasons:
-        return "; ".join(f"{named(paths)}: {why}" for why, paths in reasons.items())
-    if entry["parts"]:
-        return "the rest of what was held"
-    said = str(entry["outcome"] or "").removesuffix(f"; see `lockgate show {entry['id']}`")
-    return said.removeprefix(HELD).removesuffix(HELD_END)
-
-
-def _unrecorded(name: str, row: Mapping[str, Any], now: float) -> HeldCall:
-    return HeldCall(
-        id=name,
-        bytes=row["bytes"],
-        age=max(0.0, now - row["time"]),
-        there=True,
-        note=f"no record of it; `lockgate discard {name}` removes it",
-    )
-
-
-def _result(
-    entry: Mapping[str, Any],
-    message: str,
-    shown: Shown | None,
-    *,
-    landed: bool,
-    undoable: bool = True,
-) -> CallResult:
-    return CallResult(
-        id=entry["id"],
-        tool=entry["tool"],
-        verdict=Verdict(entry["verdict"]),
-        tier=Tier(entry["tier"]),
-        rules=tuple(entry["rules"]),
-        message=message,
-        ending=Ending(entry["ending"]),
-        judgement="land" if landed else "discard",
-        landed=landed,
-        undoable=undoable,
-        changes=shown.views if shown else (),
-        changes_total=shown.total if shown else 0,
-        changes_size=shown.size if shown else 0,
-        exit_status=entry["exit_status"],
-        ms=entry["ms"] or 0.0,
-    )
-
-
-def _unknown(call: str) -> CallResult:
-    """Return the result for a layer of which the record knows nothing."""
-    return CallResult(
-        id=call,
-        tool="unknown",
-        verdict=Verdict.ASK,
-        tier=Tier.DANGER,
-        rules=(),
-        message="discarded by a person; nothing was recorded of it",
-        ending=Ending.CANCELLED,
-        judgement="discard",
-    )
