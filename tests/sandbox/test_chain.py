@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sandbox.audit import chain
@@ -98,6 +98,7 @@ VALUES = st.none() | st.booleans() | st.integers(-9, 9) | st.text(max_size=8)
 RECORDS = st.dictionaries(st.sampled_from(["a", "b", "call"]), VALUES, max_size=3)
 
 
+@settings(suppress_health_check=[HealthCheck.too_slow])  # where all processors are busy
 @given(st.lists(RECORDS, max_size=5), st.data())
 def test_any_records_chain_and_any_changed_byte_is_noticed(
     records: list[dict[str, Any]], data: st.DataObject
