@@ -147,6 +147,8 @@ def _is_of_install(words: tuple[str, ...]) -> bool:
     name = words[0].rpartition("/")[2]
     if _PYTHON.fullmatch(name):
         return words[1:3] in (("-m", "pip"), ("-m", "venv"))
+    if words[0] in ("sh", "bash"):  # what its text runs stands among the commands too
+        return len(words) == 3 and words[1] == "-c"
     if name in (".", "source"):
         return len(words) == 2 and words[1].endswith("/bin/activate")
     return name in _CLIENTS or words[0] in _PLAIN
