@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator, Sequence, Set
 
 from policy.gate2.compiled import Compiled, is_compiled
+from policy.gate2.environments import Environments
 from policy.gate2.git.changed_settings import Remote
 from policy.gate2.git.changes import GitChanges
 from policy.gate2.git.judged import folder_reasons, pointer_reason, settings_reasons
@@ -72,6 +73,7 @@ def judge(
     moved = _Named((*decision.named_deletions, *decision.named_moves))
     git = GitChanges(changes, workspace, agents_remotes)
     compiled = Compiled(changes)
+    environments = Environments(changes)
     for change in changes:
         reasons += _governance(change, paths, advice)
         if decision.rights.workspace is not Access.WRITE:
@@ -96,6 +98,7 @@ def judge(
         reasons += mode_reasons(change)
         reasons += _odd_name(change)
         reasons += compiled.reasons(change)
+        reasons += environments.reasons(change)
     reasons += _replacements(changes, named, paths, earlier)
     reasons += _limits(decision, changes, paths)
     if not reasons:

@@ -180,7 +180,14 @@ ROWS: dict[str, tuple[list[Change], str]] = {
     "a link through another": ([link("a", "src/../../x")], "hold link-leaves"),
     "a retargeted link": ([link("a", "../x", Kind.MODIFIED)], "hold link-leaves"),
     "a deleted link": ([Change("a", Kind.DELETED, FileType.SYMLINK, ignored=True)], "land"),
-    "an interpreter for a project": ([link(".venv/bin/python", "/usr/bin/python3")], "land"),
+    "an interpreter for a project": (
+        [created(".venv/pyvenv.cfg"), link(".venv/bin/python", "/usr/bin/python3")],
+        "land",
+    ),
+    "another interpreter": (
+        [link(".venv/bin/python", "/usr/bin/python3")],
+        "hold virtual-environment",
+    ),
     # never landed
     "a device node": ([Change("p", Kind.CREATED, FileType.SPECIAL)], "hold special"),
     "a FIFO in place of a file": (
