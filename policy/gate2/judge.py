@@ -89,7 +89,7 @@ def judge(
             reasons += linked_reasons(change, linked, paths)
             reasons += settings_reasons(change, paths, git)
         reasons += _hidden_tracked(change)
-        reasons += _commits(change, paths, configured)
+        reasons += _commits(change, paths, configured, linked)
         reasons += _entries(change, paths, git, workspace)
         reasons += losses(change, moved.covers)
         reasons += _deletion(change, named, moved, paths, git)
@@ -198,7 +198,9 @@ def _is_index(change: Change) -> bool:
     return change.path.rpartition("/")[2] == "index"
 
 
-def _commits(change: Change, paths: PathPolicy, configured: Configured) -> Iterator[PathReason]:
+def _commits(
+    change: Change, paths: PathPolicy, configured: Configured, linked: Linked
+) -> Iterator[PathReason]:
     holder = "the index lists" if _is_index(change) else "a new commit holds"
     others = "HEAD's" if holder.startswith("the") else "its parent's"
     for path in change.commits:
@@ -209,9 +211,10 @@ def _commits(change: Change, paths: PathPolicy, configured: Configured) -> Itera
             if compiled and not any(rules):
                 because += ", and compiled Python of a call does not land: ignore `__pycache__/`"
             yield PathReason(path, Outcome.HOLD, "commit-content", because)
-    if configured.files or configured.folders:
+    if configured.files or configured.folders or linked.targets:
         for path in change.commits_others:
             because_of = configured.because(path) or configured.below(path)
+            because_of = because_of or linked.because(path, paths)
             if because_of is not None:
                 because = f"{holder} it with a content of its own, and {because_of}"
                 yield PathReason(path, Outcome.HOLD, "commit-content", because)

@@ -4,7 +4,8 @@
     Linked({"tools/vscode": ".vscode"})      where `.vscode` is a link to `tools/vscode`
 
 A link that a call makes in place of something obeyed or protected is held by its own name. This is
-about those that are there already, a file's as well as a folder's. Pure.
+about those that are there already, a file's as well as a folder's. All that lies at the end of one
+within a git folder (`.git/hooks -> ../hooks`) is held: git's own checks go by git's own paths. Pure.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ class Linked:
 
     targets: Mapping[str, str] = field(default_factory=dict)
     """`normal` path of the workspace -> the link that leads to it."""
+    of_git: frozenset[str] = frozenset()
+    """Those links among them that lie in a git folder."""
 
     def because(self, path: str, paths: PathPolicy) -> str | None:
         """Return why a path counts by another name; None where it does not."""
@@ -34,6 +37,9 @@ class Linked:
             if link is None:
                 continue
             name = "/".join((link, *parts[count:]))
+            if link in self.of_git:
+                shown = on_one_line(name)
+                return f"it is `{shown}`, as `{on_one_line(link)}` is a link: git reads it there"
             rule = paths.governance_of(name) or paths.obeyed_of(name)
             if rule is not None:
                 why = rule.because or "it is protected"

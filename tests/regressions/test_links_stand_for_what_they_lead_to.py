@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from policy.gate2.judge import judge
 from policy.model import Access, Change, Decision, FileType, Kind, Outcome, Rights, Tier, Verdict
 from policy.protected.paths import PathPolicy
 from sandbox.workspaces.obeyed_links import obeyed_links
+from tests.container.lab import Lab
 
 DECISION = Decision(
     verdict=Verdict.REPORT,
@@ -103,3 +105,54 @@ ROS = '<launch>\n  <node pkg="turtlesim" exec="turtlesim_node" name="sim"/>\n</l
 def test_what_nobody_obeys_lands(path: str, text: str, outcome: Outcome) -> None:
     change = Change(path, Kind.CREATED, FILE, after_text=text)
     assert judge(DECISION, [change], PATHS, workspace="/w").outcome is outcome
+
+
+IN_GIT = {
+    "the folder of hooks": ("hooks", "hk", "hk/pre-commit"),
+    "settings": ("config", "kept/gc", "kept/gc"),
+    "ignore rules": ("info", "gi", "gi/exclude"),
+    "the plan of a rebase": ("rebase-merge", "plans", "plans/git-rebase-todo"),
+    "reflogs": ("logs", "lg", "lg/HEAD"),
+    "a folder of branches": ("refs/heads/team", "heads", "heads/x"),
+}
+
+
+@pytest.mark.parametrize("git", [".git", "sub/.git", "bare"])
+@pytest.mark.parametrize(("name", "target", "file"), IN_GIT.values(), ids=IN_GIT)
+def test_what_a_link_in_a_git_folder_leads_to_is_held(
+    tmp_path: Path, git: str, name: str, target: str, file: str
+) -> None:
+    for folder in (f"{git}/objects", f"{git}/refs/heads", f"{Path(file).parent}"):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+    (tmp_path / git / "HEAD").write_text("ref: refs/heads/main\n")
+    if not (tmp_path / target).is_dir():
+        (tmp_path / target).touch()
+    change = Change(file, Kind.MODIFIED, FILE)
+    assert _judged(tmp_path, change) is Outcome.LAND
+    (tmp_path / git / name).symlink_to(tmp_path / target)
+    (tmp_path / git / "refs/heads/alias").symlink_to("main")  # git's own, as it was written once
+    assert _judged(tmp_path, change) is Outcome.HOLD
+    assert _judged(tmp_path, Change("beside.txt", Kind.CREATED, FILE)) is Outcome.LAND
+
+
+def test_a_commit_that_holds_what_a_link_leads_to_is_held(workspace: Path) -> None:
+    def holding(path: str) -> Change:
+        return Change(".git/objects/aa/bb", Kind.CREATED, FILE, commits_others=(path,))
+
+    reasons = [
+        {reason.rule for reason in judge(
+            DECISION, [holding(path)], PATHS,
+            workspace=str(workspace), linked=obeyed_links(str(workspace), PATHS),
+        ).reasons}
+        for path in ("hub/workflows/x.yml", "hub/README.md")
+    ]  # fmt: skip
+    assert "commit-content" in reasons[0]
+    assert "commit-content" not in reasons[1]
+
+
+def test_hooks_behind_a_link_are_held_in_a_cell(lab: Lab) -> None:
+    shutil.move(lab.ws / ".git/hooks", lab.ws / "hk")
+    (lab.ws / ".git/hooks").symlink_to("../hk")
+    done = lab.sh("printf '#!/bin/sh\\n' > hk/pre-push; chmod +x hk/pre-push")
+    assert (done.judgement, (lab.ws / "hk/pre-push").exists()) == ("hold", False)
+    assert lab.sh("echo x > beside.txt; git add beside.txt; git commit -qm x").landed
