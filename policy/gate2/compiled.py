@@ -17,6 +17,10 @@ CACHE = "__pycache__"
 _PACKAGES = frozenset(("site-packages", "dist-packages", "localpycs"))
 """Folders of installed packages, and one in which PyInstaller keeps what it packs."""
 _COMPILED = re.compile(r".*\.py[co]", re.DOTALL)
+_NATIVE = re.compile(
+    r"(?:(?!lib)[a-z_]\w*|\w+\.(?:abi3|cpython-[\w-]+|cp\d[\w-]*))\.(?:so|pyd)", re.DOTALL
+)
+"""Native modules that `import` loads; a library of C begins with `lib`."""
 _RUNS = "python on the host would run it"
 
 
@@ -26,6 +30,12 @@ def is_compiled(path: str) -> bool:
     if not _PACKAGES.isdisjoint(parts):
         return False
     return CACHE in parts or _COMPILED.fullmatch(parts[-1]) is not None
+
+
+def is_native(path: str) -> bool:
+    """Whether a path is that of a native module of Python, outside of installed packages."""
+    *folders, name = normal(path).split("/")
+    return _PACKAGES.isdisjoint(folders) and _NATIVE.fullmatch(name) is not None
 
 
 class Compiled:

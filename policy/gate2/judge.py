@@ -15,7 +15,7 @@ import fnmatch
 import re
 from collections.abc import Iterator, Sequence, Set
 
-from policy.gate2.compiled import Compiled, is_compiled
+from policy.gate2.compiled import Compiled, is_compiled, is_native
 from policy.gate2.environments import Environments
 from policy.gate2.git.changed_settings import Remote
 from policy.gate2.git.changes import GitChanges
@@ -203,8 +203,8 @@ def _commits(
 ) -> Iterator[PathReason]:
     holder = "the index lists" if _is_index(change) else "a new commit holds"
     others = "HEAD's" if holder.startswith("the") else "its parent's"
-    for path in change.commits:
-        compiled = is_compiled(path)
+    for path in (*change.commits, *filter(is_native, change.commits_others)):
+        compiled = is_compiled(path) or is_native(path)
         rules = paths.governance_of(path), paths.obeyed_of(path)
         if any(rules) or paths.is_secret(path) or compiled:
             because = f"{holder} it with a content that is neither {others} nor the file's"

@@ -5,7 +5,7 @@
 
 A link that a call makes in place of something obeyed or protected is held by its own name. This is
 about those that are there already, a file's as well as a folder's. All that lies at the end of one
-within a git folder (`.git/hooks -> ../hooks`) is held: git's own checks go by git's own paths. Pure.
+within a git folder (`.git/hooks -> ../hooks`) is held: git's own checks go by its own paths. Pure.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 """Names that other programs take for something else than a name. Pure, for both gates.
 
 `tar cf x.tar *` takes a file called `--checkpoint-action=exec=sh x` for an option, `vim *` one
-called `+!sh x` for a command, `git rm *` one called `:!src` for a pattern; and a script that reads
-a listing by lines takes one file for two.
+called `+!sh x` for a command, `git rm *` one called `:!src` for a pattern, `perl -n x *` one called
+`sh x|` for a pipe; make puts the names that `$(wildcard *)` gives into a shell's text; and a script
+that reads a listing by lines takes one file for two.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _ARGUMENTS = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 """What compilers read options from, when they are called with a pattern for their sources."""
+_SHELL = re.compile(r"[|;`]|\$[({]|&\s*[a-z]{2,}(?:\s|$)|&&")
+"""What a shell runs, or takes for the end of a command, where a name is put into its text."""
 _HOME = re.compile(r"~(?:[a-z_][\w-]*)?")
 
 
@@ -57,6 +60,10 @@ def _taken_for(name: str) -> str:
             return "compilers take a name that begins with `@` for a file of options"
         case "~" if _HOME.fullmatch(name):
             return "shells take such a name for somebody's home"
+        case ">" | "<" | "&":
+            return f"perl and shells take what follows a `{name[0]}` for a file to open"
         case " ":
             return "a name in it begins with a space, and scripts take what follows for the name"
+    if _SHELL.search(name):
+        return "scripts put names into a shell's text, which would run a part of it"
     return ""

@@ -144,6 +144,31 @@ def test_a_commit_that_holds_compiled_python_is_held(path: str, outcome: Outcome
     assert found.outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("path", "outcome"),
+    [
+        ("src/a.so", Outcome.HOLD),
+        ("src/a.cpython-311-x86_64-linux-gnu.so", Outcome.HOLD),
+        ("src/a.abi3.so", Outcome.HOLD),
+        ("a.pyd", Outcome.HOLD),
+        ("jni/arm64/libnative.so", Outcome.LAND),
+        ("lib/site-packages/x/a.so", Outcome.LAND),
+        ("libs/z.so.1", Outcome.LAND),
+    ],
+)
+def test_a_commit_that_holds_a_native_module_is_held(path: str, outcome: Outcome) -> None:
+    objects = Change(
+        ".git/objects/ab/" + "c" * 38,
+        Kind.CREATED,
+        FileType.FILE,
+        commits_others=(path,),
+        git_folders=(".git",),
+        git_checked="object",
+    )
+    found = judge(DECISION, [objects], PathPolicy.default(), workspace="/w")
+    assert found.outcome is outcome
+
+
 PLANT = """
 import importlib.util, pathlib, py_compile
 bad = pathlib.Path("/tmp/bad.py"); bad.write_text("open('PWNED', 'w').write('x')")

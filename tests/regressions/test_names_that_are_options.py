@@ -43,6 +43,19 @@ ODD = [
     "a\u202egnp.exe",
     "node_modules/a\u200bb",
     "\ufeffa",
+    "touch PWNED|",
+    "src/|touch x",
+    ">x",
+    "src/<x",
+    "&1",
+    "src/$(touch x).py",
+    "src/${IFS}.py",
+    "src/`id`.py",
+    "src/b;touch x;.py",
+    "a|b",
+    "x&touch y",
+    "x & reboot",
+    "a&&b",
 ]
 USUAL = [
     "a-b.txt",
@@ -65,6 +78,15 @@ USUAL = [
     "1:1.md",
     "_x/(group)/[id].tsx",
     "a b/c.txt",
+    "routes/$id.tsx",
+    "routes/$.tsx",
+    "Q&A.md",
+    "docs/R&D notes.md",
+    "Terms & conditions.md",
+    "{{cookiecutter.name}}/x.py",
+    "node_modules/x/a;b.js",
+    "a=b,c@d%e!f#g^h.txt",
+    "it's (1) [2] {3}.txt",
 ]
 
 
