@@ -33,6 +33,7 @@ from sandbox.gates.masked_diff import masked_diff
 from sandbox.host.login import login
 from sandbox.results import CallResult, HeldCall, HeldLook
 from sandbox.workspaces.ignore_sources import touched
+from sandbox.workspaces.led_to import show_leads
 
 LANDED = "landed by a person"
 LOOKED_AT = 20
@@ -224,13 +225,24 @@ class Held:
             )
             await self._record.keep_diff(call, look["diff"], rest=True)
             await self._record.flush()
+        led_to = await asyncio.to_thread(self._show_leads, shown, workspaces)
         return HeldLook(
             id=call,
             changes=shown.views,
             changes_total=shown.total,
-            diff=await asyncio.to_thread(masked_diff, look["diff"]),
+            diff=await asyncio.to_thread(masked_diff, look["diff"] + led_to),
             differs=tuple(others),
         )
+
+    @staticmethod
+    def _show_leads(shown: Shown, workspaces: tuple[str, ...]) -> str:
+        """Return what the files hold that come to count by what is shown."""
+        texts = []
+        for (index, _), view in zip(shown.places, shown.views, strict=True):
+            root = workspaces[index]
+            leads = [one.removeprefix(f"{root}/") for one in view.leads_to or ()]
+            texts.append(show_leads(root, ["" if one == "." else one for one in leads]))
+        return "".join(texts)
 
     async def _as_it_is(
         self,

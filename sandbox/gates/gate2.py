@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 from policy.gate2.git.obeyed import NOTHING
@@ -20,7 +21,7 @@ from sandbox.workspaces.git_obeyed import asked_to_sign, configured
 from sandbox.workspaces.gitignore import Ignored
 from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.ignore_sources import Touched, is_rules, touched
-from sandbox.workspaces.led_to import find_leads, read_state
+from sandbox.workspaces.led_to import find_includes, find_leads, read_state
 from sandbox.workspaces.obeyed_links import obeyed_links
 from sandbox.workspaces.protected_paths import Protected
 
@@ -368,7 +369,10 @@ def show(
             if rule is not None or ignores or len(others) < SHOWN:
                 view = _view(change, prefix, said.get(change.path), rule)
                 if leads := leading[index].get(change.path):
-                    state = read_state(workspaces[index], leads)
+                    own = {one.path for one in changes}
+                    unread = own.intersection(find_includes(workspaces[index], change))
+                    # What a file of this call includes is not known before it has landed.
+                    state = token_hex(16) if unread else read_state(workspaces[index], leads)
                     named = tuple(prefix + (_printable(one) or ".") for one in leads)
                     view = view.model_copy(update={"leads_to": named, "leads_state": state})
                 group = first if rule is not None else ignoring if ignores else others

@@ -3,10 +3,12 @@
 
     leads = find_leads("/w", change, ("core.fsmonitor",))   ("tools/h",) for `.husky -> tools/h`
     state = read_state("/w", leads)                         another once anything there changes
+    text = show_leads("/w", leads)                          what a person is shown of it
 
 Such a change is held; what it names lies in the workspace already and is judged as ordinary until
 the change lands. So a person's word on the change covers that too, as it was when it was shown.
-Reads names and statuses only, follows no link below what is named; blocking.
+Links in what is named are followed as far as the workspace reaches, and so are files that git's
+settings include. A path that a setting leaves to a shell to make (`$(...)`) is not known. Blocking.
 """
 
 from __future__ import annotations
@@ -14,14 +16,21 @@ from __future__ import annotations
 import hashlib
 import os
 import secrets
+import stat
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
-from policy.gate2.git.config import settings
-from policy.gate2.git.obeyed import inside, obeyed
+from policy.gate2.git.config import Setting, settings
+from policy.gate2.git.obeyed import includes, inside, obeyed
 from policy.model import Change, FileType, Kind
+from sandbox.host import files as own_files
 
 MOST_OBJECTS = 50_000
 """Files and folders of which a state is read; what holds more is taken for changed."""
+MOST_LEADS = 1_000
+MOST_SETTINGS = 1 << 20
+"""Bytes that are read of a file that may hold settings."""
+MOST_SHOWN, SHOWN_BYTES = 20, 64 * 1024
 _KEPT_APART = (".git", ".lockgate")
 _GIT_SETTINGS = ("config", "config.worktree", ".gitconfig")
 
@@ -37,40 +46,131 @@ def find_leads(root: str, change: Change, commands: tuple[str, ...]) -> tuple[st
     if change.type is FileType.SYMLINK:
         target = os.path.join(root, os.path.dirname(change.path), change.target or "")  # noqa: PTH118, PTH120
         return _both(root, target)
-    name = change.path.rpartition("/")[2]
-    if change.after_text is None or name not in _GIT_SETTINGS:
+    found = _settings_of(change)
+    if found is None:
         return ()
     leads: dict[str, None] = {}
-    file_folder = os.path.dirname(os.path.join(root, change.path))  # noqa: PTH118, PTH120
+    folder = os.path.dirname(os.path.join(root, change.path))  # noqa: PTH118, PTH120
+    _note_settings(root, found, folder, _work_tree(root, change, folder), commands, leads)
+    return tuple(leads)
+
+
+def find_includes(root: str, change: Change) -> tuple[str, ...]:
+    """Return the paths in the workspace of files that settings which a change leaves include."""
+    folder = os.path.dirname(os.path.join(root, change.path))  # noqa: PTH118, PTH120
+    paths = includes(_settings_of(change) or ())
+    return tuple(one for path in paths for one in _both(root, _full(folder, path)))
+
+
+def _settings_of(change: Change) -> list[Setting] | None:
+    name = change.path.rpartition("/")[2]
+    if change.after_text is None or name not in _GIT_SETTINGS:
+        return None
+    return settings(change.after_text)
+
+
+def _work_tree(root: str, change: Change, folder: str) -> str:
     before, found, _ = f"/{change.path}".rpartition("/.git/")
-    bases = {"work tree": f"{root}{before}" if found else file_folder, "file": file_folder}
+    return f"{root}{before}" if found else folder
+
+
+def _note_settings(
+    root: str,
+    found: Sequence[Setting],
+    folder: str,
+    work_tree: str,
+    commands: tuple[str, ...],
+    leads: dict[str, None],
+) -> None:
+    """Note what settings name, and what the files that they name do, taken for settings."""
+    bases, new = {"work tree": work_tree, "file": folder}, list[str]()
 
     def note(base: str, path: str) -> Iterator[str]:
-        expanded = os.path.expanduser(path.partition("\0")[0].removeprefix("%(prefix)/"))  # noqa: PTH111
-        leads.update(dict.fromkeys(_both(root, os.path.join(bases[base], expanded))))  # noqa: PTH118
+        for lead in _both(root, _full(bases[base], path)):
+            if lead not in leads and len(leads) < MOST_LEADS:
+                leads[lead] = None
+                new.append(lead)
         return iter(())
 
-    obeyed(settings(change.after_text), commands, note)
-    return tuple(leads)
+    obeyed(found, commands, note)
+    for lead in new:
+        full = os.path.join(root, lead)  # noqa: PTH118
+        text = _read(full, MOST_SETTINGS)
+        if text:
+            own = settings(text.decode("utf-8", "surrogateescape"))
+            above = os.path.dirname(full)  # noqa: PTH120
+            _note_settings(root, own, above, work_tree, commands, leads)
+
+
+def _full(base: str, path: str) -> str:
+    path = os.path.expanduser(path.partition("\0")[0].removeprefix("%(prefix)/"))  # noqa: PTH111
+    return os.path.join(base, path)  # noqa: PTH118
 
 
 def read_state(root: str, leads: Sequence[str]) -> str | None:
     """Return what tells the present content of some paths from any other; None without paths.
 
-    It goes by inode, mode, size and ctime, which no program can set back.
+    It goes by inode, mode, size and ctime, which no program can set back. Where there is more than
+    `MOST_OBJECTS`, each answer is another one.
     """
     if not leads:
         return None
     digest, left = hashlib.sha256(), MOST_OBJECTS
-    for lead in leads:
+    for path in _walk_all(root, leads):
+        left -= 1
+        if left < 0:
+            return secrets.token_hex(16)
+        real = os.path.realpath(path)
+        digest.update(os.fsencode(path) + _status(path) + b"\0" + os.fsencode(real) + b"\0")
+    return digest.hexdigest()
+
+
+def show_leads(root: str, leads: Sequence[str]) -> str:
+    """Return the files that some paths lead to in the form of a diff, without a change in it.
+
+    The first `MOST_SHOWN` of them, up to `SHOWN_BYTES` of each.
+    """
+    parts, count = [], 0
+    for path in _walk_all(root, leads):
+        text = _read(path, SHOWN_BYTES)
+        if text is None:
+            continue
+        count += 1
+        if count > MOST_SHOWN:
+            parts.append("and more files count by this call\n")
+            break
+        name = os.path.relpath(path, root).encode("utf-8", "surrogateescape")
+        shown = name.decode("utf-8", "backslashreplace").encode("unicode_escape").decode("ascii")
+        lines = text.decode("utf-8", "backslashreplace").split("\n")
+        cut = ["[cut]"] if len(text) == SHOWN_BYTES else []
+        body = "\n".join(f" {line}" for line in lines + cut)
+        parts.append(f"diff --git a/{shown} b/{shown}\ncounts by this call, as it is\n{body}\n")
+    return "".join(parts)
+
+
+def _walk_all(root: str, leads: Sequence[str]) -> Iterator[str]:
+    """Give all paths that some lead to, and what links in them lead to within the workspace."""
+    waiting, known = list(leads), set(leads)
+    while waiting:
+        lead = waiting.pop(0)
         start = os.path.join(root, lead) if lead else root  # noqa: PTH118
         for path in _walk(start, top=not lead):
-            left -= 1
-            if left < 0:
-                return secrets.token_hex(16)
-            digest.update(os.fsencode(path) + _status(path) + b"\0")
-        digest.update(os.fsencode(os.path.realpath(start)) + b"\0\0")
-    return digest.hexdigest()
+            yield path
+            if os.path.islink(path):  # noqa: PTH114
+                more = [one for one in _both(root, path)[1:] if one not in known]
+                known.update(more)
+                waiting += more
+
+
+def _read(path: str, size: int) -> bytes | None:
+    """Return the beginning of a file; None where there is none."""
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return None
+        with own_files.opened(Path(path)) as opened:
+            return opened.read(size)
+    except OSError:
+        return None
 
 
 def _both(root: str, full: str) -> tuple[str, ...]:

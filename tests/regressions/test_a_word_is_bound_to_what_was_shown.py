@@ -99,12 +99,17 @@ LEADING = {
     "a folder of hooks": "git config core.hooksPath kept/h",
     "a file that git's settings include": "git config include.path ../kept/h/pre-commit",
     "a program that git runs": "git config core.fsmonitor kept/h/pre-commit",
+    "a link in a folder that it leads to": "ln -s around .husky",
+    "a file that an included file includes": "git config include.path ../around/settings",
 }
 
 
 def test_what_comes_to_count_by_a_held_call_is_as_it_was_when_it_was_shown(lab: Lab) -> None:
     """A link's end, and what git's settings name: it lies there, and nothing obeys it yet."""
     supervisor, settings = lab.supervisor, lab.text(".git/config")
+    (lab.ws / "around").mkdir()
+    (lab.ws / "around/pre-commit").symlink_to("../kept/h/pre-commit")
+    (lab.ws / "around/settings").write_text("[include]\n\tpath = ../kept/h/pre-commit\n")
     for name, command in LEADING.items():
         assert lab.sh(f"mkdir -p kept/h; printf '{GOOD}' > kept/h/pre-commit").landed, name
         held = lab.sh(python(f'import subprocess; subprocess.run("{command}", shell=True)'))
@@ -116,7 +121,8 @@ def test_what_comes_to_count_by_a_held_call_is_as_it_was_when_it_was_shown(lab: 
             lab.run(supervisor.land(held.id))
         with pytest.raises(BadInput, match="what would land is not what"):
             lab.run(supervisor.land(held.id, force=True))
-        lab.run(supervisor.look_held(held.id))  # a person is shown it anew
+        look = lab.run(supervisor.look_held(held.id))  # a person is shown it anew
+        assert "kept/h/pre-commit" in look.diff and "curl evil" in look.diff, name
         assert lab.sh("echo y >> src/more", agent="other").landed  # beside it
         assert lab.run(supervisor.land(held.id)).landed, name
         (lab.ws / ".husky").unlink(missing_ok=True)
@@ -135,3 +141,14 @@ def test_what_a_held_call_itself_moves_to_where_it_leads_is_bound_too(lab: Lab) 
     for force in (False, True):
         with pytest.raises(BadInput, match="what would land is not what"):
             lab.run(lab.supervisor.land(held.id, force=force))
+
+
+def test_what_a_held_call_itself_includes_lands_after_the_file_that_it_includes(lab: Lab) -> None:
+    text = 'import subprocess; open("own", "w").write("[include]\\n\\tpath = more\\n");'
+    held = lab.sh(python(text + 'subprocess.run("git config include.path ../own", shell=True)'))
+    assert held.judgement == "hold"
+    with pytest.raises(BadInput, match="what would land is not what"):
+        lab.run(lab.supervisor.land(held.id))
+    assert lab.run(lab.supervisor.land(held.id, ["own"])).landed
+    lab.run(lab.supervisor.look_held(held.id))
+    assert lab.run(lab.supervisor.land(held.id)).landed
