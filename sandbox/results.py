@@ -127,6 +127,13 @@ class UndoResult(Frozen):
     message: str = ""
 
 
+class StayingCall(Frozen):
+    """A call that was to be undone and cannot be."""
+
+    id: str
+    because: str
+
+
 class UndoReport(Frozen):
     """What became of undoing several calls, newest first."""
 
@@ -135,6 +142,23 @@ class UndoReport(Frozen):
     """Why the next one could not be undone; None when all were."""
     left: tuple[str, ...] = ()
     """Calls that were to be undone and were not."""
+    stay: tuple[StayingCall, ...] = ()
+    """Of several that were chosen: those that cannot be undone, and why."""
+    diff: str = ""
+    """Of what was only looked at: one diff of all."""
+    changes: tuple[ChangeView, ...] = ()
+    """Of what was only looked at: what would be another than now."""
+
+
+class ChangedReport(Frozen):
+    """What calls that were chosen changed on disk, all in all, as far as it stands."""
+
+    calls: tuple[str, ...]
+    """Newest first."""
+    session: str = ""
+    """The session that they were chosen by."""
+    changes: tuple[ChangeView, ...] = ()
+    diff: str = ""
 
 
 class HeldLook(Frozen):

@@ -14,10 +14,12 @@ from typing import Any, TypeVar
 from policy.model import ActionPlan, Decision, LayerAnswer, Rights, Tier, Verdict
 from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.audit.store import Store
+from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission
 from sandbox.errors import BadInput, NotEnforced, Stopped, Unavailable, UnknownRequest
 from sandbox.host.dirs import Dirs
 from sandbox.operations.requests import (
+    ChangedRequest,
     DiscardRequest,
     EndRequest,
     HeldRequest,
@@ -27,12 +29,14 @@ from sandbox.operations.requests import (
     PeekRequest,
     Request,
     StopRequest,
+    UndoChosenRequest,
     UndoLastRequest,
     UndoRequest,
     WarmRequest,
 )
 from sandbox.results import (
     CallResult,
+    ChangedReport,
     ChangeView,
     Ending,
     HeldCall,
@@ -220,9 +224,25 @@ class FakeSupervisor:
                 return self._did("land", " ".join(words))
             case ObjectRequest() | DiscardRequest():
                 return self._did(request.op, request.call)
+            case UndoChosenRequest():
+                self.done.append(f"undone {request.session}")
+                return UndoReport(done=(UndoResult(id="u1", undone="c1", changes=()),))
+            case ChangedRequest():
+                return ChangedReport(calls=("c1",), session=request.session or "")
         raise UnknownRequest(f"`{request.op}` is no request of a supervisor")
 
-    async def admit(self, plan: ActionPlan, *, approver: Any, on_host: bool = False) -> Admission:
+    async def came_back(self, agent: str, use: ToolUse) -> str | None:
+        """Know of no tool."""
+        return None
+
+    async def admit(
+        self,
+        plan: ActionPlan,
+        *,
+        approver: Any,
+        on_host: bool = False,
+        use: ToolUse | None = None,
+    ) -> Admission:
         """Admit nothing: hooks have tests of their own."""
         raise BadInput("the fake admits nothing")
 

@@ -1,4 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Agents: their registry, budgets, reputation, declared names, and who speaks."""
 
-__all__ = ["budget_keeper", "declared", "peer", "registry", "reputation", "run", "view"]
+__all__ = [
+    "budget_keeper",
+    "declared",
+    "peer",
+    "registry",
+    "reputation",
+    "run",
+    "told_sessions",
+    "view",
+]

@@ -299,6 +299,8 @@ class Registry:
             if group := self.group(agent):
                 group.remove()
             self.seen(agent).remove()
+            with contextlib.suppress(OSError):
+                path.with_suffix(".session").unlink(missing_ok=True)
         with contextlib.suppress(OSError):
             path.unlink(missing_ok=True)
 

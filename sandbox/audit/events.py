@@ -68,6 +68,8 @@ class DecidedRecord(AuditRecord):
     workspace: str | None = None
     also: list[str] | None = None
     cwd: str | None = None
+    session: str | None = None
+    """The agent's session that it belongs to, where there is one."""
     env: Fields | None = None
     verdict: str | None = None
     tier: str | None = None
@@ -363,6 +365,21 @@ class OutcomeRecord(AuditRecord):
     failed: bool | None = None
     made: Fields | None = None
     """Files that its agent made so, with what tells each from another, and the agent."""
+
+
+class EditedRecord(AuditRecord):
+    """What an agent's own tool changed in files of which a before-image is kept."""
+
+    event: Literal["edited"] = "edited"
+    call: str
+    agent: str | None = None
+    workspace: str | None = None
+    also: list[str] | None = None
+    """Where the files lie; a tool may name files of other workspaces than the one it stands in."""
+    landed: bool | None = None
+    changes: Changes | None = None
+    changes_total: int | None = None
+    outcome: str | None = None
 
 
 class WorkspaceRecord(AuditRecord):

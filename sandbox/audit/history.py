@@ -14,6 +14,7 @@ from sandbox.audit.events import (
     CorrectionRecord,
     DecidedRecord,
     DiscardedRecord,
+    EditedRecord,
     EndedRecord,
     PartedRecord,
     UndoneRecord,
@@ -25,7 +26,7 @@ FIELDS = (
     *("ts", "agent", "tool", "params", "workspace", "also", "cwd", "intent"),
     *("verdict", "tier", "rules", "message", "layers", "approved_by", "grant", "answer_reason"),
     *("ending", "judgement", "landed", "landed_by", "landing", "changes", "changes_total", "size"),
-    *("undone", "of", "asked_by", "parts", "events", "exit_status", "outcome", "ms"),
+    *("undone", "of", "asked_by", "parts", "events", "exit_status", "outcome", "ms", "session"),
     *("connections", "refused"),
 )
 """What readers get of a call; where several records give a field, the newest counts, but `ts` is
@@ -34,7 +35,7 @@ when it was decided."""
 Entry = dict[str, Any]
 
 
-_LANDED = (EndedRecord, CorrectionRecord, PartedRecord)
+_LANDED = (EndedRecord, EditedRecord, CorrectionRecord, PartedRecord)
 """Records that may say that changes landed."""
 
 

@@ -8,13 +8,13 @@ say of calls that of `history.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sandbox.audit import chain, history
-from sandbox.audit.events import AuditRecord, read, unknown_part
+from sandbox.audit.events import AuditRecord, DecidedRecord, read, unknown_part
 from sandbox.audit.log import MIB, AuditLog, Bounds
 from sandbox.audit.retention import until
 from sandbox.audit.segments import Segments
@@ -119,15 +119,52 @@ class Store:
         )
         return list(islice(wanted, query.limit))
 
-    def landed(self, count: int) -> list[dict[str, Any]]:
-        """Return the newest calls, at most `count`, whose changes stand, newest first."""
-        return history.landed(self.records(), count)
+    def landed(self, count: int, workspace: str | None = None) -> list[dict[str, Any]]:
+        """Return the newest calls (in a workspace), at most `count`, whose changes stand, newest
+        first."""
+        if workspace is None:
+            return history.landed(self.records(), count)
+        found = history.landed(self.records(), ALL)
+        here = (one for one in found if workspace in (one["workspace"], *(one["also"] or ())))
+        return list(islice(here, count))
 
     def last_landed(self) -> dict[str, Any]:
         """Return the newest call whose changes stand. Raises BadInput."""
         if found := self.landed(1):
             return found[0]
         raise BadInput("no call has landed anything that could be undone")
+
+    def session(self, asked: str, workspace: str | None = None) -> str:
+        """Return a session by its id or a unique beginning of it; `last` is that of the newest call
+        (in a workspace) that belongs to one. Raises BadInput."""
+        found: set[str] = set()
+        for record in self.records():
+            if not isinstance(record, DecidedRecord) or not record.session:
+                continue
+            if asked == "last" and workspace in (None, record.workspace, *(record.also or ())):
+                return record.session
+            if record.session == asked:
+                return asked
+            if asked and record.session.startswith(asked):
+                found.add(record.session)
+        if len(found) == 1:
+            return found.pop()
+        if found:
+            raise BadInput(f"`{asked}` begins {len(found)} sessions; give more of it")
+        what = "no session" if asked == "last" else f"no session `{asked}`"
+        raise BadInput(f"{what} is recorded; `lockgate log --json` shows those of calls")
+
+    def sessions_of(self, calls: Collection[str]) -> dict[str, str]:
+        """Return the sessions of calls, of those that belong to one."""
+        wanted, found = set(calls), {}
+        for record in self.records() if wanted else ():
+            if isinstance(record, DecidedRecord) and record.call in wanted:
+                wanted.discard(record.call)
+                if record.session:
+                    found[record.call] = record.session
+            if not wanted:
+                break
+        return found
 
     def held(self) -> list[dict[str, Any]]:
         """Return the calls that wait for a person, newest first."""

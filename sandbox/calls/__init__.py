@@ -1,4 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The supervisor: the flow of one call in `flow`; held calls, undo, recovery, what is recorded."""
 
-__all__ = ["blocking", "ids", "ignore_noting", "recorder", "recovery", "supervisor", "tickets"]
+__all__ = [
+    "blocking",
+    "ids",
+    "ignore_noting",
+    "keepers",
+    "recorder",
+    "recovery",
+    "supervisor",
+    "tickets",
+    "undo",
+]

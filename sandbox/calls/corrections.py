@@ -11,6 +11,8 @@ import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 
 from sandbox.approvals.objections import Objections
+from sandbox.calls.edits.keeping import EditKeeping
+from sandbox.calls.edits.several import Chosen, Several
 from sandbox.calls.flow.learning import Learning
 from sandbox.calls.held import Held
 from sandbox.calls.held_results import result_of
@@ -20,7 +22,7 @@ from sandbox.calls.undo import Undoing
 from sandbox.errors import BadInput
 from sandbox.host.latch import Latch, mending
 from sandbox.host.login import login
-from sandbox.results import CallResult, HeldCall, HeldLook, UndoReport, UndoResult
+from sandbox.results import CallResult, ChangedReport, HeldCall, HeldLook, UndoReport, UndoResult
 
 
 class Corrections:
@@ -36,6 +38,7 @@ class Corrections:
         new_id: Callable[[], str],
         keepers: Callable[[], Awaitable[Keepers]],
         end_cells: Callable[[], Awaitable[None]],
+        edits: EditKeeping,
     ) -> None:
         """`keepers` reaches the keepers of now; `end_cells` ends what was started for mending."""
         self._record = record
@@ -45,6 +48,7 @@ class Corrections:
         self._new_id = new_id
         self._keepers = keepers
         self._end_cells = end_cells
+        self._edits = edits
         self._mending = asyncio.Lock()
 
     async def undo(self, call_id: str, *, dry_run: bool, by: str | None) -> UndoResult:
@@ -52,16 +56,31 @@ class Corrections:
         where a later change would be lost, and where it is not the asker's to undo."""
         async with self._mended():
             undoing = Undoing(await self._reached(), self._new_id, by)
+            if why := await self._edits.why_open(call_id):
+                raise BadInput(why)
             result = await undoing.undo(call_id, dry_run=dry_run)
         if not dry_run:
             await self._learn(result.undone)
         return result
 
-    async def undo_last(self, count: int, *, dry_run: bool) -> UndoReport:
+    async def undo_last(self, count: int, *, dry_run: bool, workspace: str | None) -> UndoReport:
         """Undo the newest landed calls, newest first, until one cannot be undone."""
         async with self._mended():
             undoing = Undoing(await self._reached(), self._new_id, None)
-            report = await undoing.undo_last(count, dry_run=dry_run)
+            report = await undoing.undo_last(count, dry_run=dry_run, workspace=workspace)
+        for one in () if dry_run else report.done:
+            await self._learn(one.undone)
+        return report
+
+    async def changed(self, chosen: Chosen) -> ChangedReport:
+        """Return what the chosen calls changed, all in all, as far as it stands."""
+        async with self._mended():
+            return await self._several(await self._reached()).changed(chosen)
+
+    async def undo_chosen(self, chosen: Chosen, *, dry_run: bool) -> UndoReport:
+        """Undo what stands of the chosen calls, newest first; what cannot be undone is named."""
+        async with self._mended():
+            report = await self._several(await self._reached()).undo(chosen, dry_run=dry_run)
         for one in () if dry_run else report.done:
             await self._learn(one.undone)
         return report
@@ -99,7 +118,11 @@ class Corrections:
         await self._record.flush()
         return result_of(await asyncio.to_thread(self._record.store.call, waits))
 
+    def _several(self, keepers: Keepers) -> Several:
+        return Several(keepers, Undoing(keepers, self._new_id, None), self._edits)
+
     async def _reached(self) -> Keepers:
+        await self._edits.settle()
         await self._record.flush()  # a call that has just ended must be found
         return await self._keepers()
 

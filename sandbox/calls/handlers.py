@@ -6,10 +6,12 @@ from __future__ import annotations
 from typing import Any
 
 from sandbox.calls.corrections import Corrections
+from sandbox.calls.edits.several import Chosen
 from sandbox.calls.flow.live import LiveState
 from sandbox.calls.flow.parts import Parts
 from sandbox.errors import UnknownRequest
 from sandbox.operations.requests import (
+    ChangedRequest,
     DiscardRequest,
     EndRequest,
     HeldRequest,
@@ -19,6 +21,7 @@ from sandbox.operations.requests import (
     PeekRequest,
     Request,
     StopRequest,
+    UndoChosenRequest,
     UndoLastRequest,
     UndoRequest,
     WarmRequest,
@@ -57,7 +60,15 @@ class Handlers:
             case UndoRequest():
                 return await self._corrections.undo(request.call, dry_run=request.dry_run, by=by)
             case UndoLastRequest():
-                return await self._corrections.undo_last(request.count, dry_run=request.dry_run)
+                return await self._corrections.undo_last(
+                    request.count, dry_run=request.dry_run, workspace=request.workspace
+                )
+            case UndoChosenRequest():
+                return await self._corrections.undo_chosen(
+                    _chosen(request), dry_run=request.dry_run
+                )
+            case ChangedRequest():
+                return await self._corrections.changed(_chosen(request))
             case StopRequest():
                 return await self._live.stop(request.reason, request.agent, own=request.own)
         raise UnknownRequest(f"`{request.op}` is no request of a supervisor")
@@ -66,3 +77,7 @@ class Handlers:
         self._parts.latch.check(agent)
         pool = await self._live.connected()
         await pool.warm(agent, self._parts.check_workspaces((workspace,)))
+
+
+def _chosen(request: UndoChosenRequest | ChangedRequest) -> Chosen:
+    return Chosen(request.session, request.agent, request.since, request.workspace)

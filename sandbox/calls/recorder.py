@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from policy.model import ActionPlan, Decision
+from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.desk import Permission
 from sandbox.audit.events import (
     AnsweredRecord,
@@ -93,7 +94,7 @@ class Recorder:
             workspace=plan.workspace,
             also=list(plan.also),
             cwd=plan.cwd,
-            **_given(env=dict(env or {})),
+            **_given(session=CURRENT.get(), env=dict(env or {})),
             verdict=decision.verdict.value,
             tier=decision.tier.value,
             rules=list(decision.rules),

@@ -18,6 +18,7 @@ from policy.model import ActionPlan, Workspace
 from sandbox.approvals.approver import Approver, nobody
 from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.calls.corrections import Corrections
+from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.flow.call import CallRequest, OnOutput, Stdin
 from sandbox.calls.flow.live import LiveState
 from sandbox.calls.flow.one_call import CallFlow
@@ -65,6 +66,7 @@ class Supervisor(AsyncOperations):
             new_id=new_id,
             keepers=self._keepers,
             end_cells=self._live.end_cells,
+            edits=self._flow.edits,
         )
         self._handlers = Handlers(parts, self._live, corrections)
         self._later: asyncio.TimerHandle | None = None
@@ -121,14 +123,21 @@ class Supervisor(AsyncOperations):
         *,
         approver: Approver = nobody,
         on_host: bool = False,
+        use: ToolUse | None = None,
         call_id: str | None = None,
     ) -> Admission:
         """Decide, and ask a person, about a call that is not made now: it is made later through
-        `redeem`, or by the agent itself (`on_host`)."""
+        `redeem`, or by the agent itself (`on_host`), by this `use` of a tool of its own."""
         self._latch.check(plan.agent)
         if call_id is not None:
             await self._parts.names.claim(call_id)
-        return await self._flow.admit(CallRequest(plan, approver, call_id=call_id, on_host=on_host))
+        request = CallRequest(plan, approver, call_id=call_id, on_host=on_host)
+        return await self._flow.admit(request, use or ToolUse())
+
+    async def came_back(self, agent: str, use: ToolUse) -> str | None:
+        """Record what a tool of an agent's own changed; return its call, None where that is not
+        known."""
+        return await self._flow.edits.came_back(agent, use)
 
     async def redeem(
         self,

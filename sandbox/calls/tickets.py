@@ -6,10 +6,11 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from policy.model import ActionPlan, Decision, Verdict
+from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.approver import Answer
 from sandbox.errors import BadInput
 from sandbox.results import CallResult
@@ -30,6 +31,8 @@ class Admission:
     """The refusal; None: it may be made."""
     preview: Mapping[str, Any] | None = None
     """What the person was shown of its effects, if it was rehearsed."""
+    session: str = field(default_factory=CURRENT.get)
+    """The agent's session in which it was admitted."""
 
     async def said(self, call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
         """Answer gate 1's question as it was answered before, if it is the same question."""

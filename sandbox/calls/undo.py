@@ -41,9 +41,16 @@ class Undoing:
         entry = await asyncio.to_thread(self._landed, call_id)
         return await self._undo(entry, dry_run=dry_run)
 
-    async def undo_last(self, count: int, *, dry_run: bool = False) -> UndoReport:
-        """Undo the `count` newest landed calls, newest first, until one cannot be undone."""
-        entries = await asyncio.to_thread(self._record.store.landed, count)
+    async def of(self, entry: Mapping[str, Any], *, dry_run: bool, newer: set[str]) -> UndoResult:
+        """Undo one of several calls; in a dry run, `newer` are paths that would be undone first."""
+        return await self._undo(entry, dry_run=dry_run, newer=newer)
+
+    async def undo_last(
+        self, count: int, *, dry_run: bool = False, workspace: str | None = None
+    ) -> UndoReport:
+        """Undo the `count` newest landed calls (in a workspace), newest first, until one cannot be
+        undone."""
+        entries = await asyncio.to_thread(self._record.store.landed, count, workspace)
         if not entries:
             raise BadInput("no call has landed anything that could be undone")
         done: list[UndoResult] = []

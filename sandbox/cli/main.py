@@ -23,6 +23,7 @@ COMMANDS = {
     "ps": "control.ps:ps",
     "log": "calls.calls:log",
     "show": "calls.calls:show",
+    "diff": "calls.diff:diff",
     "undo": "calls.settle:undo",
     "clean": "calls.clean:clean",
     "held": "calls.settle:held",

@@ -67,10 +67,12 @@ class Client(AsyncOperations):
         call_id: str | None = None,
         wait: float = 0,
         tied: bool = False,
+        session: str = "",
     ) -> CallResult:
         """Make a tool call and return its result. Cancelling the task cancels the call.
 
-        A background call that is `tied` ends when this client goes away.
+        A background call that is `tied` ends when this client goes away. `session` is that of an
+        MCP server; of an agent under watch it is known.
 
         `approver` answers gate 1's question here; without one, `wait` is for how many seconds an
         answer from elsewhere (`lockgate approve`) is waited for. The question stays open then.
@@ -83,6 +85,7 @@ class Client(AsyncOperations):
             "output": on_output is not None,
             "stdin": stdin is not None,
             "tied": tied,
+            "session": session,
         }
         if env is not None:
             fields["env"] = dict(env)

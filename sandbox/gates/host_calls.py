@@ -8,6 +8,7 @@ follow them. The guard watches what happens afterwards.
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -38,6 +39,7 @@ from sandbox.cell.overlay.addresses import MAX_BYTES, condensed_text
 from sandbox.cell.overlay.lower import MAX_TEXT
 from sandbox.gates.gate1 import Answer
 from sandbox.host import files as own_files
+from sandbox.host.before_images import Edit, unkept
 from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.ignore_sources import Touched, touched
 from sandbox.workspaces.obeyed_links import obeyed_links
@@ -69,6 +71,7 @@ def tightened(
         *_hidden(answer, facts, context),
         *_searched(answer, plan, facts, context, ledger),
         *_effects(answer, plan, facts, context),
+        *_not_kept(plan, facts, context),
     ]
     strict = strictest([answer.decision.verdict, *(one.verdict for one in said)])
     if strict is answer.decision.verdict:
@@ -204,6 +207,75 @@ def _effects(
             roots.setdefault(root, []).append(change)
     for root, changes in roots.items():
         yield from _judged(answer.decision, changes, answer.paths, root)
+
+
+def _not_kept(plan: ActionPlan, facts: Facts, context: Context) -> Iterable[LayerAnswer]:
+    """Yield that a file would be written over of which no before-image can be kept.
+
+    It may be a person's only copy, so it is theirs to say; nothing is lost without a word.
+    """
+    for root, edits in _edits(plan, facts, context).items():
+        for edit in edits:
+            if why := _unkept(root, edit):
+                yield LayerAnswer(
+                    layer="workspace",
+                    verdict=Verdict.ASK,
+                    reason=f"`{edit.path}`: {why}, so that no undo could bring it back",
+                    rule="no-before-image",
+                )
+
+
+def edited(answer: Answer, plan: ActionPlan, context: Context) -> dict[str, list[Edit]]:
+    """Return the files that a tool of the agent's own will change, per workspace, without links.
+
+    Not those of a command, which changes more than it names; nor what no copy can be kept of, which
+    a person was asked about.
+    """
+    if answer.effective is None:
+        return {}
+    policy = answer.effective.policy
+    found = _edits(plan, tools.facts(plan, context, policy.catalog, policy.tools), context)
+    asked = answer.decision.verdict is Verdict.ASK
+    kept = {
+        root: [one for one in edits if not (asked and _unkept(root, one))]
+        for root, edits in found.items()
+    }
+    return {root: edits for root, edits in kept.items() if edits}
+
+
+def _edits(plan: ActionPlan, facts: Facts, context: Context) -> dict[str, list[Edit]]:
+    found: dict[str, dict[str, Edit]] = {}
+    for touch in _known(facts) if plan.tool not in _COMMANDS else ():
+        real = os.path.realpath(touch.path)
+        root = _root(real, context) if touch.how in WRITES else None
+        if root is None or Path(real).is_dir():
+            continue
+        path = real[len(root) :].lstrip("/")
+        found.setdefault(root, {})[path] = Edit(path, _expected(plan, real))
+    return {root: list(edits.values()) for root, edits in found.items()}
+
+
+def _expected(plan: ActionPlan, real: str) -> str:
+    """Return the SHA-256 of what a tool is going to leave in a file, where that can be told."""
+    kind = Kind.MODIFIED if os.path.lexists(real) else Kind.CREATED
+    after = _texts(plan, real, kind, condenses=False)[1]
+    if after is None:
+        return ""
+    return hashlib.sha256(after.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+def _unkept(root: str, edit: Edit) -> str:
+    """Say why no copy of a file can be kept; empty where one can, or nothing is there."""
+    path = Path(root, edit.path)
+    try:
+        if why := unkept(path.lstat()):
+            return why
+        with own_files.opened(path):
+            return ""
+    except (FileNotFoundError, NotADirectoryError, own_files.NoFile):
+        return ""
+    except OSError as error:
+        return f"it cannot be read ({error.strerror})"
 
 
 def touched_rules(answer: Answer, plan: ActionPlan, context: Context) -> list[tuple[str, Touched]]:

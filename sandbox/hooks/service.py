@@ -9,6 +9,8 @@ whatever cannot be read, decided or recorded is answered with a block.
 from __future__ import annotations
 
 import asyncio
+import hashlib
+import json
 import shlex
 import time
 from collections.abc import Mapping
@@ -21,6 +23,7 @@ from sandbox.agents.peer import Caller
 from sandbox.agents.registry import Registry as Agents
 from sandbox.approvals.desk import patient
 from sandbox.audit.events import ChildRecord, OutcomeRecord
+from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission, Tickets
 from sandbox.config.settings import Dirs, HookSettings
 from sandbox.connect.records import Connections
@@ -49,8 +52,14 @@ class Host(Protocol):
     """What hooks need of the supervisor."""
 
     async def admit(
-        self, plan: ActionPlan, *, approver: Any, on_host: bool = False
+        self,
+        plan: ActionPlan,
+        *,
+        approver: Any,
+        on_host: bool = False,
+        use: ToolUse | None = None,
     ) -> Admission: ...
+    async def came_back(self, agent: str, use: ToolUse) -> str | None: ...
     async def request(self, request: Request[R]) -> R: ...
     async def note(self, said: ChildRecord | OutcomeRecord) -> None: ...
     def check_latch(self, agent: str) -> None: ...
@@ -144,7 +153,10 @@ class HookDoor:
         if in_cell and plan.params.command is None:
             raise BadCall("the call names no command")
         admission = await self._host.admit(
-            plan, approver=patient(self._patience(environment)), on_host=not in_cell
+            plan,
+            approver=patient(self._patience(environment)),
+            on_host=not in_cell,
+            use=_use_of(event),
         )
         if admission.refused is not None:
             return Say(allowed=False, reason=admission.refused.message)
@@ -182,7 +194,8 @@ class HookDoor:
     # -- after a tool, and the rest
 
     async def _after(self, event: Event, agent: str) -> Say:
-        call = self._calls.pop((event.session, event.use), None)
+        kept = await self._host.came_back(agent, _use_of(event))
+        call = self._calls.pop((event.session, event.use), None) or kept
         if call is not None:
             await self._host.note(OutcomeRecord(call=call, agent=agent, failed=event.failed))
         if self._settings.redact and event.output:
@@ -211,6 +224,14 @@ class HookDoor:
         while len(self._calls) >= _MOST_CALLS:
             del self._calls[next(iter(self._calls))]
         self._calls[event.session, event.use] = call
+
+
+def _use_of(event: Event) -> ToolUse:
+    """Return what tells a tool's use from others, before it and after it."""
+    if event.use:
+        return ToolUse(event.session, event.use)
+    said = json.dumps([event.tool, event.params], sort_keys=True, default=str)
+    return ToolUse(event.session, hashlib.sha256(said.encode("utf-8", "replace")).hexdigest())
 
 
 def _program() -> str:

@@ -12,6 +12,7 @@ import asyncio
 import re
 
 from sandbox.agents import registry
+from sandbox.agents.told_sessions import CURRENT, ToldSessions, checked
 from sandbox.errors import BadInput
 from sandbox.hooks.events import Event, Kind
 from sandbox.host.dirs import Dirs
@@ -31,6 +32,8 @@ class Sessions:
     def __init__(self, dirs: Dirs) -> None:
         self._dirs = dirs
         self._agents = registry.Registry(dirs)
+        self._sessions = ToldSessions(dirs)
+        self._told: dict[str, str] = {}
         self._registering = asyncio.Lock()
 
     async def agent(self, source: str, event: Event, peer: int, claimed: str) -> str:
@@ -45,8 +48,18 @@ class Sessions:
         if around is None and speaks and source in WATCHED and event.session != SELF_TEST:
             async with self._registering:
                 path = await asyncio.to_thread(self._register, source, peer, claimed)
+        if event.session != SELF_TEST and (session := checked(event.session)):
+            CURRENT.set(session)
+            if self._told.get(path) != session:
+                await asyncio.to_thread(self._note, path, session)
         child = _CHILD.sub("-", event.child)[:64]
         return f"{path}:sub:{child}" if child else path
+
+    def _note(self, path: str, session: str) -> None:
+        """Note that an agent under watch is in a session, for its calls through other doors."""
+        self._told = {**dict(list(self._told.items())[-_MOST_SESSIONS:]), path: session}
+        if (agent := self._agents.find(path)) is not None:
+            self._sessions.note(agent, session)
 
     def watch(self, source: str, peer: int) -> str:
         """Put the program that started `peer` under watch; return its agent's path."""

@@ -2,6 +2,7 @@
 """This user's folders, files, latch and small databases."""
 
 __all__ = [
+    "before_images",
     "dirs",
     "files",
     "latch",

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from mcp.server.mcpserver import Context
 
 from sandbox.agents.peer import itself
+from sandbox.agents.told_sessions import SERVED
 from sandbox.client.async_client import Client
 from sandbox.errors import BadInput, SandboxError, Stopped
 from sandbox.host.dirs import Dirs
@@ -25,6 +27,7 @@ ASK_SECONDS = 50.0
 """How long a tool call waits for a person: below the 60 s after which clients give up by default.
 The question stays open after it, and the same call made again uses the answer."""
 PROGRESS_SECONDS = 1.0
+SESSION_BYTES = 6
 _SHOWN = 200
 
 
@@ -36,6 +39,7 @@ class Door:
         self.who = who
         self.ask_seconds = ask_seconds
         self.governance = Governance(dirs)
+        self.session = SERVED + secrets.token_hex(SESSION_BYTES)
         self.jobs: set[str] = set()
         """Background calls that go on."""
         self._client = Client(dirs)
@@ -82,6 +86,7 @@ class Door:
                 wait=self.ask_seconds if wait is None else wait,
                 on_output=on_output,
                 tied=True,
+                session=self.session,
             )
 
     async def stop(self, reason: str) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from sandbox.operations.requests import (
+    ChangedRequest,
     DiscardRequest,
     EndRequest,
     HeldRequest,
@@ -16,6 +17,7 @@ from sandbox.operations.requests import (
     PeekRequest,
     Request,
     StopRequest,
+    UndoChosenRequest,
     UndoLastRequest,
     UndoRequest,
     WarmRequest,
@@ -64,6 +66,8 @@ class _Operations:
     object = Method(ObjectRequest)
     undo = Method(UndoRequest)
     undo_last = Method(UndoLastRequest)
+    undo_chosen = Method(UndoChosenRequest)
+    changed = Method(ChangedRequest)
     stop = Method(StopRequest)
 
 

@@ -63,6 +63,12 @@ def _count(key: str, value: object) -> int:
     return value
 
 
+def _seconds(key: str, value: object) -> float:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        raise BadInput(f"`{key}` is not given as a number of seconds")
+    return float(value)
+
+
 def _flag(key: str, value: object) -> bool:
     if not isinstance(value, bool):
         raise BadInput(f"`{key}` is not given as true or false")
@@ -75,6 +81,7 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "Sequence[str]": _texts,
     "Mapping[str, str]": _named_texts,
     "int": _count,
+    "float | None": _seconds,
     "bool": _flag,
 }
 """How a field of a request is read, by its type."""

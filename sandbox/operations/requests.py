@@ -13,7 +13,15 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 if TYPE_CHECKING:
-    from sandbox.results import CallResult, HeldCall, HeldLook, StopReport, UndoReport, UndoResult
+    from sandbox.results import (
+        CallResult,
+        ChangedReport,
+        HeldCall,
+        HeldLook,
+        StopReport,
+        UndoReport,
+        UndoResult,
+    )
 
 R = TypeVar("R")
 
@@ -194,11 +202,48 @@ class UndoLastRequest(Request["UndoReport"]):
     deed = "undoing whatever came last"
     count: int
     dry_run: bool = field(default=False, kw_only=True)
+    workspace: str | None = field(default=None, kw_only=True)
+    """Only of this one."""
 
     def read(self, value: Any) -> UndoReport:
         from sandbox.results import UndoReport
 
         return UndoReport.model_validate(value)
+
+
+@dataclass(frozen=True, slots=True)
+class UndoChosenRequest(Request["UndoReport"]):
+    """Undo what stands of the chosen calls, newest first; what cannot be undone is named."""
+
+    op = "undo-chosen"
+    may = May.PERSON
+    deed = "undoing several calls"
+    session: str | None = None
+    agent: str | None = None
+    since: float | None = None
+    workspace: str | None = None
+    dry_run: bool = field(default=False, kw_only=True)
+
+    def read(self, value: Any) -> UndoReport:
+        from sandbox.results import UndoReport
+
+        return UndoReport.model_validate(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedRequest(Request["ChangedReport"]):
+    """Return what the chosen calls changed on disk, all in all."""
+
+    op = "changed"
+    session: str | None = None
+    agent: str | None = None
+    since: float | None = None
+    workspace: str | None = None
+
+    def read(self, value: Any) -> ChangedReport:
+        from sandbox.results import ChangedReport
+
+        return ChangedReport.model_validate(value)
 
 
 @dataclass(frozen=True, slots=True)

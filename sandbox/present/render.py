@@ -31,6 +31,7 @@ def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
         ("agent", f"{call.get('agent') or ''} calls {call.get('tool') or ''}"),
         *((key, str(value)) for key, value in params.items() if value not in (None, False, [], ())),
         ("workspace", str(call.get("workspace") or "")),
+        *((("session", str(call["session"])),) if call.get("session") else ()),
         *(
             (
                 ("verdict", f"{call['verdict']} ({call.get('tier') or ''})"),
@@ -161,6 +162,8 @@ def ended(call: Mapping[str, Any]) -> str:
     ending = str(call.get("ending") or "unfinished")
     if call.get("undone_by"):
         return "undone"
+    if ending == "outside" and call.get("landed"):
+        return "edited"
     if ending != "ran":
         return ending
     status = call.get("exit_status")

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ValidationError
 
 from sandbox.agents.peer import Peer
+from sandbox.agents.told_sessions import ToldSessions
 from sandbox.audit.store import Store
 from sandbox.client.wire import (
     REQUEST_CHARS,
@@ -69,6 +70,7 @@ class Connection:
         self.registry = Registry(server.dirs)
         self.tickets = server.tickets
         self.peer = Peer(server.dirs, writer.get_extra_info("socket"))
+        self.sessions = ToldSessions(server.dirs)
         self._supervisor = supervisor
         self._reader = reader
         self._writer = writer

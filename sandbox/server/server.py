@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from policy.model import ActionPlan
 from sandbox.agents.registry import Registry as Agents
 from sandbox.audit.events import ChildRecord, OutcomeRecord
+from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission, Tickets
 from sandbox.client.wire import peer_uid
 from sandbox.errors import SandboxError, Unavailable
@@ -66,8 +67,14 @@ class Supervising(Protocol):
         call_id: str | None = None,
     ) -> CallResult: ...
     async def admit(
-        self, plan: ActionPlan, *, approver: Any, on_host: bool = False
+        self,
+        plan: ActionPlan,
+        *,
+        approver: Any,
+        on_host: bool = False,
+        use: ToolUse | None = None,
     ) -> Admission: ...
+    async def came_back(self, agent: str, use: ToolUse) -> str | None: ...
     async def redeem(
         self,
         admission: Admission,

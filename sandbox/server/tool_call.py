@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from policy.model import ActionPlan, Decision
+from sandbox.agents.told_sessions import CURRENT
 from sandbox.client.wire import CHUNK_BYTES, Message, pack, unpack
 from sandbox.errors import BadInput
 from sandbox.questions.plans import Standing, plan_of
@@ -47,9 +48,11 @@ class ToolCall:
         """Run the call to its end and return the result for the client."""
         if "ticket" in message:
             return await self._redeem(supervisor, message)
+        caller = await self._connection.peer.caller()
+        CURRENT.set(self._connection.sessions.of_caller(caller.around, message.get("session")))
         plan = plan_of(
             message.get("plan"),
-            await self._connection.peer.caller(),
+            caller,
             _standing(message, self._connection.registry),
         )
         result = await supervisor.call(
@@ -68,6 +71,7 @@ class ToolCall:
     async def _redeem(self, supervisor: Supervising, message: Message) -> Message:
         """Make a call that a hook admitted; a background one is listened to until it ends."""
         admission = self._connection.tickets.take(_text(message, "ticket"))
+        CURRENT.set(admission.session)
         result = await supervisor.redeem(
             admission,
             stdin=self._stdin() if message.get("stdin") is True else None,

@@ -154,7 +154,7 @@ DOORS: dict[str, Door] = {
     "the shell": _shell,
 }
 OF_THE_DOOR = frozenset(
-    ("n", "ts", "prev", "call", "ms", "supervisor", "digest", "answer_reason", "outcome")
+    ("n", "ts", "prev", "call", "ms", "supervisor", "digest", "answer_reason", "outcome", "session")
 )
 """What differs from call to call, or says through which door it came."""
 

@@ -14,6 +14,7 @@ import pytest
 from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Verdict
 from sandbox.audit.events import ChildRecord, OutcomeRecord
+from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.supervisor import Supervisor
 from sandbox.calls.tickets import Admission, Tickets
 from sandbox.config.settings import Dirs, HookSettings, Settings
@@ -185,7 +186,17 @@ def test_the_record_names_calls_that_ran_outside(hooks: Hooks) -> None:
 class Broken:
     """A supervisor in which everything fails."""
 
-    async def admit(self, plan: ActionPlan, *, approver: Any, on_host: bool = False) -> Admission:
+    async def admit(
+        self,
+        plan: ActionPlan,
+        *,
+        approver: Any,
+        on_host: bool = False,
+        use: ToolUse | None = None,
+    ) -> Admission:
+        raise BadInput("the disk is full")
+
+    async def came_back(self, agent: str, use: ToolUse) -> str | None:
         raise BadInput("the disk is full")
 
     async def request(self, request: Request[R]) -> R:

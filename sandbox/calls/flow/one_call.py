@@ -12,6 +12,8 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from policy.model import Verdict
+from sandbox.calls.edits.keeping import EditKeeping
+from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.flow.ask import Asking
 from sandbox.calls.flow.call import Call, CallRequest
 from sandbox.calls.flow.judge import Judging
@@ -50,6 +52,17 @@ class CallFlow:
         self._asking = Asking(parts, live, self.preparation)
         self._judging = Judging(parts, live)
         self._reports = CallReports(parts)
+
+        async def cell_of(agent: str, workspaces: tuple[str, ...]) -> Cell:
+            return await (await live.connected()).get(agent, workspaces)
+
+        self.edits = EditKeeping(
+            parts.record,
+            parts.policies.paths,
+            lambda: [one.path for one in parts.known.all()],
+            cell_of,
+            parts.settings.undo_mib << 20,
+        )
 
     async def carry_out(self, request: CallRequest) -> CallResult:
         """Make a call. Raises SandboxError where Lockgate itself fails; nothing lands then."""
@@ -106,8 +119,9 @@ class CallFlow:
         await call.output.finish()
         return result
 
-    async def admit(self, request: CallRequest) -> Admission:
-        """Decide, and ask a person, about a call that is made later, or by the agent itself."""
+    async def admit(self, request: CallRequest, use: ToolUse) -> Admission:
+        """Decide, and ask a person, about a call that is made later, or by the agent itself, by
+        this use of a tool of its own."""
         call = await self.preparation.prepare(request)
         await self._record.decided(call.id, call.plan, call.decision)
         refused = None
@@ -117,6 +131,9 @@ class CallFlow:
             async with self._failure_recorded(call):
                 refused = await self._asking.ask(call)
         self._latch.check(call.plan.agent)
+        if refused is None and call.on_host:
+            why = await self.edits.keep(call, self._contexts.of(call.plan), use)  # P12
+            refused = self._refuse(call, Ending.DENIED, why) if why else None
         if refused is None and call.on_host:
             if call.decision.verdict is not Verdict.ASK:  # else it is a person's word
                 await self._judging.note_host_call(call)

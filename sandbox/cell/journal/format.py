@@ -79,6 +79,9 @@ class Journal(NamedTuple):
     runs: list[Run]
     sign: str = ""
     """Stands for the agent whose landing it is (see `marks`); empty where nobody said."""
+    copies: dict[str, Identity] | None = None
+    """Of an agent's own edit (see `landing.adopt`), by path: which object what is kept is a copy
+    of. None for a landing, which keeps the object itself."""
 
     @property
     def last(self) -> Run:
@@ -110,10 +113,17 @@ def append(folder: int, record: object, *, durable: bool) -> None:
         os.close(descriptor)
 
 
-def plan(call: str, ops: list[Op], time: float, sign: str = "") -> object:
+def plan(
+    call: str,
+    ops: list[Op],
+    time: float,
+    sign: str = "",
+    copies: dict[str, Identity] | None = None,
+) -> object:
     """Return the record that starts a journal; `sign` stands for the agent whose landing it is."""
     rows = [_trimmed(op) for op in ops]
-    return {"v": VERSION, "call": call, "time": time, "sign": sign, "ops": rows}
+    record = {"v": VERSION, "call": call, "time": time, "sign": sign, "ops": rows}
+    return record if copies is None else {**record, "copies": copies}
 
 
 def run(call: str, *, back: bool, time: float, amended: Sequence[Amendment] = ()) -> object:
@@ -188,7 +198,7 @@ def read(folder: int) -> Journal | None:
             )
         else:
             runs.append(Run(record["call"], record["back"], record["time"], None))
-    return Journal(head["call"], ops, runs, head.get("sign", ""))
+    return Journal(head["call"], ops, runs, head.get("sign", ""), head.get("copies"))
 
 
 def _records(content: bytes) -> list[dict[str, Any]]:

@@ -7,6 +7,7 @@
     .lockgate/undo/CALL/     a complete one: its journal and what it replaced
     .lockgate/undo/CALL      (a file) an undo: names the folder that it turned back
     .lockgate/kept           bytes under undo/, in 20 decimal digits
+    .lockgate/edits/         what agents' own tools edited on the host since (see `own_edits`)
 
 Runs in the keeper: standard library only, Python 3.9. Git ignores the folder, cells never see it.
 """
@@ -25,6 +26,7 @@ from collections.abc import Iterator
 from .. import fs
 from ..overlay.layer import LandingError
 from . import format as journal
+from . import own_edits
 from .removal import remove
 
 NAME = ".lockgate"
@@ -135,7 +137,15 @@ class Vault:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(name, flags, 0o600, dir_fd=self._base)
         self._open.append(descriptor)
+        self._own(descriptor)  # the host reads how much is kept (see `own_edits`)
         return descriptor
+
+    def edits(self) -> int | None:
+        """Open the folder of what agents' own tools edited; None where there is none."""
+        try:
+            return fs.open_directory(own_edits.FOLDER, self._base)
+        except OSError:
+            return None
 
     # How often something landed
 

@@ -311,6 +311,14 @@ class Keeper:
         marks, agent = request["mark"], request["agent"]
         return self._after.undo(request["call"], request["as"], request["digests"], marks, agent)
 
+    def net(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Say what undoing several calls would change in all, or what they changed."""
+        return self._after.net(request["calls"], forward=request["forward"])
+
+    def clear(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Make room for before-images of an agent's own edit."""
+        return self._after.clear(request["bytes"], request["agent"])
+
     def outlook(self, request: dict[str, Any]) -> dict[str, Any]:
         """Say what an undo would do."""
         return self._after.outlook(request["call"], shown=request["shown"])
@@ -537,7 +545,7 @@ _ABOUT_HELD = ("setup", "hold", "land_held", "drop", "count")
 """Requests whose answer says how many transactions wait for a person."""
 _TOO_DEEP = (errno.ENAMETOOLONG, errno.ELOOP)
 """What the system answers where no path leads to something."""
-_LISTS = ("close", "look_held", "outlook")
+_LISTS = ("close", "look_held", "outlook", "net")
 """Requests that list changes, and make none themselves."""
 _CHANGES = ("changes", "rest")
 """Fields of an answer that list changes, per workspace."""
@@ -559,6 +567,8 @@ _REQUESTS = (
     "drop",
     "digests",
     "undo",
+    "clear",
+    "net",
     "outlook",
     "fate",
     "left",

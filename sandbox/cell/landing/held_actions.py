@@ -20,8 +20,11 @@ from ..overlay.layer import LandingError
 from ..overlay.steps import Walk
 from . import land as landing
 from . import multi as together
+from . import room
 from .fates import became
 from .held import Waiting
+from .net import pieces_of, turned
+from .settle import finish_all, locked
 from .spaces import Space
 
 WalkLayer = Callable[[Space, str, int], Walk]
@@ -303,6 +306,21 @@ class Afterwards:
             raise _InTheWay(result)
         return result
 
+    def clear(self, coming: Sequence[int], agent: str) -> dict[str, Any]:
+        """Make room for the bytes that an agent's own tool is about to replace, per workspace.
+
+        `full` are the workspaces where the last copy of something would go for them.
+        """
+        gone = []
+        for space, size in zip(self._spaces, coming):
+            with locked(space.root) as vault:
+                finish_all(vault, self._fault)
+                gone.append((space.path, room.clear(vault, size, self._quota, agent)))
+        return {
+            "full": [path for path, one in gone if one.last],
+            "evicted": [call for _, one in gone for call in one.evicted],
+        }
+
     def outlook(self, call: str, *, shown: bool) -> dict[str, Any]:
         """Return what an undo would do: `refused`, and per workspace `changes`; `diff` as text."""
         known = self._known(call)
@@ -320,6 +338,20 @@ class Afterwards:
             "mark": [landing.mark_of(look.changes) if look else None for look in looks],
             "diff": "".join(look.diff for look in looks if look),
         }
+
+    def net(self, calls: Sequence[str], *, forward: bool) -> dict[str, Any]:
+        """Return what undoing these calls, newest first, would change in all: `changes` per
+        workspace, and `diff`. `forward`: what they changed, which is the same turned round."""
+        changes, texts = [], []
+        for space in self._spaces:
+            with locked(space.root) as vault:
+                finish_all(vault, self._fault)
+                with pieces_of(vault, calls) as found:
+                    shown = [turned(one) for one in found] if forward else found
+                    hides, counts = space.patterns.hides, space.patterns.counts
+                    changes.append([one.change for one in shown])
+                    texts.append(diffs.text(shown, hides, counts))
+        return {"changes": changes, "diff": "".join(texts)}
 
     def _known(self, call: str) -> list[Space]:
         known = [

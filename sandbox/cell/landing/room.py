@@ -3,6 +3,7 @@
 
     needed(vault, ops, agent, quota) -> Room     before a landing
     make(vault, change, quota, agent) -> Room    after it: removes what goes
+    clear(vault, coming, quota, agent) -> Room   before an agent's own edit: removes what goes
 
 INVARIANT (P12, room): of each path the newest content that a person had, and the newest that
 another agent made, is outside of any agent's quota. What an agent itself made goes first: its own
@@ -22,7 +23,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .. import fs
-from ..journal.format import PUT, SWAP, TAKE, Op
+from ..journal.format import PUT, SWAP, TAKE, Journal, Op
 from ..journal.vault import Vault
 from ..overlay import marks
 from .stands import occupied
@@ -30,6 +31,7 @@ from .stands import occupied
 AGED_SECONDS = 7 * 86_400
 """After which the last copy of something may go: a person has had that long to notice."""
 _OWN, _OTHERS, _AGED, _LAST = range(4)
+_ANYBODY = "anybody"
 Images = list["tuple[str, str | None]"]
 """Paths, and the sign of the agent that made what lies there; None for a person."""
 
@@ -65,9 +67,32 @@ def needed(vault: Vault, ops: list[Op], agent: str, quota: int, *, plain: bool) 
         return Room([], [], [], [])
     images = [image for op in ops for image in _replaced(vault.root, op)]
     ours = _Kept("", marks.sign(agent), time.time(), coming, images)
-    kept = [*_kept(vault), ours._replace(images=[]) if plain else ours]
+    made = _Made()
+    earlier = list(_kept(vault, made))
+    images = [(path, sign or made.by(vault.root, path)) for path, sign in images]
+    ours = ours._replace(images=[] if plain else images)
+    kept = [*earlier, ours]
     room = _going(kept, sum(one.size for one in kept), quota, agent)
-    room.own.extend(path for path, _ in _others(ours))
+    room.own.extend(path for path, _ in _others(ours._replace(images=images)))
+    return room
+
+
+def clear(vault: Vault, coming: int, quota: int, agent: str) -> Room:
+    """Remove what has to go for `coming` bytes that an agent's own tool replaces next.
+
+    Where the last copy of something would go (`last`), nothing is removed.
+    """
+    kept = list(_kept(vault, _Made()))
+    total = sum(one.size for one in kept)
+    room = _going(kept, total + coming, quota, agent)
+    sizes = {one.name: one.size for one in kept}
+    enough = total + coming - sum(sizes[name] for name in room.evicted) <= quota
+    if room.last or not enough:
+        return Room([], [], room.last or ["."], [])
+    for name in room.evicted:
+        vault.forget(name)
+        total -= sizes[name]
+    vault.note_total(total)
     return room
 
 
@@ -79,7 +104,8 @@ def make(vault: Vault, change: int, quota: int, agent: str, plain: str = "") -> 
     total = max(0, vault.total() + change)
     room = Room([], [], [], [])
     if total > quota:
-        kept = [one._replace(images=[]) if one.name == plain else one for one in _kept(vault)]
+        found = _kept(vault, _Made())
+        kept = [one._replace(images=[]) if one.name == plain else one for one in found]
         total = sum(one.size for one in kept)
         room = _going(kept, total, quota, agent)
         sizes = {one.name: one.size for one in kept}
@@ -122,27 +148,59 @@ def _others(one: _Kept) -> Images:
     return [(path, maker) for path, maker in one.images if not maker or maker != one.sign]
 
 
-def _kept(vault: Vault) -> Iterable[_Kept]:
-    """Give the complete landings, oldest first."""
+class _Made:
+    """What agents' own tools left on the host, where no mark can be put on a file (see `adopt`).
+
+    INVARIANT (P12, made): it is its agent's, not a person's, so that no agent makes its own content
+    the newest that a person is taken to have had, and drives out what they really had. What such a
+    tool replaced may be anybody's: it counts as a last copy, however often the file was edited, so
+    that the records that say what was left stay as long.
+    """
+
+    def __init__(self) -> None:
+        self._by: dict[tuple[int, ...], str] = {}
+
+    def add(self, record: Journal) -> None:
+        """Note what an edit left."""
+        for op in record.ops if record.copies is not None and record.sign else ():
+            for identity in (
+                op.identity if op.action != TAKE else None,
+                *(op.inner or {}).values(),
+            ):
+                if identity is not None:
+                    self._by[tuple(identity[:3])] = record.sign
+
+    def by(self, root: int, path: str) -> str | None:
+        """Return the sign of the agent whose tool left what lies at a path; None for all else."""
+        status = fs.lstat(root, path) if self._by else None
+        return None if status is None else self._by.get(tuple(fs.identity(status)[:3]))
+
+
+def _kept(vault: Vault, made: _Made) -> Iterable[_Kept]:
+    """Give the complete landings, oldest first; `made` learns what edits left."""
     for name, record in vault.kept():
         last = record.last
         folder = fs.open_directory(name, vault.undo)
         try:
-            images = list(_images(f"/proc/self/fd/{folder}", record.ops, back=last.back))
+            images = list(_images(folder, record, made))
         finally:
             os.close(folder)
+        made.add(record)
         yield _Kept(name, record.sign, last.time, last.kept, images)
 
 
-def _images(folder: str, ops: Sequence[Op], *, back: bool) -> Iterable[tuple[str, str | None]]:
+def _images(folder: int, record: Journal, made: _Made) -> Iterable[tuple[str, str | None]]:
+    back = record.last.back
     leaves = PUT if back else TAKE
-    for op in ops:
+    for op in record.ops:
         if op.action != SWAP and (op.action != leaves or op.other is not None):
             continue
         for inner in ("", *(f"/{name}" for name in op.inner or ())):
-            place = f"{folder}/{op.slot}{inner}"
+            place = f"/proc/self/fd/{folder}/{op.slot}{inner}"
             if os.path.islink(place) or not os.path.isdir(place):  # that holds nothing by itself
-                yield op.path + inner, marks.of(place)
+                edited = f"{_ANYBODY} {record.call}" if record.copies is not None else None
+                maker = edited or marks.of(place) or made.by(folder, op.slot + inner)
+                yield op.path + inner, maker
 
 
 def _size(root: int, op: Op) -> int:

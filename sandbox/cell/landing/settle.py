@@ -22,6 +22,7 @@ from ..journal.format import Journal, Op
 from ..journal.planning import Fault, say
 from ..journal.vault import NAME, Vault
 from ..overlay.layer import LandingError
+from .adopt import take_in
 from .stands import bytes_kept, identities
 
 CONFLICT = "the workspace changed while the call ran"
@@ -73,6 +74,7 @@ def locked(root: str) -> Iterator[Vault]:
     descriptor = fs.open_directory(root)
     try:
         with Vault(descriptor) as vault:
+            take_in(vault)
             yield vault
     finally:
         os.close(descriptor)

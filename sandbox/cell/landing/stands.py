@@ -40,23 +40,32 @@ def carried_on(
 ) -> tuple[list[Op], list[Identity | None]]:
     """Take over what our own later runs did to the same paths.
 
-    Undoing a later call puts a file back as it was, but with a new ctime. It counts as unchanged
-    where a record of ours says that it left exactly this object there; nobody else's change is
-    covered. `others` is only asked when something has another ctime.
+    Undoing a later call puts a file back as it was, but with a new ctime; undoing an agent's own
+    edit puts a copy there (see `adopt`). It counts as unchanged where a record of ours says that it
+    left exactly this object there; nobody else's change is covered. `others` is only asked when
+    something is another object, or has another ctime.
     """
-    found = [_restamped(root, op.path, now[position]) for position, op in enumerate(ops)]
+    places = [(op.path, now[position]) for position, op in enumerate(ops)]
+    places += [(f"{op.path}/{name}", what) for op in ops for name, what in (op.inner or {}).items()]
+    if not any(_is_another(root, path, what) for path, what in places):
+        return ops, list(now)
+    records = list(others())
+    copied = _Copied(root, records)
+    found = [
+        _restamped(root, op.path, now[position]) or copied.instead(op.path, now[position])
+        for position, op in enumerate(ops)
+    ]
     inner = [
         {
             name: _restamped(root, f"{op.path}/{name}", held)
+            or copied.instead(f"{op.path}/{name}", held)
             for name, held in (op.inner or {}).items()
         }
         for op in ops
     ]
-    if not any(found) and not any(any(names.values()) for names in inner):
-        return ops, list(now)
     ours = {
         (op.path, tuple(identity))
-        for record in others()
+        for record in records
         for op, identity in zip(record.ops, record.last.now or ())
         if identity is not None
     }
@@ -76,6 +85,39 @@ def carried_on(
         for op, names in zip(ops, inner)
     ]
     return new_ops, new_now
+
+
+def _is_another(root: int, path: str, expected: Identity | None) -> bool:
+    status = None if expected is None else fs.lstat(root, "" if path == "." else path)
+    if expected is None or status is None:
+        return False
+    return not matches(fs.identity(status), expected)
+
+
+class _Copied:
+    """Copies that stand where the undo of an agent's own edit put them."""
+
+    def __init__(self, root: int, records: Iterable[Journal]) -> None:
+        self._root = root
+        self._of: dict[tuple[str, tuple[int, ...]], Identity] = {}
+        """Path and identity of a copy -> identity of what it is a copy of."""
+        for record in records:
+            for op, identity in zip(record.ops, record.last.now or ()):
+                was = (record.copies or {}).get(op.path)
+                if record.last.back and was is not None and identity is not None:
+                    self._of[op.path, tuple(identity)] = was
+
+    def instead(self, path: str, expected: Identity | None) -> Identity | None:
+        """Return what stands at a path if it is a copy of the expected object, or one of that."""
+        status = None if expected is None or not self._of else fs.lstat(self._root, path)
+        if expected is None or status is None:
+            return None
+        found = fs.identity(status)
+        was = self._of.get((path, tuple(found)))
+        seen = 0
+        while was is not None and not matches(was, expected) and seen <= len(self._of):
+            was, seen = self._of.get((path, tuple(was))), seen + 1
+        return found if was is not None and matches(was, expected) else None
 
 
 def refreshed(

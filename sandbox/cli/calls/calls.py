@@ -14,6 +14,8 @@ from sandbox.text.terminal import safe, safe_block, safe_line
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 MOST_NAMED = 10
+SESSION_CHARS = 8
+"""Of a session's id, in a list: a beginning is enough to name it."""
 """Paths that one line names."""
 CALL = click.argument("call", metavar="CALL")
 
@@ -25,25 +27,44 @@ CALL = click.argument("call", metavar="CALL")
 @click.option(
     "--verdict", type=click.Choice(["allow", "report", "ask", "deny"]), help="Only this verdict."
 )
+@click.option(
+    "--session",
+    is_flag=False,
+    flag_value="last",
+    metavar="[ID]",
+    help="Only this session of an agent; without an ID the newest one.",
+)
 @click.option("--held", is_flag=True, help="Only what waits for a person to land or discard it.")
 @JSON
-def log(limit: int, agent: str | None, tool: str | None, verdict: str | None, **flags: bool) -> int:
+def log(
+    limit: int,
+    agent: str | None,
+    tool: str | None,
+    verdict: str | None,
+    session: str | None,
+    **flags: bool,
+) -> int:
     """List the calls and undos of the record, newest first.
 
     \b
     Examples:
       lockgate log
       lockgate log --held
+      lockgate log --session
       lockgate log --verdict deny --limit 5
       lockgate log --agent coder --json
     """
     from sandbox.audit.query import Query
     from sandbox.present.render import VERDICT_STYLE, brief, ended, subject, table
 
-    some = agent is not None or tool is not None or verdict is not None or flags["held"]
-    wanted = Query(frozenset((verdict,)) if verdict else None, tool, agent, limit=limit)
+    some = not (agent is tool is verdict is session is None) or flags["held"]
+    verdicts = frozenset((verdict,)) if verdict else None
+    wanted = Query(verdicts, tool, agent, limit=None if session else limit)
     store = _store()
     found = store.search(wanted, held=flags["held"]) if some else store.calls(limit=limit)
+    if session is not None:
+        whole = store.session(session)
+        found = [one for one in found if one["session"] == whole][:limit]
     if flags["as_json"]:
         terminal.show_json(found)
         return 0
@@ -59,11 +80,12 @@ def log(limit: int, agent: str | None, tool: str | None, verdict: str | None, **
             one.get("verdict") or "",
             ", ".join(one.get("rules") or ())[:30],
             ended(one),
+            (one.get("session") or "")[:SESSION_CHARS],
             brief(one.get("changes") or (), total=one.get("changes_total")),
         )
         for one in found
     ]
-    columns = ("id", "when", "agent", "call", "verdict", "rules", "outcome", "changes")
+    columns = ("id", "when", "agent", "call", "verdict", "rules", "outcome", "session", "changes")
     terminal.show(table(columns, rows, styles=VERDICT_STYLE))
     return 0
 

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from sandbox.cli import terminal
+from sandbox.cli.calls.choosing import choosing, chosen_of, workspace_here
 from sandbox.client.blocking import BlockingClient
 from sandbox.errors import BadInput
 from sandbox.operations.requests import (
@@ -18,6 +19,7 @@ from sandbox.operations.requests import (
     LandRequest,
     ObjectRequest,
     Request,
+    UndoChosenRequest,
     UndoLastRequest,
     UndoRequest,
 )
@@ -38,45 +40,97 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
     "count",
     type=click.IntRange(min=1),
     metavar="N",
-    help="The last N landed calls, of all agents.",
+    help="The last N landed calls, of all agents, in the workspace you are in.",
+)
+@choosing
+@click.option(
+    "--all-workspaces", is_flag=True, help="`last`, --last and --session: of any workspace."
 )
 @click.option("--dry-run", is_flag=True, help="Show what it would change; change nothing.")
 @JSON
-def undo(call: str | None, count: int | None, **flags: bool) -> int:
+def undo(call: str | None, count: int | None, **options: Any) -> int:
     """Put back what CALL changed, exactly; refused where a later change would be lost.
 
     CALL is an id of `lockgate log`, a beginning of one, or `last`: the last call whose changes
-    stand. An undo is in the log as well; to undo it does the call again. With --last, calls are
-    undone newest first, until one cannot be; the status is 1 then. `last` and --last count the
-    calls of all agents in all workspaces: see first with --dry-run.
+    stand, in the workspace you are in. An undo is in the log as well; to undo it does the call
+    again. With --last, calls are undone newest first, until one cannot be; the status is 1 then.
+
+    With --session (without an ID: the newest one here), --agent, --since, --workspace, or several
+    of them, all that fits is undone, whatever door it came through, and also what agents edited
+    with tools of their own. What cannot be undone stays and is named; the status is 1 then. That
+    is a person's decision.
 
     \b
     Examples:
       lockgate undo last
       lockgate undo 4f1c --dry-run
       lockgate undo --last 3
+      lockgate undo --session --dry-run
+      lockgate undo --agent main:sub:7 --since 2h
     """
-    if (call is None) == (count is None):
-        raise BadInput("give CALL or `--last N`")
+    here = None if options["all_workspaces"] else workspace_here()
+    wanted = chosen_of(options, here)
+    if (call is not None) + (count is not None) + bool(wanted) != 1:
+        raise BadInput("give CALL, `--last N`, or what to choose by: --session, --agent, ...")
+    dry_run = {"dry_run": options["dry_run"]}
     with BlockingClient(terminal.dirs()) as client:
         if call is not None:
-            result = client.ask(UndoRequest(call, dry_run=flags["dry_run"]))
-            if flags["as_json"]:
+            name = call if call != "last" else _last_landed(here)
+            result = client.ask(UndoRequest(name, **dry_run))
+            if options["as_json"]:
                 terminal.show_json(result)
             else:
                 _show_undone(result)
             return 0
-        assert count is not None  # else CALL is given
-        report = client.ask(UndoLastRequest(count, dry_run=flags["dry_run"]))
-    if flags["as_json"]:
+        if wanted:
+            report = client.ask(UndoChosenRequest(**wanted, **dry_run))
+        else:
+            assert count is not None  # else CALL is given
+            report = client.ask(UndoLastRequest(count, workspace=here, **dry_run))
+    if options["as_json"]:
         terminal.show_json(report)
+    elif wanted and options["dry_run"]:
+        _show_all(report)
     else:
-        for result in report["done"]:
-            _show_undone(result, _recorded(result["undone"]))
-        if report["stopped"]:
-            terminal.say(report["stopped"])
-            terminal.say(f"not undone: {', '.join(report['left'])}")
-    return terminal.REFUSED if report["stopped"] else 0
+        _show_each(report)
+    return terminal.REFUSED if report["stopped"] or report["stay"] else 0
+
+
+def _last_landed(workspace: str | None) -> str:
+    if workspace is None:
+        return "last"
+    if found := _store().landed(1, workspace):
+        return str(found[0]["id"])
+    raise BadInput(
+        f"no call has landed anything in `{workspace}` that could be undone; `--all-workspaces` "
+        "looks everywhere"
+    )
+
+
+def _show_each(report: Mapping[str, Any]) -> None:
+    for result in report["done"]:
+        _show_undone(result, _recorded(result["undone"]))
+    if report["stopped"]:
+        terminal.say(report["stopped"])
+        terminal.say(f"not undone: {', '.join(report['left'])}")
+    _say_staying(report)
+
+
+def _show_all(report: Mapping[str, Any]) -> None:
+    """Show what an undo of several calls would change, as one diff."""
+    from sandbox.present.render import changes
+
+    calls = ", ".join(one["undone"] for one in report["done"])
+    terminal.show(f"an undo of {len(report['done'])} calls would change ({calls}):")
+    terminal.show(changes(report["changes"]) or "  nothing that differs from now")
+    if report["diff"]:
+        terminal.show(safe_block(report["diff"]).rstrip("\n"))
+    _say_staying(report)
+
+
+def _say_staying(report: Mapping[str, Any]) -> None:
+    for one in report["stay"]:
+        terminal.say(f"stays: {one['because']}")
 
 
 def _recorded(call: str) -> dict[str, Any] | None:

@@ -34,9 +34,17 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
     store = Reports(terminal.dirs().create())
     found = store.all() if everything else store.waiting()
     if flags["as_json"]:
+        from sandbox.audit.store import Store
+
+        sessions = Store(terminal.dirs()).sessions_of([one.call for one in found])
         terminal.show_json(
             [
-                {"call": one.call, **one.report.model_dump(mode="json"), "told": one.delivered}
+                {
+                    "call": one.call,
+                    "session": sessions.get(one.call),
+                    **one.report.model_dump(mode="json"),
+                    "told": one.delivered,
+                }
                 for one in found
             ]
         )

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What agents' own tools edit: a copy before, a record of what changed after, so that it is undone.
+
+The tool runs in the agent's process; its hook says before and after. What is kept lies in the
+workspace (`host.before_images`) and becomes a landing's record when a keeper comes by.
+INVARIANT (P12, own edits): no tool is let through before a copy of each file that it names is kept,
+unless a person was told that there will be none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import stat
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from policy.model import Context
+from policy.protected.paths import PathPolicy
+from sandbox.audit.events import EditedRecord
+from sandbox.calls.edits.tool_use import ToolUse
+from sandbox.calls.flow.call import Call
+from sandbox.calls.recorder import Recorder, recorded
+from sandbox.cell.overlay import diffs, marks
+from sandbox.cell.overlay.sides import Piece, below, nothing
+from sandbox.cell.overlay.steps import type_name
+from sandbox.cells.cell import Cell
+from sandbox.errors import BadInput, SandboxError, Unavailable
+from sandbox.gates.gate2 import shown_of
+from sandbox.gates.host_calls import edited
+from sandbox.gates.masked_diff import masked_diff
+from sandbox.host.before_images import Changed, Edit, Full, OwnEdits, Whose, opened
+
+PathsOf = Callable[[tuple[str, ...]], PathPolicy]
+GetCell = Callable[[str, tuple[str, ...]], Awaitable[Cell]]
+Roots = Callable[[], Sequence[str]]
+EDITED = "changed by the agent's own tool"
+
+
+class EditKeeping:
+    """The edits of agents' own tools that go through one supervisor."""
+
+    def __init__(
+        self, record: Recorder, paths: PathsOf, roots: Roots, get_cell: GetCell, quota: int
+    ) -> None:
+        """`roots` gives the registered workspaces, `get_cell` a cell whose keeper makes room;
+        `quota` is the bytes of before-images that a workspace keeps, 0 for none at all."""
+        self._record = record
+        self._paths = paths
+        self._roots = roots
+        self._get_cell = get_cell
+        self._quota = quota
+
+    async def keep(self, call: Call, context: Context, use: ToolUse) -> str:
+        """Keep a copy of each file that a call on the host names; say why that cannot be done."""
+        if not self._quota:
+            return ""
+        agent = call.plan.agent
+        files = await self._record.off_loop.do(
+            agent, lambda: edited(call.answer, call.plan, context)
+        )
+        whose = Whose(call.id, marks.sign(agent), use.session, use.use)
+        kept: list[str] = []
+        try:
+            for root, edits in files.items():
+                await self._keep_in(root, whose, edits, agent)
+                kept.append(root)
+        except SandboxError as error:
+            for root in kept:
+                await asyncio.to_thread(_forget, root, call.id)
+            return (
+                f"denied: no before-image could be kept, so that this could not be undone: {error}"
+            )
+        return ""
+
+    async def _keep_in(self, root: str, whose: Whose, edits: Sequence[Edit], agent: str) -> None:
+        try:
+            await asyncio.to_thread(_keep, root, whose, edits, self._quota)
+            return
+        except Full as full:
+            cell = await self._get_cell(agent, (root,))
+            answer = await cell.ask({"bytes": [full.coming], "agent": agent}, op="clear")
+            self._record.forgotten(answer["evicted"])
+            if answer["full"]:
+                raise Full(root, full.coming) from None
+        await asyncio.to_thread(_keep, root, whose, edits, self._quota)
+
+    async def came_back(self, agent: str, use: ToolUse) -> str | None:
+        """Record what a tool changed, now that its hook says that it is done; return its call."""
+        calls = await asyncio.to_thread(self._of, use)
+        for call in calls:
+            await self._close(call, agent)
+        return calls[-1] if calls else None
+
+    async def settle(self) -> None:
+        """Record the edits of which nobody heard again, where they left what they were going to."""
+        for call, agent in await asyncio.to_thread(self._as_told):
+            await self._close(call, agent)
+
+    async def why_open(self, asked: str) -> str:
+        """Say why the edits of a call cannot be undone, of which nobody knows what they left."""
+        found = await self.open_calls() if asked != "last" else []
+        return next((why for entry, why in found if entry["id"].startswith(asked)), "")
+
+    async def open_calls(self) -> list[tuple[dict[str, Any], str]]:
+        """Return the calls whose tools have not come back, with why they cannot be undone."""
+        return await asyncio.to_thread(self._open_calls)
+
+    async def _close(self, call: str, agent: str) -> None:
+        paths = self._paths
+        closed = await self._record.off_loop.do(agent, lambda: _closed(self._roots(), call, paths))
+        if closed.changes:
+            workspaces = tuple(closed.changes)
+            shown = shown_of(list(closed.changes.values()), workspaces, paths(workspaces))
+            shown = shown.with_digests(closed.digests)
+            await self._record.event(
+                EditedRecord(
+                    call=call,
+                    agent=agent,
+                    workspace=workspaces[0],
+                    also=list(workspaces[1:]),
+                    landed=True,
+                    changes=recorded(shown.views),
+                    changes_total=shown.total,
+                    outcome=EDITED,
+                )
+            )
+            self._record.keep_masked(call, closed.diff)
+        for root in closed.roots:
+            await asyncio.to_thread(_done, root, call, changed=root in closed.changes)
+
+    def _of(self, use: ToolUse) -> list[str]:
+        found: dict[str, None] = {}
+        for root in self._roots():
+            with opened(root) as edits:
+                if edits is not None:
+                    found |= dict.fromkeys(edits.open_of(use.session, use.use))
+        return list(found)
+
+    def _as_told(self) -> list[tuple[str, str]]:
+        found: dict[str, bool] = {}
+        for root in self._roots():
+            with opened(root) as edits:
+                for kept in edits.unfinished() if edits is not None else ():
+                    told = edits is not None and edits.is_as_told(kept.call)
+                    found[kept.call] = found.get(kept.call, True) and told
+        calls = [call for call, told in found.items() if told]
+        return [(call, self._agent(call)) for call in calls]
+
+    def _agent(self, call: str) -> str:
+        try:
+            return str(self._record.store.call(call)["agent"] or "main")
+        except BadInput:  # its records went away with an old file of the log
+            return "main"
+
+    def _open_calls(self) -> list[tuple[dict[str, Any], str]]:
+        found = []
+        for root in self._roots():
+            with opened(root) as edits:
+                for kept in edits.unfinished() if edits is not None else ():
+                    if edits is None or not edits.has_changed(kept):
+                        continue  # it may run still, or never ran
+                    why = (
+                        f"call `{kept.call}` has not come back: nobody saw what its tool left of "
+                        f"`{kept.files[0].path}`; what was there before lies in "
+                        f"`{root}/.lockgate/edits/{kept.call}`"
+                    )
+                    with contextlib.suppress(BadInput):  # its records went with an old file
+                        found.append((self._record.store.call(kept.call), why))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Closed:
+    """What a call left, in each workspace that it changed."""
+
+    roots: tuple[str, ...]
+    changes: Mapping[str, list[dict[str, Any]]]
+    digests: list[dict[str, str]]
+    diff: str
+
+
+def _closed(roots: Sequence[str], call: str, paths: PathsOf) -> _Closed:
+    held: list[str] = []
+    changes: dict[str, list[dict[str, Any]]] = {}
+    digests: list[dict[str, str]] = []
+    texts: list[str] = []
+    for root in roots:
+        with opened(root) as edits:
+            found = edits.close(call) if edits is not None else None
+            if edits is None or found is None:
+                continue
+            held.append(root)
+            if not found:
+                continue
+            changes[root] = [_change(one) for one in found]
+            digests.append({one.after.path: one.after.sha256 for one in found if one.after.sha256})
+            texts.append(_text(edits, call, found, paths((root,))))
+    return _Closed(tuple(held), changes, digests, masked_diff("".join(texts)))
+
+
+def _text(edits: OwnEdits, call: str, found: Sequence[Changed], paths: PathPolicy) -> str:
+    """Return the diff of what a call changed in one workspace."""
+    with edits.folder_of(call) as (top, folder):
+        pieces = [
+            Piece(
+                _change(one),
+                nothing if one.before.was is None else below(folder, one.slot),
+                nothing if one.after.now is None else below(top, one.after.path),
+            )
+            for one in found
+        ]
+        return diffs.text(pieces, paths.is_secret, lambda path: _counts(paths, path))
+
+
+def _counts(paths: PathPolicy, path: str) -> bool:
+    return paths.governance_of(path) is not None or paths.obeyed_of(path) is not None
+
+
+def _change(one: Changed) -> dict[str, Any]:
+    kind = "created" if one.before.was is None else "modified"
+    if one.after.now is None:
+        kind = "deleted"
+    stands = one.after.now or one.before.was
+    form = stat.S_IFREG if stands is None else stands[4]
+    size = one.after.now[1] if one.after.now is not None else 0
+    return {
+        "path": one.before.path,
+        "kind": kind,
+        "type": type_name(form),
+        "conflict": False,
+        "mode": one.mode,
+        **({"size": size} if size > 0 else {}),
+    }
+
+
+def _keep(root: str, whose: Whose, edits: Sequence[Edit], quota: int) -> None:
+    with opened(root, make=True) as kept:
+        if kept is None:
+            raise Unavailable(f"`{root}` has no place for before-images")
+        kept.keep(whose, edits, quota)
+
+
+def _forget(root: str, call: str) -> None:
+    _done(root, call, changed=False)
+
+
+def _done(root: str, call: str, *, changed: bool) -> None:
+    with opened(root) as edits:
+        if edits is not None:
+            edits.done(call, changed=changed)

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Undo what was chosen of the record, a whole session say, and show what it changed in all.
+
+Newest first, as each stands upon those before it. What cannot be undone stays, and is named; the
+rest goes on, since nobody knows what of it rests upon that but the comparison with the files, which
+each undo makes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sandbox.audit.query import seconds_of
+from sandbox.calls.edits.keeping import EditKeeping
+from sandbox.calls.keepers import Keepers
+from sandbox.calls.undo import Undoing
+from sandbox.errors import BadInput, SandboxError, Stopped
+from sandbox.gates.gate2 import shown_of
+from sandbox.gates.masked_diff import masked_diff
+from sandbox.host.latch import below
+from sandbox.results import ChangedReport, ChangeView, StayingCall, UndoReport, UndoResult
+
+ALL = 1_000_000
+"""More calls than a record holds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """Which calls are meant; what is None does not matter, and all else must fit."""
+
+    session: str | None = None
+    """An id, a beginning of one, or `last`."""
+    agent: str | None = None
+    """That one and all below it."""
+    since: float | None = None
+    """Seconds since the epoch."""
+    workspace: str | None = None
+
+    def __post_init__(self) -> None:
+        if (self.session, self.agent, self.since, self.workspace) == (None,) * 4:
+            raise BadInput("say which calls: a session, an agent, a time or a workspace")
+
+    def fits(self, entry: Mapping[str, Any]) -> bool:
+        """Whether a call is meant; the session must be a whole id."""
+        if self.session is not None and entry["session"] != self.session:
+            return False
+        if self.agent is not None and not below(self.agent, entry["agent"] or ""):
+            return False
+        if self.since is not None and seconds_of(entry["ts"] or "") < self.since:
+            return False
+        places = (entry["workspace"], *(entry["also"] or ()))
+        return self.workspace is None or self.workspace in places
+
+
+class Several:
+    """Acts on all that was chosen."""
+
+    def __init__(self, keepers: Keepers, undoing: Undoing, edits: EditKeeping) -> None:
+        self._keepers = keepers
+        self._undoing = undoing
+        self._edits = edits
+
+    async def undo(self, chosen: Chosen, *, dry_run: bool) -> UndoReport:
+        """Undo what stands of the chosen calls. Raises BadInput where nothing does."""
+        chosen, entries = await asyncio.to_thread(self._standing, chosen)
+        done: list[UndoResult] = []
+        stay = [
+            StayingCall(id=entry["id"], because=why)
+            for entry, why in await self._edits.open_calls()
+            if chosen.fits(entry)
+        ]
+        gone: list[Mapping[str, Any]] = []
+        newer: set[str] = set()
+        for entry in entries:
+            try:
+                one = await self._undoing.of(entry, dry_run=dry_run, newer=newer)
+            except Stopped:
+                raise
+            except SandboxError as error:
+                stay.append(StayingCall(id=entry["id"], because=str(error)))
+                continue
+            done.append(one)
+            gone.append(entry)
+            newer |= {path for view in one.changes for path in (view.path, view.source) if path}
+        left = tuple(one.id for one in stay)
+        report = UndoReport(done=tuple(done), left=left, stay=tuple(stay))
+        if not dry_run:
+            return report
+        changes, diff = await self._net(gone, forward=False)
+        return report.model_copy(update={"changes": changes, "diff": diff})
+
+    async def changed(self, chosen: Chosen) -> ChangedReport:
+        """Return what the chosen calls changed in all. Raises BadInput where nothing stands."""
+        chosen, entries = await asyncio.to_thread(self._standing, chosen)
+        changes, diff = await self._net(entries, forward=True)
+        calls = tuple(one["id"] for one in entries)
+        session = chosen.session or ""
+        return ChangedReport(calls=calls, session=session, changes=changes, diff=diff)
+
+    def _standing(self, chosen: Chosen) -> tuple[Chosen, list[dict[str, Any]]]:
+        """Return what is meant, with the whole id of a session, and what of it stands."""
+        store = self._keepers.record.store
+        if chosen.session is not None:
+            session = store.session(chosen.session, chosen.workspace)
+            chosen = replace(chosen, session=session)
+        entries = store.landed(ALL)
+        parts = {one["of"] for one in entries if one["of"] and not one["session"]}
+        wholes = {call: store.call(call) for call in parts}
+        found = [{**one, **_of_whole(one, wholes)} for one in entries]
+        fitting = [one for one in found if chosen.fits(one)]
+        if not fitting:
+            which = f" of session `{chosen.session}`" if chosen.session else " of that"
+            raise BadInput(f"nothing{which} stands that could be undone")
+        return chosen, fitting
+
+    async def _net(
+        self, entries: Sequence[Mapping[str, Any]], *, forward: bool
+    ) -> tuple[tuple[ChangeView, ...], str]:
+        """Return what undoing these, newest first, would change in all, and its diff."""
+        places: dict[str, list[Mapping[str, Any]]] = {}
+        for entry in entries:
+            for place in (entry["workspace"], *(entry["also"] or ())):
+                places.setdefault(place, []).append(entry)
+        views: list[ChangeView] = []
+        texts: list[str] = []
+        for place, own in places.items():
+            cell, workspaces = await self._keepers.of({**own[0], "workspace": place, "also": []})
+            request = {"calls": [one["last"] for one in own], "forward": forward}
+            answer = await cell.ask(request, op="net")
+            paths = self._keepers.paths(workspaces)
+            shown = await asyncio.to_thread(shown_of, answer["changes"], workspaces, paths)
+            prefix = "" if len(places) == 1 else place + "/"
+            views += [one.model_copy(update={"path": prefix + one.path}) for one in shown.views]
+            texts.append(await asyncio.to_thread(masked_diff, answer["diff"]))
+        return tuple(views), "".join(texts)
+
+
+def _of_whole(
+    entry: Mapping[str, Any], wholes: Mapping[str, Mapping[str, Any]]
+) -> Mapping[str, Any]:
+    """Return the session of the call that a part of which landed by itself."""
+    whole = wholes.get(entry["of"] or "")
+    return {} if whole is None else {"session": whole["session"]}

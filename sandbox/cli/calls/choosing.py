@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Options that choose calls of the record: by session, agent, time and workspace."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from sandbox.cli import terminal
+
+Made = TypeVar("Made", bound=Callable[..., Any])
+
+
+def choosing(command: Made) -> Made:
+    """Give a command the options that `chosen_of` reads."""
+    options = (
+        click.option(
+            "--session",
+            is_flag=False,
+            flag_value="last",
+            metavar="[ID]",
+            help="All of an agent's session; without an ID the newest one of this workspace.",
+        ),
+        click.option("--agent", metavar="ID", help="All of this agent, and of those below it."),
+        click.option("--since", metavar="TIME", help="All from then on: 2h, 3d, or ISO 8601."),
+        click.option("-w", "--workspace", metavar="PATH", help="All in this workspace."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def chosen_of(options: Mapping[str, Any], here: str | None) -> dict[str, Any]:
+    """Return what was chosen, as a request says it; nothing where no option was given.
+
+    `here` is where the newest session is looked for. Raises BadInput.
+    """
+    from sandbox.audit.query import instant
+    from sandbox.workspaces.registry import Registry
+
+    wanted = {name: options[name] for name in ("session", "agent") if options[name] is not None}
+    if options["since"] is not None:
+        wanted["since"] = instant(options["since"], time.time())
+    if options["workspace"] is not None:
+        wanted["workspace"] = Registry(terminal.dirs()).find(options["workspace"]).path
+    elif options["session"] == "last":
+        from sandbox.audit.store import Store
+
+        wanted["session"] = Store(terminal.dirs()).session("last", here)
+    return wanted
+
+
+def workspace_here() -> str | None:
+    """Return the workspace that one is in; None where one is in none."""
+    from sandbox.workspaces.registry import Registry
+
+    try:
+        here = os.getcwd()  # noqa: PTH109
+    except OSError:
+        return None
+    found = Registry(terminal.dirs()).holding(here)
+    return None if found is None else found.path
