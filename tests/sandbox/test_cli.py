@@ -548,7 +548,8 @@ def test_the_last_ones_are_undone(shell: Shell, running: Served) -> None:
         "undone c1; `lockgate undo u1` does it again\n",
         "",
     )
-    assert shell("undo") == (2, "", "lockgate: give CALL or `--last N`\n")
+    said = "give CALL, `--last N`, or what to choose by: --session, --agent, ..."
+    assert shell("undo") == (2, "", f"lockgate: {said}\n")
     assert shell("undo", "c1", "--last", "2")[0] == 2
     assert shell("undo", "--last", "0")[0] == 2
 

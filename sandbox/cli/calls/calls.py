@@ -71,6 +71,7 @@ def log(
     if not found:
         terminal.show("no call is recorded" + (" that matches" if some else ""))
         return 0
+    sessions = ("session",) if any(one.get("session") for one in found) else ()
     rows = [
         (
             one["id"],
@@ -80,12 +81,12 @@ def log(
             one.get("verdict") or "",
             ", ".join(one.get("rules") or ())[:30],
             ended(one),
-            (one.get("session") or "")[:SESSION_CHARS],
+            *(((one.get("session") or "")[:SESSION_CHARS],) if sessions else ()),
             brief(one.get("changes") or (), total=one.get("changes_total")),
         )
         for one in found
     ]
-    columns = ("id", "when", "agent", "call", "verdict", "rules", "outcome", "session", "changes")
+    columns = ("id", "when", "agent", "call", "verdict", "rules", "outcome", *sessions, "changes")
     terminal.show(table(columns, rows, styles=VERDICT_STYLE))
     return 0
 
