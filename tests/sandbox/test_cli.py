@@ -512,10 +512,10 @@ def test_held_lists_what_waits(shell: Shell, running: Served) -> None:
 def test_held_calls_of_several_workspaces_say_where(
     shell: Shell, running: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def held() -> tuple[HeldCall, ...]:
+    async def held(_: object, *, by: str | None = None) -> tuple[HeldCall, ...]:
         return tuple(HeldCall(id=f"c{n}", workspace=f"/w{n}", because="so") for n in range(2))
 
-    monkeypatch.setattr(running.fake, "held", held)
+    monkeypatch.setattr(running.fake, "request", held)
     rows = [row.split() for row in shell("held")[1].splitlines()]
     assert rows[0][-2:] == ["workspace", "why"]
     assert [row[-2:] for row in rows[1:]] == [["/w0", "so"], ["/w1", "so"]]
