@@ -58,6 +58,7 @@ def judge(
     linked: Linked = NO_LINKS,
     agents_remotes: Set[Remote] | None = frozenset(),
     earlier: frozenset[str] = frozenset(),
+    indexes: frozenset[str] = frozenset(),
 ) -> Judgement:
     """Judge a whole transaction.
 
@@ -65,7 +66,8 @@ def judge(
     `configured` is what git on the host obeys in it because a setting says so, `linked` where links
     lead that were there before. `agents_remotes` are remotes that agents' calls added to its
     repositories before; None where any may be one. `earlier` is what the agent's calls of the last
-    day took the content of.
+    day took the content of. `indexes` are package indexes of the host (`https://host`) that the
+    call got packages from: what it installed may name them.
     """
     reasons: list[PathReason] = []
     advice: dict[str, str] = {}
@@ -84,7 +86,7 @@ def judge(
             )
         if not (_is_copy(change) or git.goes_with_its_work_tree(change)):
             reasons += [*_obeyed(change, paths, git)] or [*folder_reasons(change, git)]
-            reasons += manifest_reasons(change, paths)
+            reasons += manifest_reasons(change, paths, indexes)
             reasons += _configured(change, configured)
             reasons += linked_reasons(change, linked, paths)
             reasons += settings_reasons(change, paths, git)

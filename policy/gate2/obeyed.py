@@ -19,10 +19,12 @@ SHOWN = 3
 """Settings that a reason names."""
 
 
-def settings_reason(rule: ObeyedRule, path: str, change: Change) -> str | None:
+def settings_reason(
+    rule: ObeyedRule, path: str, change: Change, indexes: frozenset[str] = frozenset()
+) -> str | None:
     """Return why a change of a file with settings is held; None where all of it is harmless.
 
-    `path` is the end of the change that the rule names.
+    `path` is the end of the change that the rule names; `indexes` are places that it may name.
     """
     if change.type is not FileType.FILE:
         return rule.because if change.type is FileType.SYMLINK else None
@@ -34,6 +36,8 @@ def settings_reason(rule: ObeyedRule, path: str, change: Change) -> str | None:
     assert rule.format is not None
     try:
         keys = rule.settings.harms(*texts, rule.format, depth=path.count("/"))
+        if rule.format is Form.ADDRESSES:
+            keys = [key for key in keys if key not in indexes]
     except Odd as error:
         return f"{rule.because}, and {error}"
     if not keys:
@@ -43,7 +47,9 @@ def settings_reason(rule: ObeyedRule, path: str, change: Change) -> str | None:
     return f"{rule.because}: {named}{more}"
 
 
-def manifest_reasons(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
+def manifest_reasons(
+    change: Change, paths: PathPolicy, indexes: frozenset[str] = frozenset()
+) -> Iterator[PathReason]:
     """Give why a change of a project's description of itself is held.
 
     A folder that is moved as a whole takes its own along as it was. What calls cannot see is held
@@ -64,7 +70,7 @@ def manifest_reasons(change: Change, paths: PathPolicy) -> Iterator[PathReason]:
             came_from = paths.manifest_of(change.source or "")
             if came_from is not None and came_from.id == rule.id:  # its places were judged there
                 judged = replace(change, kind=Kind.MODIFIED, source=None)
-        why = None if change.kind is Kind.DELETED else settings_reason(rule, path, judged)
+        why = None if change.kind is Kind.DELETED else settings_reason(rule, path, judged, indexes)
         if why is not None:
             yield PathReason(path, Outcome.HOLD, rule.id, why)
 

@@ -40,12 +40,21 @@ class Outlet:
     """The way out of one call."""
 
     def __init__(
-        self, call: str, cell: Cell, variables: dict[str, str], gateway: Gateway, tell: Tell
+        self,
+        call: str,
+        cell: Cell,
+        variables: dict[str, str],
+        indexes: frozenset[str],
+        gateway: Gateway,
+        tell: Tell,
     ) -> None:
         self.cell = cell
         """Where it leads out of."""
         self.variables = variables
         """What tells the programs there of indexes and certificates."""
+        self.indexes = indexes
+        """Package indexes that it leads to, as `scheme://host` or `scheme://host:port`: the host's
+        own, or those of the image's clients."""
         self._call = call
         self._gateway = gateway
         self._tell: Tell | None = tell
@@ -102,12 +111,12 @@ class Outlets:
         certificates = await asyncio.to_thread(trust.certificates)
         home = {trust.FILE: certificates} if certificates else {}
         async with pool.apart(agent, workspaces, home) as cell:
-            reaches, told = await self._reaches(cell, network)
+            reaches, told, indexes = await self._reaches(cell, network)
             check_size(reaches)
             gateway = Gateway(reaches, self._limits())
             if home:
                 told |= dict.fromkeys(trust.VARIABLES, f"{HOME}/{trust.FILE}")
-            outlet = Outlet(call, cell, told, gateway, self._tell)
+            outlet = Outlet(call, cell, told, indexes, gateway, self._tell)
             await gateway.start(await cell.listen(gateway.listeners))
             try:
                 yield outlet
@@ -125,10 +134,12 @@ class Outlets:
 
     async def _reaches(
         self, cell: Cell, network: Network
-    ) -> tuple[tuple[Reach, ...], dict[str, str]]:
-        """Return what a call may reach, and the variables that tell its programs of it."""
+    ) -> tuple[tuple[Reach, ...], dict[str, str], frozenset[str]]:
+        """Return what a call may reach, the variables that tell its programs of it, and what of it
+        are package indexes."""
         found = [Reach(one.name, (one.port,), one.private, one.address) for one in network.hosts]
         told: dict[str, str] = {}
+        indexes: set[str] = set()
         home = Path.home()
         for client in network.packages:
             index = await asyncio.to_thread(configured, client, os.environ, home)
@@ -139,8 +150,9 @@ class Outlets:
                 index = Index(addresses[0], index.more)
             places = [place(one) for one in (*addresses, *index.more)]
             found += [one.reach for one in places if one is not None]
+            indexes |= {one.origin for one in places if one is not None}
             told |= variables(client, index)
-        return merged(found), told
+        return merged(found), told, frozenset(indexes)
 
     async def _default(self, cell: Cell, client: str) -> tuple[str, ...]:
         """Return where the client in the cell's image gets packages from, if nobody says."""

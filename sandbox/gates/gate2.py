@@ -191,10 +191,12 @@ def weigh(
     paths: PathPolicy,
     ledger: Ledger,
     earlier: Sequence[frozenset[str]] = (),
+    indexes: frozenset[str] = frozenset(),
 ) -> Effects:
     """Judge the changes of each workspace; the strictest outcome counts for all of them.
 
-    `earlier` is, per workspace, what the agent's calls of the last day took the content of.
+    `earlier` is, per workspace, what the agent's calls of the last day took the content of;
+    `indexes` are this host's package indexes that the call could reach (`https://host`).
     It may take seconds where an agent made it so: call it off the event loop.
     """
     listed = [
@@ -211,6 +213,7 @@ def weigh(
             linked=obeyed_links(root, paths) if changes else NO_LINKS,
             agents_remotes=ledger.remotes.known(root) if changes else frozenset(),
             earlier=before,
+            indexes=indexes,
         )
         for changes, root, before in zip(
             listed, workspaces, earlier or [frozenset()] * len(workspaces), strict=False

@@ -51,6 +51,11 @@ class Place(NamedTuple):
     address: str
     reach: Reach
 
+    @property
+    def origin(self) -> str:
+        """Its scheme, host and port, as far as the address names one."""
+        return "/".join(self.address.split("/", 3)[:3])
+
 
 def place(address: str) -> Place | None:
     """Return an index's address without its password, and the host that it needs; None where it

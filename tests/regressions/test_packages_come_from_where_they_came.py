@@ -295,6 +295,21 @@ def test_the_place_is_named() -> None:
     assert f"`{OTHER}`" in said and "lock-file" in said, said
 
 
+def test_a_first_lock_file_may_name_the_index_that_its_call_got_packages_from() -> None:
+    for texts, expected in (
+        ([None, _npm()], "land"),
+        ([_npm(), _npm(b={"resolved": f"{OTHER}/b/-/b-2.0.0.tgz"})], "hold"),
+        ([None, _npm(b={"resolved": "https://packages.example.evil.example/b.tgz"})], "hold"),
+        ([None, _npm(b={"resolved": "https://packages.example:8443/b.tgz"})], "hold"),
+        ([None, _npm(b={"resolved": "http://packages.example/b.tgz"})], "hold"),
+    ):
+        told = change("package-lock.json", *map(_places, texts))
+        found = judge(DECISION, [told], PATHS, workspace="/w", indexes=frozenset((INDEX,)))
+        assert found.outcome.value == expected, texts
+    first = change("package-lock.json", None, _places(_npm()))
+    assert outcome(first) == "hold"  # of a call that got none
+
+
 def test_flakes_are_judged_by_their_keys() -> None:
     def lock(owner: str, rev: str) -> str:
         locked = {"owner": owner, "repo": "pkgs", "type": "github", "rev": rev, "narHash": rev}

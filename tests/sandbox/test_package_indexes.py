@@ -55,6 +55,20 @@ def test_an_address_without_a_hosts_name_is_none(address: str) -> None:
     assert place(address) is None
 
 
+ORIGINS = {
+    "https://packages.example/simple/": "https://packages.example",
+    "https://who:secret@packages.example:8443/a/b": "https://packages.example:8443",
+    "http://packages.example": "http://packages.example",
+}
+
+
+@pytest.mark.parametrize(("address", "origin"), ORIGINS.items())
+def test_an_address_gives_what_a_lock_file_may_name(address: str, origin: str) -> None:
+    found = place(address)
+    assert found is not None
+    assert found.origin == origin
+
+
 def test_pip_is_read_from_files_and_variables_the_last_word_counts(tmp_path: Path) -> None:
     given = alone(tmp_path)
     write(tmp_path / "xdg/pip/pip.conf", "[global]\nindex-url = https://machine.example/simple\n")

@@ -95,7 +95,10 @@ class Judging:
         takes = any(change.get("replaced") for changes in raw for change in changes)
         replaced = self._parts.replaced
         earlier = replaced.earlier(call.plan.agent, call.workspaces) if takes else ()
-        return weigh(call.decision, raw, call.workspaces, call.paths, self._parts.ledger, earlier)
+        indexes = call.network.indexes if call.network is not None else frozenset[str]()
+        return weigh(
+            call.decision, raw, call.workspaces, call.paths, self._parts.ledger, earlier, indexes
+        )
 
     async def _judge_anew(
         self, call: Call, transaction: Transaction, raw: list[list[dict[str, Any]]]
