@@ -84,3 +84,17 @@ def test_a_remembered_tree_is_looked_at_once(made: Path) -> None:
     twice = b"\0%s %d\n" % (count, 2 * int(below)) + held[top - found.width : top]
     twice += 2 * held[top:]
     assert remembers_other_trees(found._replace(extensions=[(b"TREE", twice)]))
+
+
+def test_a_whole_folder_of_a_sparse_index_is_its_own_tree(made: Path) -> None:
+    sh(made, "mkdir -p near far/c; echo 1 >near/1; echo 2 >far/c/2; git add near far; git commit -qm folders")
+    sh(made, "git sparse-checkout set --cone --sparse-index near; git status -s; git write-tree")
+    found = index_format.parse((made / ".git/index").read_bytes())
+    assert found is not None
+    folders = [entry for entry in found.entries if entry.path == b"far/"]
+    assert [oct(entry.mode) for entry in folders] == ["0o40000"]
+    assert b"TREE" in dict(found.extensions)
+    assert not remembers_other_trees(found)
+    other = folders[0]._replace(oid=bytes(len(folders[0].oid)))
+    entries = [other if entry.path == b"far/" else entry for entry in found.entries]
+    assert remembers_other_trees(found._replace(entries=entries))

@@ -81,6 +81,11 @@ class _Trees:
             return None
         if node.covers != end - start:
             raise _Cut
+        sole = self._entries[start] if end - start == 1 else None
+        if sole is not None and sole.mode == _TREE and sole.path == prefix:
+            if below or sole.oid != node.oid:  # a whole folder of a sparse index is its own entry
+                raise _Cut
+            return node.oid
         content = b"".join(self._listed(below, prefix, start, end))
         if self._hash(b"tree %d\0" % len(content) + content).digest() != node.oid:
             raise _Cut
