@@ -52,9 +52,10 @@ _ENDS: dict[type[AuditRecord], tuple[type[AuditRecord], ...]] = {
 """What begins something -> what says how it ended."""
 _JUDGED = ("outcome", "reason")
 """What gate 2 said of a change."""
-_SHOWN = ("protected", "mode", "sha256")
+_SHOWN = ("protected", "mode", "sha256", "leads_to", "leads_state")
 """What a person was shown of a change: of what is left, nobody was shown anything else."""
 GetCell = Callable[[], Any]
+PathsOf = Callable[[tuple[str, ...]], PathPolicy]
 
 
 class Unsure(SandboxError):
@@ -64,8 +65,10 @@ class Unsure(SandboxError):
 class Aftermath:
     """Finds out and records what nobody heard. One per supervisor."""
 
-    def __init__(self, record: Recorder) -> None:
+    def __init__(self, record: Recorder, paths: PathsOf) -> None:
+        """`paths` gives gate 2's rules for workspaces; it may raise SandboxError."""
         self._record = record
+        self._paths = paths
         self._unsure: set[str] = set()
         """Names of this very process about which no keeper could be asked yet."""
 
@@ -97,12 +100,20 @@ class Aftermath:
 
     async def _left(self, cell: Cell, name: str, changes: Sequence[Any]) -> Shown:
         """Return what something changed, with digests of what protected files hold since."""
-        shown = await asyncio.to_thread(_shown, cell, changes)
+        shown = await self._shown(cell, changes)
         if not shown.wanted:
             return shown
         wanted = shown.per_workspace(len(cell.spec.workspaces))
         answer = await cell.ask({"call": name, "digests": wanted}, op="left")
         return shown.with_digests(answer["digests"])
+
+    async def _shown(self, cell: Cell, changes: Sequence[Any]) -> Shown:
+        """Return a keeper's changes, per workspace, for people."""
+        try:
+            paths = self._paths(cell.spec.workspaces)
+        except SandboxError:  # the policy cannot be read: what has no end is recorded all the same
+            paths = PathPolicy.default()
+        return await asyncio.to_thread(shown_of, changes, cell.spec.workspaces, paths)
 
     async def _settle_parts(self, cell: Cell, call: str) -> None:
         """Record what is still held of a call, after a part of it landed and nobody said so."""
@@ -117,7 +128,7 @@ class Aftermath:
     async def rest(self, cell: Cell, call: str) -> tuple[Shown, str]:
         """Return what is still held of a call, and its diff; nothing where all has landed."""
         answer = await cell.ask({"tx": call, "names": [], "shown": True}, op="look_held")
-        shown = await asyncio.to_thread(_shown, cell, answer.get("changes", ()))
+        shown = await self._shown(cell, answer.get("changes", ()))
         return shown, str(answer.get("diff", ""))
 
     async def parted(self, call: str, parts: Sequence[str], rest: Shown, diff: str) -> None:
@@ -128,7 +139,7 @@ class Aftermath:
             view.model_copy(
                 update={
                     **{key: before.get((view.path, ""), {}).get(key) for key in _JUDGED},
-                    **{key: before.get((view.path, view.kind), {}).get(key) for key in _SHOWN},
+                    **_was_shown(before.get((view.path, view.kind), {})),
                 }
             )
             for view in rest.views
@@ -303,9 +314,12 @@ def _end_of_call(
     )
 
 
-def _shown(cell: Cell, changes: Sequence[Any]) -> Shown:
-    """Return a keeper's changes, per workspace, for people."""
-    return shown_of(changes, cell.spec.workspaces, PathPolicy.default())
+def _was_shown(recorded: Mapping[str, Any]) -> dict[str, Any]:
+    """Return, out of a recorded change, what a person was shown of it."""
+    leads = recorded.get("leads_to")
+    return {key: recorded.get(key) for key in _SHOWN} | {
+        "leads_to": None if leads is None else tuple(leads)
+    }
 
 
 def _ms_since(record: AuditRecord) -> float:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 
 import pytest
 
@@ -142,3 +143,17 @@ def _clean(lab: Lab) -> None:
     shown = lab.git("ls-files", "--debug", "README.md")
     assert f"ino: {status.st_ino}" in shown
     assert f"size: {status.st_size}" in shown
+
+
+def test_commits_in_a_sparse_index_land(lab: Lab) -> None:
+    script = (
+        "mkdir -p near far/c; echo 1 >near/1; echo 2 >far/c/2; git add near far; git commit -qm a;"
+        "git sparse-checkout set --cone --sparse-index near"
+    )
+    subprocess.run(script, shell=True, cwd=lab.ws, check=True)
+    done = lab.sh("echo z >> near/1; git commit -qam z")
+    assert done.landed, done.message
+    look = ["git", "ls-files", "--sparse", "-s", "far/"]
+    kept = subprocess.run(look, cwd=lab.ws, check=True, capture_output=True, text=True).stdout
+    assert kept.startswith("040000 ")
+    assert subprocess.run(["git", "fsck"], cwd=lab.ws, check=False).returncode == 0

@@ -131,6 +131,16 @@ def test_what_comes_to_count_by_a_held_call_is_as_it_was_when_it_was_shown(lab: 
         (lab.ws / ".git/config").write_text(settings)
 
 
+def test_a_part_that_lands_shows_nobody_what_the_rest_leads_to(lab: Lab) -> None:
+    lab.sh(f"mkdir kept; printf '{GOOD}' > kept/pre-commit")
+    held = lab.sh(python('import os; os.symlink("kept", ".githooks"); open("n", "w").write("n")'))
+    assert held.judgement == "hold"
+    assert lab.sh(f"printf '{BAD}' > kept/pre-commit", agent="other").landed
+    assert lab.run(lab.supervisor.land(held.id, ["n"])).landed
+    with pytest.raises(BadInput, match="what would land is not what"):
+        lab.run(lab.supervisor.land(held.id))
+
+
 def test_what_a_held_call_itself_moves_to_where_it_leads_is_bound_too(lab: Lab) -> None:
     lab.sh(f"mkdir kept; printf '{GOOD}' > kept/pre-commit")
     text = 'import os, subprocess; os.rename("kept", "hk");'

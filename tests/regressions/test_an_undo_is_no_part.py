@@ -13,6 +13,7 @@ from typing import Any, cast
 
 import pytest
 
+from policy.protected.paths import PathPolicy
 from sandbox.audit.events import record_of
 from sandbox.calls.recorder import Recorder
 from sandbox.calls.recovery import Aftermath, open_ends
@@ -64,7 +65,7 @@ def test_what_the_next_supervisor_tells(
 
     async def start() -> None:
         for _ in range(2):
-            await Aftermath(recorder).settle(cast(Cell, Keeper()))
+            await Aftermath(recorder, lambda _: PathPolicy.default()).settle(cast(Cell, Keeper()))
 
     asyncio.run(start())
     records = list(lines_of(recorder.store))

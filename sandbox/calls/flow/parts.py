@@ -58,7 +58,7 @@ class Parts:
         self.names = CallNames(self.record.store)
         self.ledger = Ledger(self.dirs.state / "ignoring")
         self.replaced = ReplacedLedger(self.dirs.state / "replaced")
-        self.aftermath = Aftermath(self.record)
+        self.aftermath = Aftermath(self.record, self.policies.paths)
         self.opinion = SecondOpinion()
         self.files = ProjectFiles(self.record.made)
         self.gate = Gate(self.policies, self.opinion, self.files, off_loop=self.off_loop)
