@@ -119,14 +119,13 @@ class Host(Frozen):
     def meet(self, other: Host) -> Host | None:
         """Return what both stand for; None where that is nothing."""
         name = hosts.common(self.name, other.name)
-        addresses = {self.address, other.address} - {""}
-        if name is None or self.port != other.port or len(addresses) > 1:
-            return None
+        if name is None or self.port != other.port or self.address != other.address:
+            return None  # another address is another place, and the wider of both is neither's
         return Host(
             name=name,
             port=self.port,
             private=self.private and other.private,
-            address=addresses.pop() if addresses else "",
+            address=self.address,
         )
 
     def words(self) -> str:

@@ -17,7 +17,8 @@ from policy.values.filenames import normal
 RULE = "virtual-environment"
 _MARK = "pyvenv.cfg"
 _RUN = re.compile(
-    r"((?:.*/)?)(?:(?:bin|scripts)/(?:activate(?:[._].*)?|python(?:w|[23](?:\.[0-9]+)?)?(?:\.exe)?)"
+    r"((?:.*/)?)(?:(?:bin|scripts)/(?:activate(?:\.(?:csh|fish|nu|ps1|bat|xsh)|_this\.py)?"
+    r"|python(?:w|[23](?:\.[0-9]+)?)?(?:\.exe)?)"
     rf"|{re.escape(_MARK)})",
     re.DOTALL,
 )

@@ -31,6 +31,21 @@ _ENTRY = re.compile(r"([^:\s]+)(?::(\d{1,5}))?")
 _INSTALL_RULES = frozenset(("packages", "code", "script"))
 """Rules of what an install is, and an environment that is made or chosen for it."""
 _CLIENTS = frozenset(("pip", "pip3", "npm", "pnpm"))
+_INSTALLS = frozenset(
+    ("install", "i", "in", "ins", "inst", "add", "ci", "clean-install", "install-clean", "update",
+     "up", "upgrade", "download", "wheel")
+)  # fmt: skip
+"""What a client is told to do, where it only installs."""
+_RUNS = frozenset(
+    ("run", "run-script", "rum", "urn", "test", "t", "tst", "exec", "x", "start", "stop", "restart",
+     "init", "create", "innit", "explore", "publish", "pack", "version", "rebuild", "rb", "dlx",
+     "login", "config", "cache")
+)  # fmt: skip
+"""... and where it runs what the project says, or does more."""
+_GIT_REACHES = frozenset(
+    f"git {verb}" for verb in ("clone", "fetch", "ls-remote", "pull", "push", "remote", "submodule")
+)
+_OF_IMAGE = ("/usr/bin/", "/bin/", "/usr/local/bin/")
 _PYTHON = re.compile(r"python(?:3(?:\.\d{1,2})?)?")
 
 
@@ -68,8 +83,18 @@ class HostRule(Frozen):
             raise ValueError("`address` says where one name is; give the others rules of their own")
         return self
 
-    def of(self, plan: ActionPlan, programs: frozenset[str]) -> tuple[Host, ...]:
-        """Return the hosts that a call of these programs may reach by this rule."""
+    def of(
+        self, plan: ActionPlan, programs: frozenset[str], paths: frozenset[str] = frozenset()
+    ) -> tuple[Host, ...]:
+        """Return the hosts that a call of these programs may reach by this rule.
+
+        `paths` are those that it calls by a path which is not the image's: whatever lies there may
+        be an agent's, so that only a rule which says that path is about it.
+        """
+        if not paths <= set(self.programs):
+            return ()
+        if any(one.startswith("git ") and one not in _GIT_REACHES for one in programs):
+            return ()  # `git commit` reaches nobody, and what it runs may be anybody's
         own = {one for one in programs if {one, one.split(" ", 1)[0]} & set(self.programs)}
         if not own or not programs <= own | _PLAIN:
             return ()
@@ -112,8 +137,7 @@ class NetworkRules(Frozen):
 
     def opens(self, plan: ActionPlan, facts: Facts) -> bool:
         """Whether a call may reach every host that its commands ask for, without a question."""
-        programs = frozenset(facts.programs)
-        allowed = [host for rule in self.allow for host in rule.of(plan, programs)]
+        allowed = self._allowed(plan, facts)
         return all(
             any(port == host.port and names.covers(host.name, name) for host in allowed)
             for name, port in facts.hosts
@@ -122,12 +146,17 @@ class NetworkRules(Frozen):
     def rights(self, plan: ActionPlan, facts: Facts, *, asked: bool) -> Network:
         """Return what a call may reach once it may run. `asked`: a person is asked about it first,
         and shown what that is."""
-        programs = frozenset(facts.programs)
-        allowed = [host for rule in self.allow for host in rule.of(plan, programs)]
+        allowed = self._allowed(plan, facts)
         if asked:
             allowed += [Host(name=name, port=port) for name, port in facts.hosts]
         indexes = tuple(facts.indexes) if self.packages and (asked or _installs(facts)) else ()
         return Network(packages=indexes, hosts=_distinct(allowed))
+
+    def _allowed(self, plan: ActionPlan, facts: Facts) -> list[Host]:
+        programs = frozenset(facts.programs)
+        called = {words[0] for words in facts.calls if words and "/" in words[0]}
+        paths = frozenset(one for one in called if not one.startswith(_OF_IMAGE))
+        return [host for rule in self.allow for host in rule.of(plan, programs, paths)]
 
 
 def _installs(facts: Facts) -> bool:
@@ -146,12 +175,16 @@ def _is_of_install(words: tuple[str, ...]) -> bool:
     """Whether a command is an install, or one that may stand beside it."""
     name = words[0].rpartition("/")[2]
     if _PYTHON.fullmatch(name):
-        return words[1:3] in (("-m", "pip"), ("-m", "venv"))
+        told = next((one for one in words[3:] if one in _INSTALLS or one in _RUNS), "")
+        return words[1:3] == ("-m", "venv") or (words[1:3] == ("-m", "pip") and told in _INSTALLS)
     if words[0] in ("sh", "bash"):  # what its text runs stands among the commands too
         return len(words) == 3 and words[1] == "-c"
     if name in (".", "source"):
         return len(words) == 2 and words[1].endswith("/bin/activate")
-    return name in _CLIENTS or words[0] in _PLAIN
+    if name in _CLIENTS:
+        told = next((one for one in words[1:] if one in _INSTALLS or one in _RUNS), "")
+        return told in _INSTALLS
+    return words[0] in _PLAIN
 
 
 def _distinct(found: Iterable[Host]) -> tuple[Host, ...]:

@@ -16,17 +16,18 @@ _CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _UNSEEN = re.compile("[\u180e\u200b\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
 """Not U+200C and U+200D, which words of some languages, and signs put together, hold."""
 _ROUTE = re.compile(
-    r"\+(?:page|layout|server|error|Page|Layout|Head|Wrapper|Loading|config|data|route|guard|title"
-    r"|on[A-Z][A-Za-z]*)(?:@[\w()-]*)?(?:\.(?:server|client|shared))?"
-    r"\.(?:svelte|vue|md|mdx|svx|[cm]?[jt]sx?)"
+    r"\+(?:types|(?:page|layout|server|error|Page|Layout|Head|Wrapper|Loading|config|data|route"
+    r"|guard|title|client|middleware|not-found|html|native-intent|on[A-Z][A-Za-z]*)(?:@[\w()-]*)?"
+    r"(?:\.(?:server|client|shared|web|native|ios|android))?"
+    r"\.(?:svelte|vue|md|mdx|svx|[cm]?[jt]sx?))"
 )
-"""Files of SvelteKit and Vike: no command of an editor is called so."""
+"""Files of SvelteKit, Vike, Expo and React Router: no command of an editor is called so."""
 _ARGUMENTS = re.compile(
     r"@.*\.(?:[chmsoad]|cc|cpp|cxx|hh|hpp|mm|java|rs|f|f90|kt|kts|swift|cs|fs|vb|dart)",
     re.IGNORECASE | re.DOTALL,
 )
 """What compilers read options from, when they are called with a pattern for their sources."""
-_SHELL = re.compile(r"[|;`]|\$[({]|&\s*[a-z]{2,}(?:\s|$)|&&")
+_SHELL = re.compile(r"[|;`]|\$[({]|\S&[a-z]{2,}(?:\s|$)|&&")
 """What a shell runs, or takes for the end of a command, where a name is put into its text."""
 _HOME = re.compile(r"~(?:[a-z_][\w-]*)?")
 

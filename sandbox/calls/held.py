@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sandbox.agents.declared import DEFAULT
@@ -225,7 +225,8 @@ class Held:
             )
             await self._record.keep_diff(call, look["diff"], rest=True)
             await self._record.flush()
-        led_to = await asyncio.to_thread(self._show_leads, shown, workspaces)
+        is_secret = self._keepers.paths(workspaces).is_secret
+        led_to = await asyncio.to_thread(_show_leads, shown, workspaces, is_secret)
         return HeldLook(
             id=call,
             changes=shown.views,
@@ -233,16 +234,6 @@ class Held:
             diff=await asyncio.to_thread(masked_diff, look["diff"] + led_to),
             differs=tuple(others),
         )
-
-    @staticmethod
-    def _show_leads(shown: Shown, workspaces: tuple[str, ...]) -> str:
-        """Return what the files hold that come to count by what is shown."""
-        texts = []
-        for (index, _), view in zip(shown.places, shown.views, strict=True):
-            root = workspaces[index]
-            leads = [one.removeprefix(f"{root}/") for one in view.leads_to or ()]
-            texts.append(show_leads(root, ["" if one == "." else one for one in leads]))
-        return "".join(texts)
 
     async def _as_it_is(
         self,
@@ -347,3 +338,13 @@ def _tidy(name: str) -> str:
     if ".." in parts:
         raise BadInput(f"`{name}`: give a path inside of the workspace, without `..`")
     return ("/" if name.startswith("/") else "") + "/".join(parts)
+
+
+def _show_leads(shown: Shown, workspaces: tuple[str, ...], is_secret: Callable[[str], bool]) -> str:
+    """Return what the files hold that come to count by what is shown."""
+    texts = []
+    for (index, _), view in zip(shown.places, shown.views, strict=True):
+        root = workspaces[index]
+        leads = [one.removeprefix(f"{root}/") for one in view.leads_to or ()]
+        texts.append(show_leads(root, ["" if one == "." else one for one in leads], is_secret))
+    return "".join(texts)

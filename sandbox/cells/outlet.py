@@ -23,7 +23,7 @@ from sandbox.network import trust
 from sandbox.network.book import Reach, merged
 from sandbox.network.carrier import Limits
 from sandbox.network.gateway import Gateway, Traffic, check_size
-from sandbox.network.indexes import DEFAULTS, Index, configured, place, variables
+from sandbox.network.indexes import DEFAULTS, configured, place, variables
 
 Tell = Callable[[str, Traffic], Awaitable[None]]
 MIB = 1 << 20
@@ -146,8 +146,6 @@ class Outlets:
             if index.problem:
                 raise Unavailable(f"{index.problem}, so that a cell cannot install from it")
             addresses = (index.main,) if index.main else await self._default(cell, client)
-            if not index.main and addresses:
-                index = Index(addresses[0], index.more)
             places = [place(one) for one in (*addresses, *index.more)]
             found += [one.reach for one in places if one is not None]
             indexes |= {one.origin for one in places if one is not None}

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -21,7 +22,7 @@ from sandbox.workspaces.git_obeyed import asked_to_sign, configured
 from sandbox.workspaces.gitignore import Ignored
 from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.ignore_sources import Touched, is_rules, touched
-from sandbox.workspaces.led_to import find_includes, find_leads, read_state
+from sandbox.workspaces.led_to import UNBOUND, find_includes, find_leads, read_state
 from sandbox.workspaces.obeyed_links import obeyed_links
 from sandbox.workspaces.protected_paths import Protected
 
@@ -354,6 +355,7 @@ def show(
         _leading(changes, root, paths, protected)
         for changes, root in zip(listed, workspaces, strict=False)
     ]
+    led_to = [frozenset(lead for leads in one.values() for lead in leads) for one in leading]
     first: list[tuple[Place, ChangeView]] = []
     ignoring: list[tuple[Place, ChangeView]] = []
     others: list[tuple[Place, ChangeView]] = []
@@ -367,7 +369,7 @@ def show(
         for change in changes:
             size += change.size if change.kind is not Kind.DELETED else 0
             rule = _rule(change, protected) or _said_of(change, content)
-            rule = rule or ("led-to" if _is_led_to(change, leading[index]) else None)
+            rule = rule or ("led-to" if _is_led_to(change, led_to[index]) else None)
             ignores = is_rules(change.path) or is_rules(change.source or "")
             if rule is not None or ignores or len(others) < SHOWN:
                 view = _view(change, prefix, said.get(change.path), rule)
@@ -376,7 +378,9 @@ def show(
                     unread = own.intersection(find_includes(workspaces[index], change))
                     # What a file of this call includes is not known before it has landed.
                     state = token_hex(16) if unread else read_state(workspaces[index], leads)
-                    named = tuple(prefix + (_printable(one) or ".") for one in leads)
+                    named = tuple(
+                        prefix + (_printable(one) or ".") for one in leads if one != UNBOUND
+                    )
                     view = view.model_copy(update={"leads_to": named, "leads_state": state})
                 group = first if rule is not None else ignoring if ignores else others
                 group.append(((index, change.path), view))
@@ -395,25 +399,30 @@ def _leading(
         if change.type is FileType.SYMLINK or change.after_text is not None
         if _rule(change, protected) is not None
     }
-    links = [change for change in changes if change.type is FileType.SYMLINK]
-    waiting = True
-    while waiting:  # each round finds links that it has not, or ends
-        waiting = False
-        for change in links:
-            if change.path not in found and _is_led_to(change, found):
-                found[change.path] = find_leads(root, change, paths.git_keys)
-                waiting = True
+    links = {one.path: one for one in changes if one.type is FileType.SYMLINK}
+    names = sorted(links)
+    waiting = [lead for leads in found.values() for lead in leads if lead]
+    known = set(waiting)
+    while waiting:
+        lead = waiting.pop()
+        start = bisect_left(names, f"{lead}/")
+        end = bisect_left(names, f"{lead}0", start)  # what follows `/`
+        for path in {lead, *names[start:end]} & links.keys() - found.keys():
+            found[path] = find_leads(root, links[path], paths.git_keys)
+            more = [one for one in found[path] if one and one not in known]
+            known.update(more)
+            waiting += more
     return {path: leads for path, leads in found.items() if leads}
 
 
-def _is_led_to(change: Change, leading: Mapping[str, Sequence[str]]) -> bool:
+def _is_led_to(change: Change, leads: Set[str]) -> bool:
     """Whether a change of the same call changes what comes to count by another one."""
-    return any(
-        change.path == lead or change.path.startswith(f"{lead}/")
-        for leads in leading.values()
-        for lead in leads
-        if lead
-    )
+    path = change.path
+    while path:
+        if path in leads:
+            return True
+        path = path.rpartition("/")[0]
+    return False
 
 
 def _rule(change: Change, protected: Protected) -> str | None:

@@ -27,7 +27,7 @@ from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission, Tickets
 from sandbox.config.settings import Dirs, HookSettings
 from sandbox.connect.records import Connections
-from sandbox.errors import SandboxError, Stopped
+from sandbox.errors import SandboxError, Stopped, Unavailable
 from sandbox.hooks.dialects import Dialect, named, parse
 from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say, blocked
 from sandbox.hooks.sessions import Sessions
@@ -194,10 +194,18 @@ class HookDoor:
     # -- after a tool, and the rest
 
     async def _after(self, event: Event, agent: str) -> Say:
-        kept = await self._host.came_back(agent, _use_of(event))
+        say = await self._masked(event, agent)
+        try:
+            kept = await self._host.came_back(agent, _use_of(event))
+        except Unavailable:  # what it changed is recorded once that can be done
+            kept = None
         call = self._calls.pop((event.session, event.use), None) or kept
         if call is not None:
             await self._host.note(OutcomeRecord(call=call, agent=agent, failed=event.failed))
+        return say
+
+    async def _masked(self, event: Event, agent: str) -> Say:
+        """Return what the model gets in place of a tool's output; nothing where it stays."""
         if self._settings.redact and event.output:
             safe = await self._off_loop.do(agent, lambda: mask(event.output))
             if safe != event.output:

@@ -108,10 +108,12 @@ class OwnEdits:
                     whose.call, whose.sign, whose.session, whose.use, time.time(), size, files
                 )
                 _write(folder, own_edits.NOTE, own_edits.note(kept))
+                os.fsync(folder)
             finally:
                 os.close(folder)
             self._hand_over(whose.call, {one.path: one for one in files})
             os.rename(draft, whose.call, src_dir_fd=self._base, dst_dir_fd=self._base)
+            os.fsync(self._base)  # P12: the copy is on disk before its tool runs
         except BaseException as error:
             with contextlib.suppress(OSError):
                 remove(self._base, draft)

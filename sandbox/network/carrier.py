@@ -273,7 +273,7 @@ async def _connected(
             why = f"it cannot be connected to: {(error.strerror or 'it fails').lower()}"
             continue
         own = writer.get_extra_info("sockname")[0] == writer.get_extra_info("peername")[0]
-        if own and not (reach.private or reach.address):
+        if own and not reach.address:
             writer.transport.abort()
             why = "it is an address of this host"
             continue

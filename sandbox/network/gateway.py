@@ -120,6 +120,9 @@ class Gateway:
                 ready = b"ready" in await process.stdout.readline()
         except TimeoutError:
             ready = False
+        except BaseException:  # nobody waits for it any more
+            await self.end()
+            raise
         if not ready:
             await self.end()
             raise Unavailable("the gateway did not start, so the call gets no network")

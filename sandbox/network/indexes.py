@@ -76,7 +76,10 @@ def place(address: str) -> Place | None:
 
 def configured(client: str, given: Mapping[str, str], home: Path) -> Index:
     """Return the indexes that the host's own files and variables name for a client."""
-    main, more = _READERS[client](given, home)
+    try:
+        main, more = _READERS[client](given, home)
+    except _Beyond as error:
+        return Index(problem=f"this host's settings of `{client}` {error}")
     first = place(main) if main else None
     if main and first is None:  # another index in its place could hold another package
         return Index(problem=f"this host's index for `{client}` has no host's name in its address")
@@ -96,6 +99,10 @@ def variables(client: str, index: Index) -> dict[str, str]:
     return {name: value for name, value in said.items() if name and value}
 
 
+class _Beyond(Exception):
+    """Settings say something of indexes that a cell cannot be told."""
+
+
 def _pip(given: Mapping[str, str], home: Path) -> tuple[str, list[str]]:
     config = Path(given.get("XDG_CONFIG_HOME") or home / ".config")
     machine = [Path(one) / "pip/pip.conf" for one in
@@ -107,6 +114,10 @@ def _pip(given: Mapping[str, str], home: Path) -> tuple[str, list[str]]:
     for path in files:
         for section in ("global", "install"):
             values.update(_ini(path, section))
+    apart = {"no-index": given.get("PIP_NO_INDEX"), "find-links": given.get("PIP_FIND_LINKS")}
+    for key, said in apart.items():
+        if said or values.get(key):
+            raise _Beyond(f"say `{key}`, which a cell cannot heed")
     main = given.get("PIP_INDEX_URL") or values.get("index-url", "")
     more = given.get("PIP_EXTRA_INDEX_URL") or values.get("extra-index-url", "")
     return main, more.split()
@@ -118,13 +129,18 @@ def _npm(given: Mapping[str, str], home: Path) -> tuple[str, list[str]]:
         return said, []
     own = folded.get("npm_config_userconfig")
     machine = folded.get("npm_config_globalconfig")
+    registry = ""
     for path in (Path(own) if own else home / ".npmrc", Path(machine or "/etc/npmrc"),
                  Path("/usr/local/etc/npmrc"), Path("/usr/etc/npmrc")):  # fmt: skip
         for line in _text(path).splitlines():
             found = _VALUE.fullmatch(line)
-            if found is not None and found[1] == "registry" and found[2]:
-                return found[2].strip("\"'"), []
-    return "", []
+            if found is None or not found[2]:
+                continue
+            if found[1] == "registry":
+                registry = registry or found[2].strip("\"'")
+            elif found[1].startswith("@") and found[1].endswith(":registry"):
+                raise _Beyond(f"give `{found[1].partition(':')[0]}` a registry of its own")
+    return registry, []
 
 
 _READERS: dict[str, Callable[[Mapping[str, str], Path], tuple[str, list[str]]]] = {
@@ -137,9 +153,10 @@ def _ini(path: Path, section: str) -> dict[str, str]:
     parser = configparser.RawConfigParser()
     try:
         parser.read_string(_text(path))
-        return dict(parser.items(section))
+        found = parser.items(section) if parser.has_section(section) else []
     except configparser.Error:
-        return {}
+        raise _Beyond(f"in `{path}` cannot be read") from None
+    return {name.replace("_", "-"): value for name, value in found}
 
 
 def _text(path: Path) -> str:

@@ -17,7 +17,8 @@ import hashlib
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from policy.gate2.git.config import Setting, settings
@@ -29,8 +30,10 @@ MOST_OBJECTS = 50_000
 """Files and folders of which a state is read; what holds more is taken for changed."""
 MOST_LEADS = 1_000
 MOST_SETTINGS = 1 << 20
-"""Bytes that are read of a file that may hold settings."""
-MOST_SHOWN, SHOWN_BYTES = 20, 64 * 1024
+"""Bytes that are read of all files that may hold settings."""
+UNBOUND = "\0"
+"""Stands among leads for what is too much to be known; no path is called so."""
+MOST_SHOWN, SHOWN_BYTES, MOST_LOOKS = 20, 64 * 1024, 5_000
 _KEPT_APART = (".git", ".lockgate")
 _GIT_SETTINGS = ("config", "config.worktree", ".gitconfig")
 
@@ -82,24 +85,35 @@ def _note_settings(
     commands: tuple[str, ...],
     leads: dict[str, None],
 ) -> None:
-    """Note what settings name, and what the files that they name do, taken for settings."""
-    bases, new = {"work tree": work_tree, "file": folder}, list[str]()
+    """Note what settings name, and what the files that they name do, taken for settings.
 
-    def note(base: str, path: str) -> Iterator[str]:
-        for lead in _both(root, _full(bases[base], path)):
-            if lead not in leads and len(leads) < MOST_LEADS:
-                leads[lead] = None
-                new.append(lead)
-        return iter(())
+    Where that is more than `MOST_LEADS` paths or `MOST_SETTINGS` bytes, the last is `UNBOUND`.
+    """
+    waiting, left = [(found, folder)], MOST_SETTINGS
+    while waiting:
+        told, above = waiting.pop()
+        bases, new = {"work tree": work_tree, "file": above}, list[str]()
 
-    obeyed(found, commands, note)
-    for lead in new:
-        full = os.path.join(root, lead)  # noqa: PTH118
-        text = _read(full, MOST_SETTINGS)
-        if text:
-            own = settings(text.decode("utf-8", "surrogateescape"))
-            above = os.path.dirname(full)  # noqa: PTH120
-            _note_settings(root, own, above, work_tree, commands, leads)
+        def note(
+            base: str, path: str, bases: dict[str, str] = bases, new: list[str] = new
+        ) -> Iterator[str]:
+            for lead in _both(root, _full(bases[base], path)):
+                if lead not in leads:
+                    leads[lead] = None
+                    new.append(lead)
+            return iter(())
+
+        obeyed(told, commands, note)
+        for lead in new:
+            full = os.path.join(root, lead)  # noqa: PTH118
+            text = _read(full, left + 1) or b""
+            left -= len(text)
+            if left < 0 or len(leads) > MOST_LEADS:
+                leads[UNBOUND] = None
+                return
+            if text:
+                own = settings(text.decode("utf-8", "surrogateescape"))
+                waiting.append((own, os.path.dirname(full)))  # noqa: PTH120
 
 
 def _full(base: str, path: str) -> str:
@@ -111,10 +125,12 @@ def read_state(root: str, leads: Sequence[str]) -> str | None:
     """Return what tells the present content of some paths from any other; None without paths.
 
     It goes by inode, mode, size and ctime, which no program can set back. Where there is more than
-    `MOST_OBJECTS`, each answer is another one.
+    `MOST_OBJECTS`, or where it is not known what counts, each answer is another one.
     """
     if not leads:
         return None
+    if UNBOUND in leads:
+        return secrets.token_hex(16)
     digest, left = hashlib.sha256(), MOST_OBJECTS
     for path in _walk_all(root, leads):
         left -= 1
@@ -125,22 +141,26 @@ def read_state(root: str, leads: Sequence[str]) -> str | None:
     return digest.hexdigest()
 
 
-def show_leads(root: str, leads: Sequence[str]) -> str:
+def show_leads(root: str, leads: Sequence[str], is_secret: Callable[[str], bool]) -> str:
     """Return the files that some paths lead to in the form of a diff, without a change in it.
 
-    The first `MOST_SHOWN` of them, up to `SHOWN_BYTES` of each.
+    The first `MOST_SHOWN` of them, up to `SHOWN_BYTES` of each; of a secret its name alone, and
+    nothing that lies outside of the workspace.
     """
     parts, count = [], 0
-    for path in _walk_all(root, leads):
-        text = _read(path, SHOWN_BYTES)
-        if text is None:
-            continue
-        count += 1
-        if count > MOST_SHOWN:
+    for looks, path in enumerate(_walk_all(root, leads)):
+        inner = inside(os.path.realpath(root), os.path.realpath(path))
+        text = None if inner is None else _read(path, SHOWN_BYTES)
+        count += text is not None
+        if count > MOST_SHOWN or looks > MOST_LOOKS:
             parts.append("and more files count by this call\n")
             break
+        if text is None or inner is None:
+            continue
         name = os.path.relpath(path, root).encode("utf-8", "surrogateescape")
         shown = name.decode("utf-8", "backslashreplace").encode("unicode_escape").decode("ascii")
+        if is_secret(inner) or is_secret(os.path.relpath(path, root)):
+            text = b"[a secret]"
         lines = text.decode("utf-8", "backslashreplace").split("\n")
         cut = ["[cut]"] if len(text) == SHOWN_BYTES else []
         body = "\n".join(f" {line}" for line in lines + cut)
@@ -150,16 +170,16 @@ def show_leads(root: str, leads: Sequence[str]) -> str:
 
 def _walk_all(root: str, leads: Sequence[str]) -> Iterator[str]:
     """Give all paths that some lead to, and what links in them lead to within the workspace."""
-    waiting, known = list(leads), set(leads)
+    waiting, known = deque(one for one in leads if one != UNBOUND), set(leads)
     while waiting:
-        lead = waiting.pop(0)
+        lead = waiting.popleft()
         start = os.path.join(root, lead) if lead else root  # noqa: PTH118
         for path in _walk(start, top=not lead):
             yield path
             if os.path.islink(path):  # noqa: PTH114
                 more = [one for one in _both(root, path)[1:] if one not in known]
                 known.update(more)
-                waiting += more
+                waiting.extend(more)
 
 
 def _read(path: str, size: int) -> bytes | None:

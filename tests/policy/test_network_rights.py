@@ -59,6 +59,7 @@ INSTALLS = {
     "npm ci": "npm",
     "cd web && npm install left-pad": "npm",
     "npm i --save-dev typescript": "npm",
+    "npm --prefix web ci": "npm",
 }
 
 
@@ -79,6 +80,10 @@ BESIDE = (
     "bash --rcfile x -c 'pip install six'",
     "./sh -c 'pip install six'",
     "npm ci && node server.js",
+    "npm ci && npm run x",
+    "npm install && npm test",
+    "npm run install",
+    "npm --prefix web run ci",
     "npm ci & ./tool",
     "pip download six | sh",
     "pip download six | sh -c sh",
@@ -231,6 +236,11 @@ def test_a_rule_gives_its_hosts_to_its_programs_alone() -> None:
     assert reach("git fetch && echo done", policy) == "code.example:443, *.corp.example:8443"
     assert reach("git fetch; python3 evil.py", policy) == "none"
     assert reach("python3 evil.py", policy) == "none"
+    assert reach("git commit -m x", policy) == "none"  # its hooks may be anybody's
+    assert reach("git commit -m x && git fetch", policy) == "none"
+    assert reach("/usr/bin/git fetch", policy) != "none"
+    for fake in ("node_modules/.bin/git", ".venv/bin/git", "./git"):
+        assert reach(f"{fake} fetch", policy) == "none"
     assert reach("git fetch", policy, run_in_background=True) == "none"
 
 

@@ -50,6 +50,7 @@ def test_what_a_call_makes_anew_lands(path: str) -> None:
     [
         *(".venv/bin/pytest", ".venv/lib/python3.12/site-packages/a.pth", "bin/activation.sh"),
         *(".venv/lib/python3.12/site-packages/a/__init__.py", "src/python.py", "bin/python-lint"),
+        *("scripts/activate_user.py", "scripts/activate.ts", "bin/activate.sh"),
     ],
 )
 def test_packages_and_other_files_land(path: str) -> None:

@@ -54,7 +54,6 @@ ODD = [
     "src/b;touch x;.py",
     "a|b",
     "x&touch y",
-    "x & reboot",
     "a&&b",
 ]
 USUAL = [
@@ -83,6 +82,13 @@ USUAL = [
     "Q&A.md",
     "docs/R&D notes.md",
     "Terms & conditions.md",
+    "terms & conditions/a.md",
+    "app/routes/+types/home.ts",
+    "app/+not-found.tsx",
+    "app/+html.tsx",
+    "app/+native-intent.tsx",
+    "+client.ts",
+    "+middleware.ts",
     "{{cookiecutter.name}}/x.py",
     "node_modules/x/a;b.js",
     "a=b,c@d%e!f#g^h.txt",

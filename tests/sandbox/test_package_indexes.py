@@ -115,11 +115,43 @@ def test_a_main_index_that_no_cell_reaches_is_not_replaced_by_another(tmp_path: 
     assert "no host's name" in found.problem
 
 
-def test_files_of_settings_that_cannot_be_read_say_nothing(tmp_path: Path) -> None:
-    write(tmp_path / ".config/pip/pip.conf", "no section\n\0")
+def test_a_file_of_settings_that_is_none_says_nothing(tmp_path: Path) -> None:
     (tmp_path / ".npmrc").mkdir()
+    (tmp_path / ".config/pip/pip.conf").mkdir(parents=True)
     assert configured("pip", alone(tmp_path), tmp_path) == Index()
     assert configured("npm", alone(tmp_path), tmp_path) == Index()
+
+
+BEYOND = {
+    "a file that pip does not take": ("pip", "no section\n\0", "cannot be read"),
+    "an option twice": (
+        "pip",
+        "[global]\nindex-url = https://a.example/\nindex-url = https://b.example/\n",
+        "cannot be read",
+    ),
+    "no index at all": ("pip", "[global]\nno_index = true\n", "say `no-index`"),
+    "folders of packages": ("pip", "[install]\nfind-links = /srv/x\n", "say `find-links`"),
+    "another registry for a scope": (
+        "npm",
+        "@corp:registry=https://npm.corp.example/\n",
+        "give `@corp` a registry of its own",
+    ),
+}
+
+
+@pytest.mark.parametrize(("client", "text", "why"), BEYOND.values(), ids=BEYOND)
+def test_what_a_cell_cannot_be_told_installs_nothing_from_another_index(
+    tmp_path: Path, client: str, text: str, why: str
+) -> None:
+    write(tmp_path / (".npmrc" if client == "npm" else ".config/pip/pip.conf"), text)
+    found = configured(client, alone(tmp_path), tmp_path)
+    assert (found.main, found.more) == ("", ())
+    assert why in found.problem
+
+
+def test_pip_takes_underscores_too(tmp_path: Path) -> None:
+    write(tmp_path / ".config/pip/pip.conf", "[global]\nindex_url = https://own.example/simple\n")
+    assert configured("pip", alone(tmp_path), tmp_path).main == "https://own.example/simple"
 
 
 def test_the_hosts_certificates_come_without_anything_else(tmp_path: Path) -> None:

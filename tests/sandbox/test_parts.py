@@ -222,6 +222,8 @@ def test_half_of_a_move_is_refused(
 
 
 def test_names_that_fit_nothing_are_known() -> None:
+    assert Names(["app/[post-id]/page.tsx"]).fit("app/[post-id]/page.tsx")  # it is no glob
+    assert not Names(["app/[post-id]/page.tsx"]).fit("app/p/page.tsx")
     names = Names(["a", "b/*.py", "c"])
     assert [names.fit(path) for path in ("a", "b/x.py", "b/c/x.py", "b/x.pyc")] == [
         *(True, True, False, False),

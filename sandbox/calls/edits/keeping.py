@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import stat
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,7 @@ from sandbox.audit.events import EditedRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.flow.call import Call
 from sandbox.calls.recorder import Recorder, recorded
+from sandbox.cell.journal.own_edits import Kept
 from sandbox.cell.overlay import diffs, marks
 from sandbox.cell.overlay.sides import Piece, below, nothing
 from sandbox.cell.overlay.steps import type_name
@@ -133,7 +134,7 @@ class EditKeeping:
     def _of(self, use: ToolUse) -> list[str]:
         found: dict[str, None] = {}
         for root in self._roots():
-            with opened(root) as edits:
+            with _opened(root) as edits:
                 if edits is not None:
                     found |= dict.fromkeys(edits.open_of(use.session, use.use))
         return list(found)
@@ -141,9 +142,9 @@ class EditKeeping:
     def _as_told(self) -> list[tuple[str, str]]:
         found: dict[str, bool] = {}
         for root in self._roots():
-            with opened(root) as edits:
+            with _opened(root) as edits:
                 for kept in edits.unfinished() if edits is not None else ():
-                    told = edits is not None and edits.is_as_told(kept.call)
+                    told = edits is not None and _is_as_told(edits, kept.call)
                     found[kept.call] = found.get(kept.call, True) and told
         calls = [call for call, told in found.items() if told]
         return [(call, self._agent(call)) for call in calls]
@@ -157,9 +158,9 @@ class EditKeeping:
     def _open_calls(self) -> list[tuple[dict[str, Any], str]]:
         found = []
         for root in self._roots():
-            with opened(root) as edits:
+            with _opened(root) as edits:
                 for kept in edits.unfinished() if edits is not None else ():
-                    if edits is None or not edits.has_changed(kept):
+                    if edits is None or not _has_changed(edits, kept):
                         continue  # it may run still, or never ran
                     why = (
                         f"call `{kept.call}` has not come back: nobody saw what its tool left of "
@@ -187,7 +188,7 @@ def _closed(roots: Sequence[str], call: str, paths: PathsOf) -> _Closed:
     digests: list[dict[str, str]] = []
     texts: list[str] = []
     for root in roots:
-        with opened(root) as edits:
+        with _opened(root) as edits:
             found = edits.close(call) if edits is not None else None
             if edits is None or found is None:
                 continue
@@ -235,6 +236,36 @@ def _change(one: Changed) -> dict[str, Any]:
     }
 
 
+def _is_as_told(edits: OwnEdits, call: str) -> bool:
+    """Whether a call left what it was going to; not where its notes are damaged."""
+    try:
+        return edits.is_as_told(call)
+    except Unavailable:
+        return False
+
+
+def _has_changed(edits: OwnEdits, kept: Kept) -> bool:
+    """Whether a call may have changed something; so too where its notes are damaged."""
+    try:
+        return edits.has_changed(kept)
+    except Unavailable:
+        return True
+
+
+@contextlib.contextmanager
+def _opened(root: str) -> Iterator[OwnEdits | None]:
+    """Open the kept copies of a workspace; None too where they cannot be opened now.
+
+    One workspace that cannot be read is no matter of the others: its edits stay as they are.
+    """
+    with contextlib.ExitStack() as stack:
+        try:
+            edits = stack.enter_context(opened(root))
+        except Unavailable:
+            edits = None
+        yield edits
+
+
 def _keep(root: str, whose: Whose, edits: Sequence[Edit], quota: int) -> None:
     with opened(root, make=True) as kept:
         if kept is None:
@@ -247,6 +278,6 @@ def _forget(root: str, call: str) -> None:
 
 
 def _done(root: str, call: str, *, changed: bool) -> None:
-    with opened(root) as edits:
+    with _opened(root) as edits:
         if edits is not None:
             edits.done(call, changed=changed)

@@ -27,7 +27,7 @@ class Names:
     def __init__(self, names: Iterable[str]) -> None:
         self._plain = {name.strip("/"): name for name in names}
         self._globs = [
-            (name, re.compile(_expression(plain), re.DOTALL))
+            (name, _compiled(plain))
             for plain, name in self._plain.items()
             if re.search(r"[*?\[]", plain)
         ]
@@ -39,6 +39,14 @@ class Names:
         found += [name for name, glob in self._globs if glob.fullmatch(path)]
         self.used.update(found)
         return bool(found)
+
+
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """Return the expression of a glob; what is none (`[post-id]`) stands for itself."""
+    try:
+        return re.compile(_expression(pattern), re.DOTALL)
+    except re.error:
+        return re.compile(re.escape(pattern), re.DOTALL)
 
 
 def _expression(pattern: str) -> str:
