@@ -18,6 +18,7 @@ from collections import Counter
 from pathlib import Path
 
 from policy.model import Workspace
+from sandbox.approvals.store import Grants
 from sandbox.audit.store import Store
 from sandbox.calls.supervisor import Supervisor
 from sandbox.errors import SandboxError
@@ -80,6 +81,7 @@ async def run(root: Path, dirs: Dirs) -> int:
             outcomes.append(outcome)
             marks.append(mark)
         undone = await _undo_last(supervisor, outcomes, root)
+        await _leave_nothing_open(supervisor, dirs, outcomes)
     seconds = time.perf_counter() - begun
     wrong = Store(dirs).verify()
     store = Store(dirs)
@@ -105,6 +107,18 @@ async def _undo_last(supervisor: Supervisor, outcomes: list[Outcome], root: Path
     same = all((root / name).read_text() == FILES[name] for name in ("README.md",))
     print(f"undo: {last['id']}: {changed}: {'as it was before' if same else 'NOT as before'}")
     return same
+
+
+async def _leave_nothing_open(supervisor: Supervisor, dirs: Dirs, outcomes: list[Outcome]) -> None:
+    """Discard what is held, and close the questions: the repository goes away with the run."""
+    calls = {one["call"] for one in outcomes}
+    for one in outcomes:
+        if one["judgement"] == "hold" and not one["landed"]:
+            await supervisor.discard(one["call"])
+    grants = Grants(dirs)
+    for asked in grants.open_questions(time.time()):
+        if asked.request.call in calls:
+            grants.close(asked.request.call, "cancelled", reason="the example is over")
 
 
 def _protected_as_before(root: Path) -> bool:

@@ -16,13 +16,15 @@ from policy.gate2.obeyed import settings_reason
 from policy.model import Change, FileType, Kind
 from policy.protected.formats import Form
 from policy.protected.paths import PathPolicy, compiled, normal
+from sandbox.cell.journal import own_edits
 from sandbox.cell.overlay.addresses import condensed_text
 
 GIT_SETTINGS = "git-settings"
 """The rule of git's own settings files: only keys that make git run or read something count."""
 RECORDS = ".lockgate"
-_OWN = frozenset((".gitignore", "kept", "landing", "lock", "stamp", "undo"))
-"""What landings write in `.lockgate`; anything else in it is protected as any governance file."""
+_OWN = frozenset((".gitignore", own_edits.FOLDER, "kept", "landing", "lock", "stamp", "undo"))
+"""What landings, and the keeping of agents' own edits, write in `.lockgate`; anything else in it is
+protected as any governance file."""
 _CONFIGS = frozenset(("config", "config.worktree"))
 _MODULES = ".gitmodules"
 

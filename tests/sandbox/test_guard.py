@@ -239,6 +239,7 @@ HARMLESS: dict[str, Callable[[Path], object]] = {
         "[user]\n\tname = A\n"
     ),
     "what landings write": lambda top: _write(top / ".lockgate/undo/c1/journal"),
+    "what is kept of agents' own edits": lambda top: _write(top / ".lockgate/edits/c1/o0"),
     "a sample": lambda top: (top / ".git/hooks/x.sample").write_text("x"),
 }
 

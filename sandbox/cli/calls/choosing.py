@@ -25,8 +25,8 @@ def choosing(command: Made) -> Made:
             metavar="[ID]",
             help="All of an agent's session; without an ID the newest one of this workspace.",
         ),
-        click.option("--agent", metavar="ID", help="All of this agent, and of those below it."),
-        click.option("--since", metavar="TIME", help="All from then on: 2h, 3d, or ISO 8601."),
+        click.option("--agent", metavar="ID", help="Of this agent, and of those below it."),
+        click.option("--since", metavar="TIME", help="From then on: 2h, 3d, or ISO 8601."),
         click.option("-w", "--workspace", metavar="PATH", help="All in this workspace."),
     )
     for option in reversed(options):
@@ -37,7 +37,8 @@ def choosing(command: Made) -> Made:
 def chosen_of(options: Mapping[str, Any], here: str | None) -> dict[str, Any]:
     """Return what was chosen, as a request says it; nothing where no option was given.
 
-    `here` is where the newest session is looked for. Raises BadInput.
+    `here` is where the newest session is looked for, and what an agent or a time is about where
+    no workspace is named; None for all. Raises BadInput.
     """
     from sandbox.audit.query import instant
     from sandbox.workspaces.registry import Registry
@@ -51,6 +52,8 @@ def chosen_of(options: Mapping[str, Any], here: str | None) -> dict[str, Any]:
         from sandbox.audit.store import Store
 
         wanted["session"] = Store(terminal.dirs()).session("last", here)
+    elif here is not None and wanted and "session" not in wanted:
+        wanted["workspace"] = here  # not what lies elsewhere, of which one may not think
     return wanted
 
 

@@ -44,7 +44,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 )
 @choosing
 @click.option(
-    "--all-workspaces", is_flag=True, help="`last`, --last and --session: of any workspace."
+    "--all-workspaces", is_flag=True, help="In every workspace, not in the one you are in alone."
 )
 @click.option("--dry-run", is_flag=True, help="Show what it would change; change nothing.")
 @JSON
