@@ -48,7 +48,7 @@ def covers(pattern: str, name: str) -> bool:
     """Whether a pattern stands for a name."""
     own, other = pattern.split("."), name.split(".")
     return len(own) == len(other) and all(
-        one in ("*", label) for one, label in zip(own, other, strict=True)
+        one == label or (one == "*" and label) for one, label in zip(own, other, strict=True)
     )
 
 

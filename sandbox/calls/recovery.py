@@ -34,6 +34,7 @@ from sandbox.audit.events import (
 )
 from sandbox.calls.recorder import Recorder, recorded
 from sandbox.cells.cell import Cell, CellLost
+from sandbox.cells.specs import PathsOf
 from sandbox.errors import BadInput, SandboxError
 from sandbox.gates.gate2 import Effects, Shown, shown_of
 from sandbox.host.process_owner import lives, owner_label
@@ -55,7 +56,6 @@ _JUDGED = ("outcome", "reason")
 _SHOWN = ("protected", "mode", "sha256", "leads_to", "leads_state")
 """What a person was shown of a change: of what is left, nobody was shown anything else."""
 GetCell = Callable[[], Any]
-PathsOf = Callable[[tuple[str, ...]], PathPolicy]
 
 
 class Unsure(SandboxError):

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from secrets import token_hex
 from typing import Any
 
 from policy.gate2.git.obeyed import NOTHING
@@ -22,7 +21,7 @@ from sandbox.workspaces.git_obeyed import asked_to_sign, configured
 from sandbox.workspaces.gitignore import Ignored
 from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.ignore_sources import Touched, is_rules, touched
-from sandbox.workspaces.led_to import UNBOUND, find_includes, find_leads, read_state
+from sandbox.workspaces.led_to import UNBOUND, find_leads, read_state
 from sandbox.workspaces.obeyed_links import obeyed_links
 from sandbox.workspaces.protected_paths import Protected
 
@@ -374,14 +373,7 @@ def show(
             if rule is not None or ignores or len(others) < SHOWN:
                 view = _view(change, prefix, said.get(change.path), rule)
                 if leads := leading[index].get(change.path):
-                    own = {one.path for one in changes}
-                    unread = own.intersection(find_includes(workspaces[index], change))
-                    # What a file of this call includes is not known before it has landed.
-                    state = token_hex(16) if unread else read_state(workspaces[index], leads)
-                    named = tuple(
-                        prefix + (_printable(one) or ".") for one in leads if one != UNBOUND
-                    )
-                    view = view.model_copy(update={"leads_to": named, "leads_state": state})
+                    view = _with_leads(view, prefix, workspaces[index], leads)
                 group = first if rule is not None else ignoring if ignores else others
                 group.append(((index, change.path), view))
     first += ignoring
@@ -393,8 +385,9 @@ def _leading(
     changes: Sequence[Change], root: str, paths: PathPolicy, protected: Protected
 ) -> dict[str, tuple[str, ...]]:
     """Return, by the paths of changes, what comes to count by them and by links they lead to."""
+    own = {change.path for change in changes}
     found = {
-        change.path: find_leads(root, change, paths.git_keys)
+        change.path: find_leads(root, change, paths.git_keys, own)
         for change in changes
         if change.type is FileType.SYMLINK or change.after_text is not None
         if _rule(change, protected) is not None
@@ -413,6 +406,12 @@ def _leading(
             known.update(more)
             waiting += more
     return {path: leads for path, leads in found.items() if leads}
+
+
+def _with_leads(view: ChangeView, prefix: str, root: str, leads: Sequence[str]) -> ChangeView:
+    """Return a view that names what comes to count by its change, and binds it."""
+    named = tuple(prefix + (_printable(one) or ".") for one in leads if one != UNBOUND)
+    return view.model_copy(update={"leads_to": named, "leads_state": read_state(root, leads)})
 
 
 def _is_led_to(change: Change, leads: Set[str]) -> bool:

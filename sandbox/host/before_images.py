@@ -21,7 +21,7 @@ import os
 import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from sandbox.cell import fs
@@ -88,7 +88,6 @@ class OwnEdits:
     root: str
     _top: int
     _base: int
-    _sizes: dict[str, int] = field(default_factory=dict)
 
     # -- before a tool
 
@@ -162,17 +161,8 @@ class OwnEdits:
         return self._waiting() + (int(text) if text.isdigit() else 0)
 
     def _waiting(self) -> int:
-        sizes = {}
-        for name in self._names():
-            call = name.removesuffix(own_edits.DONE)
-            size = self._sizes.get(call)
-            if size is None:
-                kept = self._note(name)
-                size = kept.size if kept is not None else 0
-            sizes[call] = size
-        self._sizes.clear()
-        self._sizes.update(sizes)
-        return sum(sizes.values())
+        notes = {name.removesuffix(own_edits.DONE): self._note(name) for name in self._names()}
+        return sum(kept.size for kept in notes.values() if kept is not None)
 
     def _hand_over(self, call: str, files: Mapping[str, Before]) -> None:
         """Say of edits of the same files that have not come back what they left: what `call` found.

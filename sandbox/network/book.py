@@ -10,6 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from policy import hosts
+
 PATTERN_NAMES = 16
 """Names that one pattern can stand for in one call."""
 MOST_NAMES = 64
@@ -51,10 +53,7 @@ class Reach:
 
     def covers(self, name: str) -> bool:
         """Whether it is a name's, or a pattern that stands for it."""
-        own, other = self.name.split("."), name.split(".")
-        return len(own) == len(other) and all(
-            one == label or (one == "*" and label) for one, label in zip(own, other, strict=True)
-        )
+        return hosts.covers(self.name, name)
 
 
 class Book:

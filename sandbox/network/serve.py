@@ -29,7 +29,7 @@ from sandbox.network.carrier import Carrier, Limits
 NOBODY = 65_534
 MOST_LINE = 1 << 20
 MOST_REFUSED = 100
-"""Refused names that are said; more are only counted."""
+"""Refused names that are said; more are not."""
 _LOOKUPS = 8
 """Names that are looked up at once."""
 _NO_NEW_PRIVS = 38

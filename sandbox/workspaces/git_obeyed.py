@@ -85,8 +85,13 @@ def _of_file(
 
 def _places(root: str, base: str, path: str) -> Iterator[str]:
     """Give the paths of the workspace that one in a setting means: as it reads, and as it leads."""
-    full = _full(base, path)
-    yield from (one for one in (inside(root, full), _led_to(root, full)) if one is not None)
+    yield from find_places(root, _full(base, path))
+
+
+def find_places(root: str, full: str) -> tuple[str, ...]:
+    """Return an absolute path as it reads and as it leads, as far as that is in the workspace."""
+    both = (inside(root, full), _led_to(root, full))
+    return tuple(dict.fromkeys(one for one in both if one is not None))
 
 
 def _led_to(root: str, full: str) -> str | None:
@@ -96,9 +101,13 @@ def _led_to(root: str, full: str) -> str | None:
 
 def _full(base: str, path: str) -> str:
     """Return the absolute path that one in a setting stands for, seen from `base`."""
+    return os.path.normpath(join_path(base, path))
+
+
+def join_path(base: str, path: str) -> str:
+    """Return where a path in a setting leads from `base`, with the `..` that are in it."""
     path = path.partition("\0")[0].removeprefix("%(prefix)/")
-    path = os.path.expanduser(path)  # noqa: PTH111
-    return os.path.normpath(os.path.join(base, path))  # noqa: PTH118
+    return os.path.join(base, os.path.expanduser(path))  # noqa: PTH111, PTH118
 
 
 def _linked_hooks(root: str, folder: str) -> Configured:

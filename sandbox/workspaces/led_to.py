@@ -18,13 +18,14 @@ import os
 import secrets
 import stat
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 
 from policy.gate2.git.config import Setting, settings
 from policy.gate2.git.obeyed import includes, inside, obeyed
 from policy.model import Change, FileType, Kind
 from sandbox.host import files as own_files
+from sandbox.workspaces.git_obeyed import find_places, join_path
 
 MOST_OBJECTS = 50_000
 """Files and folders of which a state is read; what holds more is taken for changed."""
@@ -38,31 +39,30 @@ _KEPT_APART = (".git", ".lockgate")
 _GIT_SETTINGS = ("config", "config.worktree", ".gitconfig")
 
 
-def find_leads(root: str, change: Change, commands: tuple[str, ...]) -> tuple[str, ...]:
+def find_leads(
+    root: str, change: Change, commands: tuple[str, ...], own: Set[str] = frozenset()
+) -> tuple[str, ...]:
     """Return the paths in the workspace at `root` that come to count by a change which is held.
 
     `commands` are patterns of git's settings that run programs. Paths are relative, `` is the
-    workspace itself, and none leads out of it.
+    workspace itself, and none leads out of it. `own` are those that the call itself changes: what
+    a file among them includes is not known before it has landed.
     """
     if change.kind is Kind.DELETED:
         return ()
     if change.type is FileType.SYMLINK:
         target = os.path.join(root, os.path.dirname(change.path), change.target or "")  # noqa: PTH118, PTH120
-        return _both(root, target)
+        return find_places(root, target)
     found = _settings_of(change)
     if found is None:
         return ()
     leads: dict[str, None] = {}
     folder = os.path.dirname(os.path.join(root, change.path))  # noqa: PTH118, PTH120
     _note_settings(root, found, folder, _work_tree(root, change, folder), commands, leads)
+    included = (find_places(root, join_path(folder, path)) for path in includes(found))
+    if any(not own.isdisjoint(places) for places in included):
+        leads[UNBOUND] = None
     return tuple(leads)
-
-
-def find_includes(root: str, change: Change) -> tuple[str, ...]:
-    """Return the paths in the workspace of files that settings which a change leaves include."""
-    folder = os.path.dirname(os.path.join(root, change.path))  # noqa: PTH118, PTH120
-    paths = includes(_settings_of(change) or ())
-    return tuple(one for path in paths for one in _both(root, _full(folder, path)))
 
 
 def _settings_of(change: Change) -> list[Setting] | None:
@@ -97,7 +97,7 @@ def _note_settings(
         def note(
             base: str, path: str, bases: dict[str, str] = bases, new: list[str] = new
         ) -> Iterator[str]:
-            for lead in _both(root, _full(bases[base], path)):
+            for lead in find_places(root, join_path(bases[base], path)):
                 if lead not in leads:
                     leads[lead] = None
                     new.append(lead)
@@ -114,11 +114,6 @@ def _note_settings(
             if text:
                 own = settings(text.decode("utf-8", "surrogateescape"))
                 waiting.append((own, os.path.dirname(full)))  # noqa: PTH120
-
-
-def _full(base: str, path: str) -> str:
-    path = os.path.expanduser(path.partition("\0")[0].removeprefix("%(prefix)/"))  # noqa: PTH111
-    return os.path.join(base, path)  # noqa: PTH118
 
 
 def read_state(root: str, leads: Sequence[str]) -> str | None:
@@ -177,7 +172,7 @@ def _walk_all(root: str, leads: Sequence[str]) -> Iterator[str]:
         for path in _walk(start, top=not lead):
             yield path
             if os.path.islink(path):  # noqa: PTH114
-                more = [one for one in _both(root, path)[1:] if one not in known]
+                more = [one for one in find_places(root, path)[1:] if one not in known]
                 known.update(more)
                 waiting.extend(more)
 
@@ -191,12 +186,6 @@ def _read(path: str, size: int) -> bytes | None:
             return opened.read(size)
     except OSError:
         return None
-
-
-def _both(root: str, full: str) -> tuple[str, ...]:
-    """Return a path as it reads and as it leads, as far as that is in the workspace."""
-    real = inside(os.path.realpath(root), os.path.realpath(full))
-    return tuple(dict.fromkeys(one for one in (inside(root, full), real) if one is not None))
 
 
 def _walk(start: str, *, top: bool) -> Iterator[str]:

@@ -27,13 +27,13 @@ from sandbox.cell.overlay import diffs, marks
 from sandbox.cell.overlay.sides import Piece, below, nothing
 from sandbox.cell.overlay.steps import type_name
 from sandbox.cells.cell import Cell
+from sandbox.cells.specs import PathsOf
 from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.gates.gate2 import shown_of
 from sandbox.gates.host_calls import edited
 from sandbox.gates.masked_diff import masked_diff
 from sandbox.host.before_images import Changed, Edit, Full, OwnEdits, Whose, opened
 
-PathsOf = Callable[[tuple[str, ...]], PathPolicy]
 GetCell = Callable[[str, tuple[str, ...]], Awaitable[Cell]]
 Roots = Callable[[], Sequence[str]]
 EDITED = "changed by the agent's own tool"
