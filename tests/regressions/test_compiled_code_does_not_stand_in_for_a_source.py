@@ -123,6 +123,19 @@ def test_installed_packages_keep_theirs(overlay: Overlay) -> None:
     assert any(one["path"].endswith("a.cpython-311.pyc") for one in walked.changes)
 
 
+def _judged_commit(**held: tuple[str, ...]) -> Outcome:
+    """Return what gate 2 says of an object of a new commit that holds some paths."""
+    objects = Change(
+        ".git/objects/ab/" + "c" * 38,
+        Kind.CREATED,
+        FileType.FILE,
+        git_folders=(".git",),
+        git_checked="object",
+        **held,  # type: ignore[arg-type]
+    )
+    return judge(DECISION, [objects], PathPolicy.default(), workspace="/w").outcome
+
+
 @pytest.mark.parametrize(
     "path, outcome",
     [
@@ -132,16 +145,7 @@ def test_installed_packages_keep_theirs(overlay: Overlay) -> None:
     ],
 )
 def test_a_commit_that_holds_compiled_python_is_held(path: str, outcome: Outcome) -> None:
-    objects = Change(
-        ".git/objects/ab/" + "c" * 38,
-        Kind.CREATED,
-        FileType.FILE,
-        commits=(path,),
-        git_folders=(".git",),
-        git_checked="object",
-    )
-    found = judge(DECISION, [objects], PathPolicy.default(), workspace="/w")
-    assert found.outcome is outcome
+    assert _judged_commit(commits=(path,)) is outcome
 
 
 @pytest.mark.parametrize(
@@ -157,16 +161,7 @@ def test_a_commit_that_holds_compiled_python_is_held(path: str, outcome: Outcome
     ],
 )
 def test_a_commit_that_holds_a_native_module_is_held(path: str, outcome: Outcome) -> None:
-    objects = Change(
-        ".git/objects/ab/" + "c" * 38,
-        Kind.CREATED,
-        FileType.FILE,
-        commits_others=(path,),
-        git_folders=(".git",),
-        git_checked="object",
-    )
-    found = judge(DECISION, [objects], PathPolicy.default(), workspace="/w")
-    assert found.outcome is outcome
+    assert _judged_commit(commits_others=(path,)) is outcome
 
 
 PLANT = """
