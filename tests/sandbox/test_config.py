@@ -36,6 +36,14 @@ def test_a_file_changes_what_it_names(tmp_path: Path) -> None:
     assert found == Settings(lifetime=Lifetime.DISPOSABLE, cell=CellSettings(memory_mib=512))
 
 
+def test_a_question_waits_half_an_hour_unless_said(tmp_path: Path) -> None:
+    dirs = Dirs.under(tmp_path)
+    assert load_settings(dirs).approval_seconds == 30 * 60
+    dirs.config.mkdir()
+    dirs.settings.write_text("approval_seconds: 40\n")
+    assert load_settings(dirs).approval_seconds == 40
+
+
 def test_an_unknown_key_is_refused_with_its_line(tmp_path: Path) -> None:
     dirs = Dirs.under(tmp_path)
     dirs.config.mkdir()
