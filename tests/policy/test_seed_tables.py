@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "seed-tables.md"
-TEST = re.compile(r"^`(?P<module>(?:\w+/)*\w+)\.py::(?P<test>\w+)`\n(?P<rows>(?:\n- .+)*)", re.MULTILINE)
+TEST = re.compile(
+    r"^`(?P<module>(?:\w+/)*\w+)\.py::(?P<test>\w+)`\n(?P<rows>(?:\n- .+)*)", re.MULTILINE
+)
 
 
 def tables() -> list[tuple[str, str, tuple[str, ...]]]:

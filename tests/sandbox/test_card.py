@@ -5,9 +5,8 @@ from __future__ import annotations
 
 import pytest
 
-from policy.gate1.decide import decide
+from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
-from policy.sources.precedence import Policy
 from sandbox.present.card import card
 
 PLAN = ActionPlan(
