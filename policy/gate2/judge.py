@@ -23,7 +23,7 @@ from policy.gate2.git.judged import folder_reasons, pointer_reason, settings_rea
 from policy.gate2.git.losses import losses
 from policy.gate2.git.obeyed import NOTHING, Configured
 from policy.gate2.git.places import place_of
-from policy.gate2.links import NO_LINKS, Linked, linked_reasons
+from policy.gate2.links import NO_LINKS, Linked, linked_reasons, unknown_links
 from policy.gate2.modes import mode_reasons
 from policy.gate2.obeyed import manifest_reasons, settings_reason
 from policy.model import Access, Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
@@ -103,6 +103,7 @@ def judge(
         reasons += environments.reasons(change)
     reasons += _replacements(changes, named, paths, earlier)
     reasons += _limits(decision, changes, paths)
+    reasons += unknown_links(linked) if changes else ()
     if not reasons:
         return Judgement(Outcome.LAND, (), _name_channels(changes))
     reasons.sort(key=lambda reason: _STRICTNESS.index(reason.outcome))  # stable

@@ -26,6 +26,8 @@ class Linked:
     """`normal` path of the workspace -> the link that leads to it."""
     of_git: frozenset[str] = frozenset()
     """Those links among them that lie in a git folder."""
+    beyond: int = 0
+    """There may be more: so many entries were looked at, and not all; 0 where all were."""
 
     def because(self, path: str, paths: PathPolicy) -> str | None:
         """Return why a path counts by another name; None where it does not."""
@@ -57,6 +59,16 @@ class Linked:
 
 
 NO_LINKS = Linked()
+
+
+def unknown_links(linked: Linked) -> Iterator[PathReason]:
+    """Give why a call is held where nobody knows what all links of its workspace lead to."""
+    if linked.beyond:
+        because = (
+            f"more than {linked.beyond} entries lie in the workspace, so that nobody knows which "
+            "of them are links of what the host obeys; register a part of it"
+        )
+        yield PathReason("", Outcome.HOLD, "linked", because)
 
 
 def linked_reasons(change: Change, linked: Linked, paths: PathPolicy) -> Iterator[PathReason]:

@@ -29,6 +29,7 @@ from sandbox.cell.journal import own_edits
 from sandbox.cell.journal.own_edits import After, Before, Damaged, Kept
 from sandbox.cell.journal.removal import remove
 from sandbox.cell.journal.vault import NAME
+from sandbox.cell.landing.room import AGED_SECONDS
 from sandbox.cell.overlay.layer import above
 from sandbox.errors import Unavailable
 
@@ -47,6 +48,7 @@ class Full(Unavailable):
 
     def __init__(self, root: str, coming: int) -> None:
         super().__init__(f"before-images in `{root}` take up all of `undo_mib`")
+        self.root = root
         self.coming = coming
 
 
@@ -94,8 +96,8 @@ class OwnEdits:
     def keep(self, whose: Whose, edits: Sequence[Edit], quota: int) -> None:
         """Keep a copy of each file. Raises Full, and Unavailable with the path and the reason."""
         draft = whose.call + own_edits.NEW
-        remove(self._base, draft)
         try:
+            self._remove_drafts()
             os.mkdir(draft, 0o700, dir_fd=self._base)
             folder = fs.open_directory(draft, self._base)
             try:
@@ -161,8 +163,25 @@ class OwnEdits:
         return self._waiting() + (int(text) if text.isdigit() else 0)
 
     def _waiting(self) -> int:
-        notes = {name.removesuffix(own_edits.DONE): self._note(name) for name in self._names()}
-        return sum(kept.size for kept in notes.values() if kept is not None)
+        return own_edits.waiting(self._base)
+
+    def _remove_drafts(self) -> None:
+        """Remove copies whose making a crash ended: while this holds the lock, nobody makes any."""
+        with os.scandir(self._base) as entries:
+            drafts = [one.name for one in entries if one.name.endswith(own_edits.NEW)]
+        for draft in drafts:
+            remove(self._base, draft)
+
+    def forget_aged(self) -> list[str]:
+        """Forget edits that never came back, where a person has had time to notice (see `room`).
+
+        Returns their calls.
+        """
+        before = time.time() - AGED_SECONDS
+        aged = [one.call for one in self.unfinished() if one.time < before]
+        for call in aged:
+            remove(self._base, call)
+        return aged
 
     def _hand_over(self, call: str, files: Mapping[str, Before]) -> None:
         """Say of edits of the same files that have not come back what they left: what `call` found.
@@ -291,25 +310,11 @@ class OwnEdits:
 
     # -- what lies there
 
-    def _names(self) -> list[str]:
-        with os.scandir(self._base) as entries:
-            names = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
-        return [name for name in names if not name.endswith(own_edits.NEW)]
-
     def _open(self) -> list[str]:
-        return [name for name in self._names() if not name.endswith(own_edits.DONE)]
+        return [one for one in own_edits.names(self._base) if not one.endswith(own_edits.DONE)]
 
     def _note(self, name: str) -> Kept | None:
-        try:
-            folder = fs.open_directory(name, self._base)
-        except OSError:
-            return None
-        try:
-            return own_edits.read_note(folder)
-        except (OSError, Damaged):
-            return None
-        finally:
-            os.close(folder)
+        return own_edits.note_of(self._base, name)
 
     def _left(self, name: str) -> dict[str, After]:
         folder = fs.open_directory(name, self._base)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 from pathlib import Path
 
@@ -84,6 +85,52 @@ def test_without_the_link_the_folder_is_any_other(workspace: Path) -> None:
     (workspace / ".vscode").unlink()
     assert _judged(workspace, change) is Outcome.LAND
     (workspace / ".vscode").symlink_to("tools/vscode")  # made again: it is seen at once
+    assert _judged(workspace, change) is Outcome.HOLD
+
+
+def test_no_number_of_folders_and_files_drives_a_link_out_of_the_search(workspace: Path) -> None:
+    behind = Change("hub/workflows/ci.yml", Kind.MODIFIED, FILE)
+    for number in range(2_100):
+        (workspace / f"a{number}").mkdir()
+    for number in range(5_100):
+        (workspace / f"sub/deep/{number}").touch()
+    assert _judged(workspace, behind) is Outcome.HOLD
+    assert _judged(workspace, Change("a1/x.py", Kind.CREATED, FILE)) is Outcome.LAND
+
+
+def test_where_more_lies_than_is_searched_a_call_is_held(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change = Change("src/x.py", Kind.CREATED, FILE)
+    for number in range(40):
+        (workspace / f"node_modules/{number}").mkdir(parents=True)
+    monkeypatch.setattr("sandbox.workspaces.obeyed_links.MOST_ENTRIES", 30)
+    assert _judged(workspace, change) is Outcome.LAND
+    for number in range(30):
+        (workspace / f"a{number}").mkdir()
+    assert _judged(workspace, change) is Outcome.HOLD
+
+
+def test_a_link_is_seen_where_the_time_of_its_folder_was_set_back(
+    workspace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandbox.workspaces.obeyed_links.YOUNG_NS", 0)
+    change = Change("docs/settings.json", Kind.CREATED, FILE)
+    deep = workspace / "sub/deep"
+    os.utime(deep, ns=(1, 1))
+    assert _judged(workspace, change) is Outcome.LAND
+    (deep / ".vscode").symlink_to("../../docs")
+    os.utime(deep, ns=(1, 1))
+    assert _judged(workspace, change) is Outcome.HOLD
+
+
+def test_what_only_looks_like_a_git_folder_hides_no_link(workspace: Path) -> None:
+    change = Change("hub/tasks.json", Kind.CREATED, FILE)
+    (workspace / "sub/refs").mkdir()
+    (workspace / "sub/objects").mkdir()
+    assert _judged(workspace, change) is Outcome.LAND
+    (workspace / "sub/objects/.vscode").symlink_to("../../hub")
+    (workspace / "sub/HEAD").touch()
     assert _judged(workspace, change) is Outcome.HOLD
 
 

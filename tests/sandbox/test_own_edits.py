@@ -345,6 +345,7 @@ def test_a_draft_that_a_killed_supervisor_left_is_in_nobodys_way(session: Sessio
     (edits / "cbad.done").mkdir()
     (edits / "cbad.done" / "note").write_text('{"v": 1, "files": [["../../x", null]]}')
     session.write("a", "newer")
+    assert not (edits / "cdead.new").exists()
     assert [session.undo(one["id"]) for one in session.calls()] == [[], []]
     assert (session.place / "a").read_text() == "old"
 
@@ -362,6 +363,31 @@ def test_what_agents_wrote_themselves_drives_nothing_out_that_a_person_had(
         assert room.clear(vault, 1000, 17_000, "main").last
         assert first in [name for name, _ in vault.kept()]
         assert room.clear(vault, 1000, 1 << 20, "main").last == []
+
+
+def test_edits_of_tools_that_run_still_take_up_room(session: Session) -> None:
+    (session.place / "a").write_text("x" * 8_000)
+    session.before("a", "new")
+    with locked(str(session.place)) as vault:
+        assert room.clear(vault, 1_000, 8_500, "main").last
+        assert room.clear(vault, 1_000, 9_500, "main").last == []
+
+
+def test_an_edit_that_never_came_back_makes_room_after_a_week(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    session = Session(tmp_path, Settings(undo_mib=1))
+    for name in "ab":
+        (session.place / name).write_text("x" * 700_000)
+    session.before("a", "new")
+    (session.place / "a").write_text("another")
+    first = session.calls()[0]["id"]
+    answer = session.hook("PreToolUse", "Write", {"file_path": "b", "content": "y"}, "t9")
+    assert "take up all" in str(answer) or "no before-image" in str(answer)
+    monkeypatch.setattr("sandbox.host.before_images.AGED_SECONDS", -1)
+    session.write("b", "y")
+    assert not (session.place / ".lockgate" / "edits" / first).exists()
+    assert session.calls()[0]["landed"] is True
 
 
 def test_a_file_that_a_tool_takes_away_comes_back(session: Session) -> None:

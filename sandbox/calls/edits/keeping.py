@@ -76,16 +76,25 @@ class EditKeeping:
         return ""
 
     async def _keep_in(self, root: str, whose: Whose, edits: Sequence[Edit], agent: str) -> None:
-        try:
-            await asyncio.to_thread(_keep, root, whose, edits, self._quota)
-            return
-        except Full as full:
-            cell = await self._get_cell(agent, (root,))
-            answer = await cell.ask({"bytes": [full.coming], "agent": agent}, op="clear")
-            self._record.forgotten(answer["evicted"])
-            if answer["full"]:
-                raise Full(root, full.coming) from None
+        for make_room in (self._forget_aged, self._drive_out):
+            try:
+                await asyncio.to_thread(_keep, root, whose, edits, self._quota)
+                return
+            except Full as full:
+                await make_room(full, agent)
         await asyncio.to_thread(_keep, root, whose, edits, self._quota)
+
+    async def _forget_aged(self, full: Full, _agent: str) -> None:
+        """Forget edits that never came back, where a person has had time to notice."""
+        self._record.forgotten(await asyncio.to_thread(_forget_aged, full.root))
+
+    async def _drive_out(self, full: Full, agent: str) -> None:
+        """Let a keeper remove records of landings. Raises Full where a last copy would go."""
+        cell = await self._get_cell(agent, (full.root,))
+        answer = await cell.ask({"bytes": [full.coming], "agent": agent}, op="clear")
+        self._record.forgotten(answer["evicted"])
+        if answer["full"]:
+            raise Full(full.root, full.coming)
 
     async def came_back(self, agent: str, use: ToolUse) -> str | None:
         """Record what a tool changed, now that its hook says that it is done; return its call."""
@@ -271,6 +280,11 @@ def _keep(root: str, whose: Whose, edits: Sequence[Edit], quota: int) -> None:
         if kept is None:
             raise Unavailable(f"`{root}` has no place for before-images")
         kept.keep(whose, edits, quota)
+
+
+def _forget_aged(root: str) -> list[str]:
+    with _opened(root) as edits:
+        return edits.forget_aged() if edits is not None else []
 
 
 def _forget(root: str, call: str) -> None:

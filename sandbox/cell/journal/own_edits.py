@@ -105,6 +105,33 @@ def read_note(folder: int) -> Kept:
     return kept
 
 
+def note_of(edits: int, name: str) -> Kept | None:
+    """Return the note of one edit in the open folder of edits; None where none can be read."""
+    try:
+        folder = fs.open_directory(name, edits)
+    except OSError:
+        return None
+    try:
+        return read_note(folder)
+    except (OSError, Damaged):
+        return None
+    finally:
+        os.close(folder)
+
+
+def names(edits: int) -> list[str]:
+    """Return the names of the edits in an open folder, but for copies that are being made."""
+    with os.scandir(edits) as entries:
+        found = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+    return [name for name in found if not name.endswith(NEW)]
+
+
+def waiting(edits: int) -> int:
+    """Return the bytes of the copies that no keeper took over yet, of tools that run still too."""
+    notes = {name[: -len(DONE)] if name.endswith(DONE) else name: name for name in names(edits)}
+    return sum(kept.size for name in notes.values() if (kept := note_of(edits, name)))
+
+
 def after(found: list[After], when: float) -> bytes:
     """Return the text of what stands there after a call."""
     return json.dumps({"v": VERSION, "time": when, "files": [list(one) for one in found]}).encode()

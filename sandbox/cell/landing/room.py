@@ -23,6 +23,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from .. import fs
+from ..journal import own_edits
 from ..journal.format import PUT, SWAP, TAKE, Journal, Op
 from ..journal.vault import Vault
 from ..overlay import marks
@@ -80,13 +81,15 @@ def needed(vault: Vault, ops: list[Op], agent: str, quota: int, *, plain: bool) 
 def clear(vault: Vault, coming: int, quota: int, agent: str) -> Room:
     """Remove what has to go for `coming` bytes that an agent's own tool replaces next.
 
-    Where the last copy of something would go (`last`), nothing is removed.
+    Edits of tools that run still take up room as well. Where the last copy of something would go
+    (`last`), nothing is removed.
     """
     kept = list(_kept(vault, _Made()))
     total = sum(one.size for one in kept)
-    room = _going(kept, total + coming, quota, agent)
+    wanted = total + _waiting(vault) + coming
+    room = _going(kept, wanted, quota, agent)
     sizes = {one.name: one.size for one in kept}
-    enough = total + coming - sum(sizes[name] for name in room.evicted) <= quota
+    enough = wanted - sum(sizes[name] for name in room.evicted) <= quota
     if room.last or not enough:
         return Room([], [], room.last or ["."], [])
     for name in room.evicted:
@@ -94,6 +97,16 @@ def clear(vault: Vault, coming: int, quota: int, agent: str) -> Room:
         total -= sizes[name]
     vault.note_total(total)
     return room
+
+
+def _waiting(vault: Vault) -> int:
+    edits = vault.edits()
+    if edits is None:
+        return 0
+    try:
+        return own_edits.waiting(edits)
+    finally:
+        os.close(edits)
 
 
 def make(vault: Vault, change: int, quota: int, agent: str, plain: str = "") -> Room:
