@@ -70,6 +70,7 @@ class FakeSupervisor:
         self.asked_by: str | None = None
         """Who asked for the last undo."""
         self.background: list[dict[str, Any]] = []
+        self.questions: list[dict[str, Any]] = []
         self.started = threading.Event()
         self.stops: list[tuple[str, str | None, bool]] = []
         self.release = threading.Event()
@@ -280,6 +281,10 @@ class FakeSupervisor:
     def running(self) -> list[dict[str, Any]]:
         """Return the background calls."""
         return self.background
+
+    def asking(self) -> list[dict[str, Any]]:
+        """Return the calls that wait for a person."""
+        return self.questions
 
     def cells(self) -> list[dict[str, Any]]:
         """Return one cell."""

@@ -18,6 +18,8 @@ class Answer:
     reason: str = ""
     later: bool = False
     """It is no answer: whoever called does not wait any longer, and the question stays open."""
+    gone: bool = False
+    """It is no answer: whoever called has ended, and the question is withdrawn."""
 
 
 UNSEEN = "--yes"

@@ -77,6 +77,11 @@ class Desk:
         self._grants = grants
         self._seconds = seconds
         self._notify = notify
+        self._asking: dict[str, str] = {}
+
+    def asking(self) -> list[dict[str, Any]]:
+        """Return the calls that are waited for here: `id`, `agent`."""
+        return [{"id": call, "agent": agent} for call, agent in self._asking.items()]
 
     async def permission(
         self,
@@ -147,6 +152,7 @@ class Desk:
     async def _ask(self, request: Request, approver: Approver) -> Answer:
         """Put the question and wait for the first answer, from whichever side it comes."""
         call_id = request.call
+        self._asking[call_id] = request.plan.agent
         try:
             await self._put(request)
             if approver is nobody:  # it stays open: a grant is used when the call is made again
@@ -156,6 +162,8 @@ class Desk:
         except BaseException:
             await uninterrupted(asyncio.to_thread(self._grants.close, call_id, "cancelled"))
             raise
+        finally:
+            self._asking.pop(call_id, None)
 
     async def _put(self, request: Request) -> None:
         await uninterrupted(asyncio.to_thread(self._grants.ask, request))
@@ -201,6 +209,9 @@ class Desk:
 
     async def _settled(self, request: Request, answer: Answer) -> Answer:
         """Turn the answer of the call's own front door into a grant, or close the question."""
+        if answer.gone:
+            await asyncio.to_thread(self._grants.close, request.call, "withdrawn")
+            return Answer(approved=False, reason=WITHDRAWN)
         if answer.later:
             way = _AFTERWARDS.format(call=request.call)
             return Answer(approved=False, reason=f"nobody has answered yet; {way}")
@@ -241,6 +252,7 @@ TOO_MANY = (
     f"{MOST_OPEN} questions of this agent wait for a person already, so no other is put; "
     "`lockgate approvals` lists them"
 )
+WITHDRAWN = "withdrawn: whoever asked has ended"
 _AFTERWARDS = "`lockgate approve {call}` approves it; then make the same call again"
 _UPWARDS = "its parent must ask: `lockgate approve {call}` lets it do this one action"
 
@@ -256,12 +268,19 @@ async def waiting(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
     raise AssertionError("nobody sets it")
 
 
-def patient(seconds: float) -> Approver:
-    """Return who waits so long for an answer from elsewhere, and then leaves the question open."""
+def patient(seconds: float, gone: asyncio.Event | None = None) -> Approver:
+    """Return who waits so long for an answer from elsewhere, and then leaves the question open.
+
+    `gone` is set when whoever asked has ended: the question is withdrawn at once.
+    """
 
     async def wait(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
-        await asyncio.sleep(seconds)
-        return Answer(approved=False, later=True)
+        try:
+            async with asyncio.timeout(seconds):
+                await (gone or asyncio.Event()).wait()
+        except TimeoutError:
+            return Answer(approved=False, later=True)
+        return Answer(approved=False, gone=True)
 
     return wait
 

@@ -68,7 +68,7 @@ class Asked:
 
     request: Request
     state: str
-    """open, approved, denied, expired, cancelled."""
+    """open, approved, denied, expired, cancelled, withdrawn."""
     grant: str | None = None
     by: str = ""
     reason: str = ""

@@ -196,6 +196,10 @@ class Supervisor(AsyncOperations):
         """Return the calls that run now."""
         return self._live.running()
 
+    def asking(self) -> list[dict[str, Any]]:
+        """Return the calls that wait for a person's answer now: `id`, `agent`."""
+        return self._parts.desk.asking()
+
     def cells(self) -> list[dict[str, Any]]:
         """Return the living cells."""
         return self._live.cells()

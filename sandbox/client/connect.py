@@ -12,6 +12,8 @@ import os
 import socket
 import sys
 import time
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from sandbox.client import wire
 from sandbox.errors import SandboxError, Unavailable
@@ -26,6 +28,8 @@ START_SECONDS = 120.0
 HELLO_SECONDS = 30.0
 """How long a supervisor may take to greet whoever connects."""
 RETRY_SECONDS = 0.02
+MOST_NAMED = 5
+"""Calls that keep a supervisor busy of which the names are said."""
 LOG_BYTES = 5_000_000
 """A log longer than this is begun anew."""
 
@@ -151,8 +155,21 @@ def _replace(line: Line) -> None:
         raise Unavailable(
             f"the supervisor (version {line.hello.get('version')}, pid {line.hello.get('pid')}) "
             f"runs other code or settings than this program (version {VERSION}) and is busy with "
-            f"{value.get('busy')} calls; try again when they have ended, or `lockgate stop`"
+            f"{value.get('busy')} calls{_named(value.get('calls') or ())}; try again when they "
+            "have ended, or `lockgate stop`"
         )
+
+
+def _named(calls: Sequence[Mapping[str, Any]]) -> str:
+    """Name the calls that a supervisor is busy with, and what to type about each."""
+    said = [
+        f"`{one['id']}` of {one['agent']} waits for a person (`lockgate deny {one['id']}`)"
+        if one.get("waits")
+        else f"`{one['id']}` of {one['agent']} runs"
+        for one in calls[:MOST_NAMED]
+    ]
+    more = f", and {len(calls) - MOST_NAMED} more" if len(calls) > MOST_NAMED else ""
+    return f" ({', '.join(said)}{more})" if said else ""
 
 
 def _start(dirs: Dirs) -> bool:

@@ -20,6 +20,8 @@ DEADLINE_SECONDS = 1750.0
 let the call run."""
 _CONNECT_SECONDS = 5.0
 _LOOK_SECONDS = 0.5
+_SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash")
+_MOST_SHELLS = 8
 _MOST_BYTES = 64 * 1024 * 1024
 _KEPT = ("CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_PID")
 
@@ -53,12 +55,12 @@ def _end_after(seconds: float) -> None:
     a supervisor that takes no connection, or one that goes on answering something else.
 
     Likewise when the process that started this one is gone, which may be all of the hook that the
-    agent knows of and ends.
+    agent knows of and ends; or when the agent itself is, of which the shells between do not know.
     """
-    parent, until = os.getppid(), time.monotonic() + seconds
+    line, until = _line(), time.monotonic() + seconds
 
     def look(*_: object) -> None:
-        if os.getppid() != parent:
+        if any(_parent(child) != line[at] for at, child in enumerate(line[:-1], start=1)):
             raise Deadline("who asked is gone")
         if time.monotonic() >= until:
             raise Deadline(f"no decision within {seconds:g} s")
@@ -66,6 +68,29 @@ def _end_after(seconds: float) -> None:
     signal.signal(signal.SIGALRM, look)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
     signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
+
+
+def _line() -> list[int]:
+    """Return this process, the shells that it was started through, and what started those."""
+    line = [os.getpid(), os.getppid()]
+    while len(line) < _MOST_SHELLS and _stat(line[-1])[0] in _SHELLS:
+        line.append(_parent(line[-1]))
+    return line
+
+
+def _parent(pid: int) -> int:
+    """Return the parent of a process; 0 where the process is gone."""
+    return os.getppid() if pid == os.getpid() else int(_stat(pid)[1])
+
+
+def _stat(pid: int) -> tuple[str, str]:
+    """Return name and parent of a process, as the kernel tells them."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:  # noqa: PTH123
+            start, _, rest = file.read().rpartition(")")
+    except OSError:
+        return "", "0"
+    return start.partition("(")[2], rest.split(None, 2)[1]
 
 
 def _is_null(fd: int) -> bool:

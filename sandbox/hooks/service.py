@@ -21,6 +21,7 @@ from policy.model import ActionPlan
 from policy.tools.dialects import BadCall, Use, normalise
 from sandbox.agents.peer import Caller
 from sandbox.agents.registry import Registry as Agents
+from sandbox.approvals.approver import Approver
 from sandbox.approvals.desk import patient
 from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.calls.edits.tool_use import ToolUse
@@ -28,6 +29,7 @@ from sandbox.calls.tickets import Admission, Tickets
 from sandbox.config.settings import Dirs, HookSettings
 from sandbox.connect.records import Connections
 from sandbox.errors import SandboxError, Stopped, Unavailable
+from sandbox.hooks.attendance import is_attended
 from sandbox.hooks.dialects import Dialect, named, parse
 from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say, blocked
 from sandbox.hooks.sessions import Sessions
@@ -87,9 +89,18 @@ class HookDoor:
         self._off_loop.close()
 
     async def answer(
-        self, name: str, said: str, *, peer: int, environment: Mapping[str, str]
+        self,
+        name: str,
+        said: str,
+        *,
+        peer: int,
+        environment: Mapping[str, str],
+        gone: asyncio.Event | None = None,
     ) -> Printed:
-        """Return what the hook program, whose process is `peer`, prints for one event."""
+        """Return what the hook program, whose process is `peer`, prints for one event.
+
+        `gone` is set when that program has ended: a question of its call is withdrawn then.
+        """
         try:
             dialect = named(name)
             given = parse(said.encode("utf-8", "surrogateescape"))
@@ -98,7 +109,7 @@ class HookDoor:
             return blocked(str(error))
         try:
             self._note_fired(name, event)
-            say = await self._say(dialect, event, peer, environment)
+            say = await self._say(dialect, event, peer, environment, gone)
         except Stopped as error:
             say = Say(allowed=False, reason=str(error), stop=True)
         except (BadEvent, BadCall, SandboxError) as error:
@@ -106,13 +117,21 @@ class HookDoor:
         return dialect.write(event, say, given)
 
     async def _say(
-        self, dialect: Dialect, event: Event, peer: int, environment: Mapping[str, str]
+        self,
+        dialect: Dialect,
+        event: Event,
+        peer: int,
+        environment: Mapping[str, str],
+        gone: asyncio.Event | None,
     ) -> Say:
         claimed = environment.get("CLAUDE_PID", "") if dialect.agent == "claude" else ""
         agent = await self._sessions.agent(dialect.agent, event, peer, claimed)
         match event.kind:
             case Kind.BEFORE:
-                return await self._before(dialect, event, agent, environment, peer)
+                seconds = await asyncio.to_thread(
+                    self._patience, dialect.agent, peer, claimed, environment
+                )
+                return await self._before(dialect, event, agent, peer, patient(seconds, gone))
             case Kind.AFTER:
                 return await self._after(event, agent)
             case Kind.PROMPT:
@@ -139,8 +158,8 @@ class HookDoor:
         dialect: Dialect,
         event: Event,
         agent: str,
-        environment: Mapping[str, str],
         peer: int,
+        approver: Approver,
     ) -> Say:
         self._host.check_latch(agent)
         use = normalise(dialect.agent, event.tool, event.params, server=event.server)
@@ -154,7 +173,7 @@ class HookDoor:
             raise BadCall("the call names no command")
         admission = await self._host.admit(
             plan,
-            approver=patient(self._patience(environment)),
+            approver=approver,
             on_host=not in_cell,
             use=_use_of(event),
         )
@@ -187,8 +206,12 @@ class HookDoor:
             return Say(allowed=True)
         return None
 
-    def _patience(self, environment: Mapping[str, str]) -> float:
-        attended = environment.get("CLAUDE_CODE_SESSION_ATTENDED") != "0"
+    def _patience(
+        self, agent: str, peer: int, claimed: str, environment: Mapping[str, str]
+    ) -> float:
+        """Return how many seconds a person's answer is waited for."""
+        process = self._sessions.process(agent, peer, claimed)
+        attended = is_attended(agent, process, environment, self._agents.host)
         return self._settings.wait_seconds if attended else self._settings.unattended_seconds
 
     # -- after a tool, and the rest

@@ -92,6 +92,11 @@ class Sessions:
         numbers = range(2, _MOST_SESSIONS)
         return next(f"{source}-{n}" for n in numbers if f"{source}-{n}" not in known), MAIN
 
+    def process(self, source: str, peer: int, claimed: str) -> int | None:
+        """Return the agent's own process, which a hook's process `peer` comes from; None where
+        that is not known."""
+        return self._root(peer, claimed if source in WATCHED else "") if peer > 0 else None
+
     def _root(self, peer: int, claimed: str) -> int | None:
         """Return the agent's own process: the nearest ancestor that is no shell around the hook."""
         line = self._agents.host.line(peer)[1:]

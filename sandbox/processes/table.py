@@ -210,6 +210,17 @@ class Host:
         text = _content(f"{_PROC}/{pid}/cmdline").rstrip(b"\0")
         return text.replace(b"\0", b" ").decode("utf-8", "backslashreplace")
 
+    def words(self, pid: int) -> list[str]:
+        """Return a process's command line, word by word; none where it cannot be read."""
+        text = _content(f"{_PROC}/{pid}/cmdline").rstrip(b"\0")
+        return text.decode("utf-8", "backslashreplace").split("\0") if text else []
+
+    def has_terminal(self, pid: int) -> bool:
+        """Whether a process has a terminal that it is controlled from."""
+        _, _, rest = _content(f"{_PROC}/{pid}/stat").rpartition(b")")
+        fields = rest.split(None, 5)
+        return len(fields) > 4 and fields[4] != b"0"
+
     def inside(self, pid: int) -> bool:
         """Whether a process is in a process namespace below ours (a container)."""
         for line in _content(f"{_PROC}/{pid}/status").split(b"\n"):

@@ -76,6 +76,8 @@ class Connection:
         self._writer = writer
         self._calls: dict[int, ToolCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._gone = asyncio.Event()
+        """Set when the client has left."""
         self.tied: set[str] = set()
         """Background calls that end with the connection: nobody else would end them."""
 
@@ -92,6 +94,7 @@ class Connection:
         except ConnectionError:
             pass
         finally:
+            self._gone.set()
             for call in tuple(self._calls.values()):
                 call.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -198,7 +201,11 @@ class Connection:
     async def _answer_hook(self, request: HookRequest) -> Message:
         await asyncio.to_thread(self.peer.agent)  # raises where the peer is gone
         printed = await self._server.hooks.answer(
-            request.agent, request.said, peer=self.peer.pid, environment=request.environment
+            request.agent,
+            request.said,
+            peer=self.peer.pid,
+            environment=request.environment,
+            gone=self._gone,
         )
         return {"stdout": printed.stdout, "stderr": printed.stderr, "status": printed.status}
 
@@ -214,7 +221,7 @@ class Connection:
     def _shut_down(self, request: ShutdownRequest) -> Message:
         others = self._server.busy - 1  # this request counts itself
         if others and not request.force:
-            return {"ending": False, "busy": others}
+            return {"ending": False, "busy": others, "calls": self._server.goes_on()}
         self._server.shut_down()
         return {"ending": True, "busy": others}
 

@@ -86,6 +86,7 @@ class Supervising(Protocol):
     async def note(self, said: ChildRecord | OutcomeRecord) -> None: ...
     def check_latch(self, agent: str) -> None: ...
     async def request(self, request: Request[R], *, by: str | None = None) -> R: ...
+    def asking(self) -> list[dict[str, Any]]: ...
     def running(self) -> Sequence[Mapping[str, Any]]: ...
     def cells(self) -> Sequence[Mapping[str, Any]]: ...
 
@@ -118,6 +119,11 @@ class Server:
     def busy(self) -> int:
         """Return how many requests and background calls go on."""
         return self._active + len(self._supervisor.running())
+
+    def goes_on(self) -> list[dict[str, Any]]:
+        """Return the calls that run now and the questions that wait, in a few words each."""
+        running = [{"id": one["id"], "agent": one["agent"]} for one in self._supervisor.running()]
+        return [*running, *({**one, "waits": True} for one in self._supervisor.asking())]
 
     @property
     def hooks(self) -> HookDoor:

@@ -198,6 +198,21 @@ def test_who_waits_no_longer_leaves_the_question_open(office: Office) -> None:
     assert run(office.ask(patient(0.1), "c2")).approved
 
 
+def test_the_question_of_who_has_ended_is_withdrawn(office: Office) -> None:
+    async def both() -> Permission:
+        gone = asyncio.Event()
+        asked = asyncio.create_task(office.ask(patient(WAIT_SECONDS, gone)))
+        await office.question()
+        assert office.desk.asking() == [{"id": "c1", "agent": "main"}]
+        gone.set()
+        return await asked
+
+    said = run(both())
+    assert (said.approved, said.reason) == (False, "withdrawn: whoever asked has ended")
+    assert office.grants.asked("c1").state == "withdrawn"
+    assert office.desk.asking() == []
+
+
 async def flood(office: Office, agents: list[str]) -> list[Permission]:
     """Return what many questions that nobody waits for come to, one after the other."""
     found = []

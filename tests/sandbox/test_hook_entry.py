@@ -65,8 +65,8 @@ def serving(home: Path, answer: Callable[[socket.socket], object]) -> Iterator[N
         one.shutdown(socket.SHUT_RDWR)
 
 
-def hook(home: Path, **options: object) -> subprocess.CompletedProcess[bytes]:
-    env = {
+def environment(home: Path) -> dict[str, str]:
+    return {
         "PATH": os.environ["PATH"],
         "HOME": str(home),
         "XDG_STATE_HOME": str(home / "s"),
@@ -74,12 +74,15 @@ def hook(home: Path, **options: object) -> subprocess.CompletedProcess[bytes]:
         "XDG_RUNTIME_DIR": str(home / "r"),
         "PYTHONPATH": str(ROOT),
     }
+
+
+def hook(home: Path, **options: object) -> subprocess.CompletedProcess[bytes]:
     defaults: dict[str, object] = {"input": EVENT, "stdout": subprocess.PIPE}
     return subprocess.run(  # type: ignore[call-overload, no-any-return]
         [sys.executable, "-c", START],
         **{**defaults, **options},
         stderr=subprocess.PIPE,
-        env=env,
+        env=environment(home),
         timeout=WAIT_SECONDS,
         check=False,
     )
@@ -173,6 +176,33 @@ def test_only_the_kind_of_an_error_says_that_a_supervisor_knows_no_hooks() -> No
         theirs.sendall(json.dumps({**error, "kind": "BadInput"}).encode() + b"\n")
         with pytest.raises(ConnectionError, match="no request of this supervisor"):
             hook_program._answer(ours)
+
+
+@pytest.mark.parametrize("shells", [0, 2])
+def test_a_hook_whose_agent_is_killed_ends_with_it(home: Path, shells: int) -> None:
+    """Also where the shells around it live on: whoever waits for it learns that it is gone."""
+    came, left = threading.Event(), threading.Event()
+
+    def answer(taken: socket.socket) -> None:
+        came.set()
+        _for_ever(taken)
+        left.set()
+
+    start = START.replace("hook.DEADLINE_SECONDS = 1", f"hook.DEADLINE_SECONDS = {WAIT_SECONDS}")
+    words = [sys.executable, "-c", start]
+    for _ in range(shells):
+        words = ["/bin/sh", "-c", '"$@"; exit 2', "sh", *words]
+    agent = (
+        "import subprocess, sys; hook = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE); "
+        f"hook.stdin.write({EVENT!r}); hook.stdin.close(); hook.wait()"
+    )
+    with serving(home, answer):
+        env = {**environment(home), "PYTHONDONTWRITEBYTECODE": "1"}
+        with subprocess.Popen([sys.executable, "-c", agent, *words], env=env) as one:
+            assert came.wait(WAIT_SECONDS)
+            assert not left.is_set()
+            one.kill()
+        assert left.wait(WAIT_SECONDS / 2)
 
 
 def test_help_is_printed(home: Path) -> None:

@@ -272,6 +272,12 @@ def test_another_version_that_is_busy_is_said(running: Served) -> None:
     with pytest.raises(Unavailable) as caught:
         reach(running.dirs)
     assert "is busy with 1 calls; try again when they have ended" in str(caught.value)
+    running.fake.background.append({"id": "c1", "agent": "main"})
+    running.fake.questions.append({"id": "c2", "agent": "main"})
+    with pytest.raises(Unavailable) as caught:
+        reach(running.dirs)
+    named = "(`c1` of main runs, `c2` of main waits for a person (`lockgate deny c2`))"
+    assert f"is busy with 2 calls {named}; try again" in str(caught.value)
     line.close()
 
 
