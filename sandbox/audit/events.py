@@ -390,6 +390,19 @@ class WorkspaceRecord(AuditRecord):
     by: str | None = None
 
 
+class VouchRecord(AuditRecord):
+    """A person vouched for their own changes of protected paths, or takes that back."""
+
+    event: Literal["vouched", "vouch-withdrawn"]
+    workspace: str
+    """The repository."""
+    changes: Changes
+    """Each with `path`; of what is vouched also `kind`, git's `mode` and the content's SHA-256,
+    both None where the path is gone."""
+    by: str | None = None
+    answer_reason: str | None = None
+
+
 class ConnectionRecord(AuditRecord):
     """A person connected or disconnected an agent, which changed its settings."""
 

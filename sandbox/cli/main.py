@@ -44,6 +44,7 @@ COMMANDS = {
     "image": "admin.system:image",
     "guard": "admin.guard:guard",
     "verify": "admin.verify:verify",
+    "vouch": "admin.vouch:vouch",
     "agent": "control.agent:agent",
     "stop": "control.stop:stop",
     "resume": "control.stop:resume",

@@ -124,6 +124,13 @@ def only_a_person(what: str) -> None:
         leave(NOT_PERMITTED)
 
 
+def require_person(what: str) -> None:
+    """End the command with NOT_PERMITTED where no person sits at a terminal of this process."""
+    if not person_present():
+        say(f"{what} is a person's decision and needs a terminal")
+        leave(NOT_PERMITTED)
+
+
 def ask(question: str) -> bool:
     """Ask a person; only `yes` and `proceed` are a yes, and only what is typed after the question.
 

@@ -8,7 +8,6 @@ was when the change was worked out.
 from __future__ import annotations
 
 import contextlib
-import difflib
 import os
 import tempfile
 from collections.abc import Sequence
@@ -21,6 +20,7 @@ from sandbox.connect.texts import Added, BadFile, with_ours, without_ours
 from sandbox.errors import BadInput
 from sandbox.host import files as own_files
 from sandbox.text.terminal import safe_line
+from sandbox.text.unified import unified
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,17 +94,7 @@ def kept(change: Change, folders: Sequence[str], old: Kept | None) -> Kept:
 
 def diff(change: Change) -> str:
     """Return a unified diff, safe for a terminal."""
-    old = (change.now or b"").decode("utf-8", "replace").splitlines()
-    new = (change.new or b"").decode("utf-8", "replace").splitlines()
-    name = str(change.path)
-    lines = difflib.unified_diff(
-        old,
-        new,
-        name if change.now is not None else "/dev/null",
-        name if change.new is not None else "/dev/null",
-        lineterm="",
-    )
-    return "\n".join(safe_line(line) for line in lines)
+    return unified(str(change.path), change.now, change.new)
 
 
 def carry_out(change: Change, *, within: Path | None) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from sandbox.audit.events import (
     LandedRecord,
     TamperedRecord,
     UndoneRecord,
+    VouchRecord,
     read,
 )
 from sandbox.audit.segments import BEGIN, Segments
@@ -72,6 +73,20 @@ class Tampered:
     restored: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Vouched:
+    """What a person vouched for: a path with exactly this content. It explains no change."""
+
+    by: str
+    when: str
+    workspace: str
+    path: str
+    kind: str
+    mode: str | None
+    """As git writes it; None where nothing is at the path."""
+    sha256: str | None
+
+
 @dataclass(slots=True)
 class _Call:
     """A call that has not ended, or whose changes are held."""
@@ -100,6 +115,7 @@ class Landings:
         self._calls: dict[str, _Call] = {}
         self._undone: set[str] = set()
         self._undo_of: dict[str, str] = {}
+        self._vouched: dict[Place, list[Vouched]] = {}
         self.workspaces: set[str] = set()
         """Every workspace that the log tells of."""
 
@@ -118,6 +134,14 @@ class Landings:
         """
         found = self._history.get((workspace, path), ())
         return [one for one in found if isinstance(one, Tampered) or one.call not in self._undone]
+
+    def vouched(self, workspace: str, path: str) -> list[Vouched]:
+        """Return what people vouched for at a path and did not take back, the oldest first."""
+        return list(self._vouched.get((workspace, path), ()))
+
+    def all_vouched(self) -> list[Vouched]:
+        """Return all that people vouched for and did not take back, by workspace and path."""
+        return [one for _, found in sorted(self._vouched.items()) for one in found]
 
     def _take(self, line: bytes) -> None:
         try:
@@ -144,6 +168,8 @@ class Landings:
                 self._undo_of[record.call] = record.undone
                 self._set_undone(record.undone, undone=True)
                 self._landing(record, record.call, _places(record), now, LONGEST_LANDING, None)
+            case VouchRecord():
+                self._take_vouch(record)
             case TamperedRecord():
                 entry = Tampered(record.ts or "", now, record.after, record.restored is True)
                 self._history.setdefault((record.workspace, record.path), []).append(entry)
@@ -202,6 +228,23 @@ class Landings:
                 workspace, path = _place(end, workspaces)
                 if self._wanted(path):
                     self._history.setdefault((workspace, path), []).append(one)
+
+    def _take_vouch(self, record: VouchRecord) -> None:
+        for change in record.changes:
+            path = str(change.get("path"))
+            if record.event == "vouch-withdrawn":
+                self._vouched.pop((record.workspace, path), None)
+                continue
+            one = Vouched(
+                by=record.by or "a person",
+                when=record.ts or "",
+                workspace=record.workspace,
+                path=path,
+                kind=str(change.get("kind")),
+                mode=change.get("mode"),
+                sha256=change.get("sha256"),
+            )
+            self._vouched.setdefault((record.workspace, path), []).append(one)
 
     def _set_undone(self, call: str, *, undone: bool) -> None:
         while True:

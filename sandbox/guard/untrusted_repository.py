@@ -47,7 +47,7 @@ _ENVIRONMENT = {
     "GIT_SSH_COMMAND": "false",
 }
 _LINK = "120000"
-_SUBMODULE = "160000"
+SUBMODULE = "160000"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class Blob:
     @property
     def type(self) -> str:
         """Return its type as the record writes it."""
-        return {_LINK: "symlink", _SUBMODULE: "directory"}.get(self.mode, "file")
+        return {_LINK: "symlink", SUBMODULE: "directory"}.get(self.mode, "file")
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +131,8 @@ class Repository:
     def default_base(self, tip: str) -> tuple[str, str]:
         """Return where `tip` left the default branch, and that branch's name.
 
-        Raises Unavailable when no default branch is found, or when `tip` holds nothing new.
+        That is `tip` itself where the branch holds all of it. Raises Unavailable when no default
+        branch is found.
         """
         for name in DEFAULTS:
             if found := self._resolve(_REFS[name]):
@@ -146,11 +147,6 @@ class Repository:
             raise Unavailable(
                 f"no common ancestor with `{name}`: a shallow clone lacks it; fetch all of the "
                 "history, or name the base with `--base REV`"
-            )
-        if base == tip:
-            raise Unavailable(
-                f"nothing to check: `{name}` holds all of it already; name an earlier revision "
-                "with `--base REV`"
             )
         return base, name
 
@@ -167,7 +163,7 @@ class Repository:
 
     def content(self, blob: Blob | None) -> bytes | None:
         """Return what a blob holds (a link: its target); None for none and for a submodule."""
-        if blob is None or blob.mode == _SUBMODULE:
+        if blob is None or blob.mode == SUBMODULE:
             return None
         if blob.data is not None:
             return blob.data

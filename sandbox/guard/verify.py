@@ -6,7 +6,8 @@
            paths: PathPolicy | None = None) -> Report
 
 A path is approved when the record tells of a landing of it by a call that a person approved, or
-that a person landed from hold, and what is committed is what landed. Where the record does not say
+that a person landed from hold, and what is committed is what landed; or when a person vouched for
+exactly this content and mode. Where the record does not say
 what landed, the newest landing of the path counts, and the report says so. No record means not
 approved. Raises Unavailable where it cannot be checked.
 """
@@ -23,7 +24,7 @@ from policy.protected.paths import PathPolicy
 from sandbox.audit import chain
 from sandbox.audit.segments import Segments
 from sandbox.errors import Unavailable
-from sandbox.guard.landings import Landed, Landings, Tampered
+from sandbox.guard.landings import Landed, Landings, Tampered, Vouched
 from sandbox.guard.untrusted_repository import Blob, Difference, Repository
 from sandbox.text.terminal import safe_line
 from sandbox.workspaces.protected_paths import GIT_SETTINGS, Protected, own_records, printable
@@ -92,6 +93,7 @@ class Checked:
     by: str | None
     when: str | None
     call: str | None
+    """None where nothing is approved, and where a person vouched for it."""
     reason: str
     """Why it is not approved; empty if it is."""
 
@@ -144,19 +146,13 @@ def verify(
         start, branch = repository.default_base(end)
     wrong = log.broken()
     protected = Protected(paths or PathPolicy.default())
-    landings = Landings(
-        log.file, lambda one: protected.rule_of(one) is not None or protected.lies_above(one)
-    )
-    landings.refresh()
+    landings = landings_of(log, protected)
     root = _root(repository, landings.workspaces, workspace)
-    changed = [(COMMITTED, one) for one in repository.changes(start, end)]
-    if worktree:
-        changed += [(WORK_TREE, one) for one in _uncommitted(repository, protected, end)]
     checked = []
-    for where, one in changed:
-        if rule := _rule(protected, repository, one):
-            history = _history(landings, root, one.path)
-            checked.append(_check(repository, one, where, rule, history))
+    for where, one, rule in protected_changes(repository, protected, start, end, worktree=worktree):
+        history = _history(landings, root, one.path)
+        vouched = _vouched(landings, root, one.path)
+        checked.append(_check(repository, one, where, rule, history, vouched))
     return Report(
         repository=str(repository.top),
         base=start,
@@ -167,6 +163,32 @@ def verify(
         head_kept=log.head_kept,
         paths=tuple(checked),
     )
+
+
+def landings_of(log: Log, protected: Protected) -> Landings:
+    """Return what a log tells of protected paths. Raises OSError."""
+    landings = Landings(
+        log.file, lambda one: protected.rule_of(one) is not None or protected.lies_above(one)
+    )
+    landings.refresh()
+    return landings
+
+
+def protected_changes(
+    repository: Repository, protected: Protected, start: str, end: str, *, worktree: bool
+) -> Iterator[tuple[str, Difference, str]]:
+    """Yield where each protected path changed (committed or in the work tree), what, its rule."""
+    changed = [(COMMITTED, one) for one in repository.changes(start, end)]
+    if worktree:
+        changed += [(WORK_TREE, one) for one in _uncommitted(repository, protected, end)]
+    for where, one in changed:
+        if rule := _rule(protected, repository, one):
+            yield where, one, rule
+
+
+def kind_of(one: Difference) -> str:
+    """Return created, modified or deleted."""
+    return "created" if one.before is None else "deleted" if one.after is None else "modified"
 
 
 def _root(repository: Repository, known: set[str], workspace: str | None) -> str:
@@ -200,6 +222,15 @@ def _history(landings: Landings, root: str, path: str) -> list[Landed | Tampered
         if whole.startswith(workspace + "/"):
             found += landings.of(workspace, whole[len(workspace) + 1 :])
     return sorted(found, key=lambda one: one.end)
+
+
+def _vouched(landings: Landings, root: str, path: str) -> list[Vouched]:
+    whole = f"{root}/{printable(path)}"
+    found: list[Vouched] = []
+    for workspace in landings.workspaces:
+        if whole.startswith(workspace + "/"):
+            found += landings.vouched(workspace, whole[len(workspace) + 1 :])
+    return sorted(found, key=lambda one: one.when)
 
 
 def _uncommitted(repository: Repository, protected: Protected, tip: str) -> Iterator[Difference]:
@@ -237,16 +268,28 @@ def _check(
     where: str,
     rule: str,
     history: list[Landed | Tampered],
+    vouched: list[Vouched],
 ) -> Checked:
     content = repository.content(one.after)
     sha256 = None if content is None else hashlib.sha256(content).hexdigest()
+    known = {"path": printable(one.path), "change": kind_of(one), "where": where, "rule": rule}
+    mode = one.after.mode if one.after else None
+    for word in reversed(vouched):
+        if (word.mode, word.sha256) == (mode, sha256):
+            return Checked(
+                **known,
+                approved=True,
+                content="equal",
+                by=word.by,
+                when=word.when,
+                call=None,
+                reason="",
+            )
     found, equal, reason = _approval(history, one.after, sha256)
-    change = "created" if one.before is None else "deleted" if one.after is None else "modified"
+    if found is None and vouched:
+        reason = f"{vouched[-1].by} vouched for other content than this"
     return Checked(
-        path=printable(one.path),
-        change=change,
-        where=where,
-        rule=rule,
+        **known,
         approved=found is not None,
         content=None if found is None else "equal" if equal else "not recorded",
         by=found.approved_by if found else None,

@@ -16,8 +16,11 @@ import pytest
 
 from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
-from sandbox.errors import Unavailable
+from sandbox.cli.admin.verify import lines
+from sandbox.errors import BadInput, Unavailable
+from sandbox.guard.landings import Landings
 from sandbox.guard.verify import Log, Report, verify
+from sandbox.guard.vouch import to_vouch
 from sandbox.host.dirs import Dirs
 from tests.sandbox.shells import Shell
 
@@ -329,7 +332,6 @@ def test_the_base_is_where_the_default_branch_is_left(project: Project) -> None:
 
 CANNOT = {
     "no default branch": (["branch", "-m", "main", "trunk"], {}, "no default branch: looked for"),
-    "nothing new": (["checkout", "-q", "main"], {}, "nothing to check: `main` holds all of it"),
     "an unknown revision": ([], {"base": "nosuch"}, "`nosuch` is no revision of"),
     "an option as a revision": ([], {"base": "--all"}, "`--all` is no revision of"),
     "no tip": ([], {"tip": "HEAD^{tree}"}, "is no revision of"),
@@ -478,3 +480,118 @@ def test_what_cannot_be_checked_is_status_125(
     project.landed(change("a"))
     known = {"TOP": str(project.top), "LOG": str(project.store.log)}
     assert shell("verify", *[known.get(word, word) for word in words]) == (125, "", err)
+
+
+def vouch(project: Project, *names: str, **options: Any) -> None:
+    """Record that a person vouches for paths, as `lockgate vouch` does."""
+    top, changes = to_vouch(project.top, names, **options)
+    rows = [one.as_record() for one in changes]
+    project.record("vouched", workspace=top, changes=rows, by="alice")
+
+
+def test_a_branch_level_with_its_base_is_nothing_to_check(project: Project) -> None:
+    report = project.verify()
+    assert (report.base, report.paths, report.approved) == (report.tip, (), True)
+    assert lines(report) == [
+        f"lockgate verify: nothing to check: main holds all of {report.tip[:12]} already"
+    ]
+
+
+def test_what_a_person_vouched_for_is_accepted_with_exactly_this_content(project: Project) -> None:
+    project.write("devkit.config.json", "{}")
+    project.write(".envrc", "x")
+    project.commit()
+    vouch(project, "devkit.config.json")
+    (envrc, config) = project.verify().paths
+    assert (config.approved, config.by, config.call) == (True, "alice", None)
+    assert (envrc.approved, envrc.reason) == (False, "no landing of it is recorded")
+    project.write("devkit.config.json", '{"a": 1}')
+    project.commit()
+    (_, config) = project.verify().paths
+    assert (config.approved, config.reason) == (False, "alice vouched for other content than this")
+    project.write("devkit.config.json", "{}")
+    (project.top / "devkit.config.json").chmod(0o755)  # the mode belongs to it
+    project.commit()
+    assert not project.verify().paths[1].approved
+    (project.top / "devkit.config.json").chmod(0o644)
+    project.commit()
+    assert project.verify().paths[1].approved
+    project.record(
+        "vouch-withdrawn", workspace=str(project.top), changes=[{"path": "devkit.config.json"}]
+    )
+    assert not project.verify().paths[1].approved
+
+
+def test_a_deletion_and_the_work_tree_are_vouched_for_too(project: Project) -> None:
+    git(project.top, "checkout", "-q", "main")
+    project.write("Jenkinsfile", "x")
+    project.commit()
+    git(project.top, "checkout", "-q", "-B", "work")
+    git(project.top, "rm", "-q", "Jenkinsfile")
+    project.commit()
+    project.write(".envrc", "x")
+    vouch(project, "Jenkinsfile")
+    with pytest.raises(BadInput, match=r"`\.envrc` is no protected path that changed since"):
+        vouch(project, ".envrc")
+    vouch(project, ".envrc", worktree=True)
+    assert [one.approved for one in project.verify(worktree=True).paths] == [True, True]
+    project.write("Jenkinsfile", "x")
+    project.write("Jenkinsfile", "y")
+    project.commit()
+    assert [one.approved for one in project.verify().paths] == [True, False]
+
+
+def test_the_guard_takes_no_vouching_for_a_landing(project: Project) -> None:
+    project.write(".envrc", "x")
+    project.commit()
+    vouch(project, ".envrc")
+    landings = Landings(project.store.log, lambda _: True)
+    landings.refresh()
+    assert landings.of(str(project.top), ".envrc") == []
+    assert [one.path for one in landings.all_vouched()] == [".envrc"]
+
+
+REFUSED = {
+    "an ordinary file": ("a.txt", "`a.txt` is no protected path that changed since"),
+    "a path outside": ("../x", "`../x` is no path in"),
+    "a submodule": (".vscode", "`.vscode` is a submodule"),
+}
+
+
+@pytest.mark.parametrize("name, message", REFUSED.values(), ids=REFUSED)
+def test_nobody_vouches_for_other_things(project: Project, name: str, message: str) -> None:
+    project.write("a.txt", "x")
+    project.write(".envrc", "x")
+    head = git(project.top, "rev-parse", "HEAD")
+    git(project.top, "update-index", "--add", "--cacheinfo", f"160000,{head},.vscode")
+    git(project.top, "add", "a.txt", ".envrc")
+    git(project.top, "commit", "-qm", "x")
+    vouch(project, ".envrc")  # the control
+    with pytest.raises(BadInput, match=message.replace(".", r"\.")):
+        vouch(project, name)
+
+
+def test_a_person_vouches_at_a_terminal(shell: Shell) -> None:
+    git(shell.workspace, "init", "-q", "-b", "main")
+    git(shell.workspace, "commit", "-q", "--allow-empty", "-m", "first")
+    git(shell.workspace, "checkout", "-q", "-b", "work")
+    (shell.workspace / ".envrc").write_text("export A=1\n")
+    git(shell.workspace, "add", "-A")
+    git(shell.workspace, "commit", "-qm", "second")
+    shell.dirs.create()
+    Store(shell.dirs).append(record_of({"event": "workspace", "path": "/x"}), durable=True)
+    assert shell("verify")[0] == 1
+    status, _, err = shell("vouch", ".envrc", "--yes")
+    assert (status, "vouching is a person's decision" in err) == (126, True)
+    status, shown = shell.at_terminal("vouch", ".envrc", typing=[(b"[yes/no]", b"no\n")])
+    assert (status, "+export A=1" in shown) == (1, True)
+    assert shell("verify")[0] == 1
+    status, shown = shell.at_terminal("vouch", ".envrc", typing=[(b"[yes/no]", b"yes\n")])
+    assert (status, "vouched for .envrc (SHA-256 " in shown) == (0, True)
+    status, out, _ = shell("verify")
+    assert (status, ".envrc  (created; shell-environment): vouched for by" in out) == (0, True)
+    assert ".envrc" in shell("vouch")[1]
+    assert shell.at_terminal("vouch", "--withdraw", ".envrc")[0] == 0
+    assert shell("vouch")[1] == "nothing is vouched for\n"
+    assert shell("verify")[0] == 1
+    assert shell.at_terminal("vouch", "--withdraw", ".envrc")[0] == 2

@@ -93,7 +93,9 @@ def lines(report: Report) -> list[str]:
     count = len(report.paths)
     base = report.branch or report.base[:HASH_CHARS]
     since = f"between {base} and {report.tip[:HASH_CHARS]}"
-    if not count:
+    if not count and report.base == report.tip:
+        summary = f"nothing to check: {base} holds all of {report.tip[:HASH_CHARS]} already"
+    elif not count:
         summary = f"no protected path changed {since}"
     elif missing:
         summary = f"{missing} of {count} changes of protected paths {since} not approved"
@@ -111,5 +113,7 @@ def _line(one: Checked) -> str:
     if not one.approved:
         return f"MISSING  {what}: {one.reason}"
     when = (one.when or "")[:19].replace("T", " ")
+    if one.call is None:
+        return f"ok       {what}: vouched for by {one.by}, {when}"
     note = "" if one.content == "equal" else "; its content is not recorded"
     return f"ok       {what}: approved by {one.by}, {when}, call {one.call}{note}"

@@ -112,7 +112,7 @@ def record(agent: str, action: str, success: bool, confidence: float) -> int:
     """
     from sandbox.agents.reputation import Event, Source
 
-    _person("judging an agent")
+    terminal.require_person("judging an agent")
     policy = _trust_file()
     event = Event(
         policy.domain(action),
@@ -141,7 +141,7 @@ def _status(agents: list[str]) -> dict[str, Any]:
 def _pin(agent: str, level: str | None, domain: str | None) -> int:
     from policy.autonomy.reputation import Domain, TrustLevel, rank
 
-    _person("trusting an agent")
+    terminal.require_person("trusting an agent")
     kept, policy = _kept(), _trust_file()
     if level is not None and policy.pinned(agent):
         raise BadInput(
@@ -189,9 +189,3 @@ def _trust_file() -> Any:
         return Policies(terminal.dirs()).of(()).policy.standing.trust
     except PolicyError as error:
         raise BadInput(str(error)) from None
-
-
-def _person(what: str) -> None:
-    if not terminal.person_present():
-        terminal.say(f"{what} is a person's decision and needs a terminal")
-        terminal.leave(terminal.NOT_PERMITTED)
