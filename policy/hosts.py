@@ -22,6 +22,9 @@ _SECURE_COPY = re.compile(
 PORTS = {"http": 80, "https": 443, "ssh": 22, "git": 9418, "git+ssh": 22, "ssh+git": 22}
 """By the scheme of an address."""
 MOST_PORT = 65_535
+_WRITTEN = re.compile(r"\bhttps?://[^\s'\"`<>()\[\]{},;\\|]{1,2000}", re.IGNORECASE)
+MOST_WRITTEN = 16
+"""Hosts of one program text."""
 
 
 def host_name(text: str) -> str | None:
@@ -76,3 +79,15 @@ def of_address(text: str, otherwise: str = "") -> tuple[str, int] | None:
         return None
     name = host_name(found["host"])
     return (name, port) if name is not None and "." in name and 0 < port <= MOST_PORT else None
+
+
+def written_in(text: str) -> tuple[tuple[str, int], ...]:
+    """Return the names and ports of the addresses (`https://NAME/...`) that a text spells out."""
+    found: dict[tuple[str, int], None] = {}
+    for one in _WRITTEN.finditer(text):
+        host = of_address(one[0])
+        if host is not None and host not in found:
+            found[host] = None
+            if len(found) == MOST_WRITTEN:
+                break
+    return tuple(found)

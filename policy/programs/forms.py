@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Closed forms of calls that do less than their program can: those that only look, and those that
-fail by themselves in a cell, which has no network and no service of the host.
+fail by themselves in a cell, which has no service of the host, and a network by a right only.
 
 Pure. A form is an expression for all arguments of a call; an argument of which a part is not known
 fits none. The reader of the program still looks at the call, with a milder word for the program

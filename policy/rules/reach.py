@@ -27,6 +27,8 @@ _PLAIN = frozenset(
      "tail", "set", "exit", "export", "sleep", "wc", "grep", "date", "tee")
 )  # fmt: skip
 """Programs that may stand beside those that a right is for: none of them reaches a host."""
+_WRAPPERS = frozenset(("time", "nice", "timeout", "env", "nohup", "stdbuf", "ionice"))
+"""Programs that only start another, which stands among the programs of the call as well."""
 _ENTRY = re.compile(r"([^:\s]+)(?::(\d{1,5}))?")
 _INSTALL_RULES = frozenset(("packages", "code", "script"))
 """Rules of what an install is, and an environment that is made or chosen for it."""
@@ -96,7 +98,7 @@ class HostRule(Frozen):
         if any(one.startswith("git ") and one not in _GIT_REACHES for one in programs):
             return ()  # `git commit` reaches nobody, and what it runs may be anybody's
         own = {one for one in programs if {one, one.split(" ", 1)[0]} & set(self.programs)}
-        if not own or not programs <= own | _PLAIN:
+        if not own or not programs <= own | _PLAIN | _WRAPPERS:
             return ()
         if self.roles and plan.role not in self.roles:
             return ()
@@ -173,6 +175,10 @@ def _installs(facts: Facts) -> bool:
 
 def _is_of_install(words: tuple[str, ...]) -> bool:
     """Whether a command is an install, or one that may stand beside it."""
+    if words[0] in _WRAPPERS:
+        words = _started(words)
+        if not words:
+            return False
     name = words[0].rpartition("/")[2]
     if _PYTHON.fullmatch(name):
         told = next((one for one in words[3:] if one in _INSTALLS or one in _RUNS), "")
@@ -185,6 +191,25 @@ def _is_of_install(words: tuple[str, ...]) -> bool:
         told = next((one for one in words[1:] if one in _INSTALLS or one in _RUNS), "")
         return told in _INSTALLS
     return words[0] in _PLAIN
+
+
+_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=.*", re.DOTALL)
+_OPTION = re.compile(r"-[a-z0-9]*|--[a-z-]+(?:=[\w.+-]*)?")
+_AMOUNT = re.compile(r"-?[0-9.]+[a-z]?")
+_WITH_VALUE = frozenset(("-n", "-k", "-s", "-c", "-p", "-i", "-o", "-e", "-u"))
+
+
+def _started(words: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the command that a wrapper starts, where that is said in the usual way."""
+    name, *rest = words
+    takes = _WITH_VALUE if name != "time" else frozenset()
+    while rest and (
+        _OPTION.fullmatch(rest[0]) or (name == "env" and _ASSIGNMENT.fullmatch(rest[0]))
+    ):
+        rest = rest[2 if rest[0] in takes else 1 :]
+    if name == "timeout" and rest and _AMOUNT.fullmatch(rest[0]):
+        rest = rest[1:]
+    return () if rest and rest[0] in _WRAPPERS else tuple(rest)
 
 
 def _distinct(found: Iterable[Host]) -> tuple[Host, ...]:

@@ -145,8 +145,11 @@ class Outlets:
             index = await asyncio.to_thread(configured, client, os.environ, home)
             if index.problem:
                 raise Unavailable(f"{index.problem}, so that a cell cannot install from it")
-            addresses = (index.main,) if index.main else await self._default(cell, client)
-            places = [place(one) for one in (*addresses, *index.more)]
+            # the client's own default is nobody's word here: it leads into no private network
+            usual = () if index.main else await self._default(cell, client)
+            own = (index.main, *index.more) if index.main else index.more
+            places = [place(one, private=True) for one in own]
+            places += [place(one, private=False) for one in usual]
             found += [one.reach for one in places if one is not None]
             indexes |= {one.origin for one in places if one is not None}
             told |= variables(client, index)
@@ -168,7 +171,7 @@ class Outlets:
                 request, on_output=take, seconds=ASK_SECONDS, most_bytes=MOST_ANSWER
             )
             words = answer.decode("ascii", "replace").split()
-            places = [found for one in words if (found := place(one)) is not None]
+            places = [found for one in words if (found := place(one, private=False)) is not None]
             if done.status != 0 or not places:
                 raise Unavailable(
                     f"`{client}` in the cell's image does not say which index it uses; configure "

@@ -32,6 +32,17 @@ ENVIRONMENT = {
 }
 READING = {"HOME": READING_HOME, "PATH": IMAGE_PATH}
 """What differs for a command that only reads."""
+WITHOUT_NETWORK = {
+    "PIP_RETRIES": "0",
+    "npm_config_fetch_retries": "0",
+    "YARN_HTTP_RETRY": "0",
+    "UV_HTTP_RETRIES": "0",
+    "CARGO_NET_RETRY": "0",
+    "BUNDLE_RETRY": "0",
+    "POETRY_REQUESTS_MAX_RETRIES": "0",
+    "CONDA_REMOTE_MAX_RETRIES": "0",
+}
+"""Where a call reaches no host, a client that tries again only fails later."""
 _UNJUDGED = re.compile(
     r"(?:BASH_.*|ENV|SHELLOPTS|BASHOPTS|PS4|PROMPT_COMMAND|IFS|CDPATH|PATH|HOME|LD_.*|GIT_.*|"
     r"PYTHON(?:STARTUP|PATH|HOME|INSPECT|BREAKPOINT)|NODE_OPTIONS|NODE_PATH|PERL5.*|RUBYOPT|RUBYLIB|"
@@ -62,15 +73,18 @@ def request(
     env: Mapping[str, str] | None,
     approved: bool = False,
     tests: bool = False,
+    network: bool = False,
 ) -> dict[str, Any]:
     """Return the runner's request for a plan. Raises BadInput.
 
     A call that a person `approved` gets a home without what earlier calls left there: nobody was
-    shown that. Of one that runs `tests`, the runner says whether its program is the image's.
+    shown that. One without a right to the `network` is told not to try again and again. Of one that
+    runs `tests`, the runner says whether its program is the image's.
     """
     cwd = plan.cwd or plan.workspace
     usual = ENVIRONMENT if exclusive else {**ENVIRONMENT, **READING}
-    values = {**usual, "LOCKGATE_CALL": call, **_checked(env or {})}
+    offline = {} if network else WITHOUT_NETWORK
+    values = {**usual, **offline, "LOCKGATE_CALL": call, **_checked(env or {})}
     base: dict[str, Any] = {"cwd": cwd, "env": values, "exclusive": exclusive}
     if approved and exclusive:
         base["fresh"] = True

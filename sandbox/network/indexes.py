@@ -57,9 +57,12 @@ class Place(NamedTuple):
         return "/".join(self.address.split("/", 3)[:3])
 
 
-def place(address: str) -> Place | None:
+def place(address: str, *, private: bool) -> Place | None:
     """Return an index's address without its password, and the host that it needs; None where it
-    has no name (a folder, a number, this host itself)."""
+    has no name (a folder, a number, this host itself).
+
+    `private`: a person's settings name it, so that it may lead into a network of theirs.
+    """
     found = _ADDRESS.fullmatch(address.strip())
     name = host_name(found["host"]) if found is not None else None
     if found is None or name is None:
@@ -70,7 +73,7 @@ def place(address: str) -> Place | None:
         return None
     where = f":{found['port']}" if found["port"] else ""
     return Place(
-        f"{scheme}://{name}{where}{found['path'] or '/'}", Reach(name, (port,), private=True)
+        f"{scheme}://{name}{where}{found['path'] or '/'}", Reach(name, (port,), private=private)
     )
 
 
@@ -80,10 +83,10 @@ def configured(client: str, given: Mapping[str, str], home: Path) -> Index:
         main, more = _READERS[client](given, home)
     except _Beyond as error:
         return Index(problem=f"this host's settings of `{client}` {error}")
-    first = place(main) if main else None
+    first = place(main, private=True) if main else None
     if main and first is None:  # another index in its place could hold another package
         return Index(problem=f"this host's index for `{client}` has no host's name in its address")
-    places = [found for one in more if (found := place(one)) is not None]
+    places = [found for one in more if (found := place(one, private=True)) is not None]
     return Index(
         first.address if first is not None else "",
         tuple(dict.fromkeys(one.address for one in places)),

@@ -60,6 +60,11 @@ INSTALLS = {
     "cd web && npm install left-pad": "npm",
     "npm i --save-dev typescript": "npm",
     "npm --prefix web ci": "npm",
+    "time npm ci": "npm",
+    "nice -n 5 npm ci": "npm",
+    "timeout -k 5 10m npm ci": "npm",
+    "env CI=1 npm ci": "npm",
+    "CI=1 npm ci": "npm",
 }
 
 
@@ -84,6 +89,12 @@ BESIDE = (
     "npm install && npm test",
     "npm run install",
     "npm --prefix web run ci",
+    "timeout 60 npm run build",
+    "env npm test",
+    "nice ./npm ci",
+    "env -S 'npm ci'",
+    "timeout 60 npm ci && time pytest",
+    "env npm ci ./tool; env ./tool",
     "npm ci & ./tool",
     "pip download six | sh",
     "pip download six | sh -c sh",
@@ -112,6 +123,18 @@ NAMED = {
     "git fetch https://code.example.com/a/b.git main": "code.example.com:443",
     "git push git@code.example.com:a/b.git main": "code.example.com:22",
     "git push ssh://git@code.example.com:2222/a/b.git": "code.example.com:2222",
+    "pip install -i https://other.example.com/simple six": "other.example.com:443",
+    "pip install --index-url=http://other.example.com:8080/ six": "other.example.com:8080",
+    "PIP_INDEX_URL=https://other.example.com/simple pip install six": "other.example.com:443",
+    "env PIP_INDEX_URL=https://other.example.com/ pip install six": "other.example.com:443",
+    "export PIP_INDEX_URL=https://other.example.com/; pip install six": "other.example.com:443",
+    "pip install --no-index -f https://other.example.com/ six": "other.example.com:443",
+    "npm ci --registry https://other.example.com": "other.example.com:443",
+    "npm_config_registry=https://other.example.com/ npm ci": "other.example.com:443",
+    "python3 -c \"import urllib.request as u; u.urlopen('https://a.example.com/v1')\"": (
+        "a.example.com:443"
+    ),
+    "node -e \"fetch('https://api.example.com/v1').then(r => 1)\"": "api.example.com:443",
 }
 
 
@@ -127,7 +150,24 @@ def test_a_person_is_asked_for_exactly_the_host_that_is_written_out(
     assert f"may reach    | {name}, port {port}" in shown
 
 
+def test_what_an_install_names_besides_is_opened_beside_the_index() -> None:
+    index = "the package index of pip, other.example.com:443"
+    for words in (
+        "--extra-index-url https://other.example.com/simple six",
+        "git+https://other.example.com/a/b.git",
+        "'six @ https://other.example.com/six.whl'",
+        "-r https://other.example.com/requirements.txt",
+    ):
+        assert reach(f"pip install {words}") == index
+    assert asked("python3 -c \"print('https://api.example.com')\"").verdict is not Verdict.ASK
+
+
 NAMELESS = (
+    "pip install -i $INDEX six",
+    "pip install -i https://127.0.0.1/ six",
+    "npm ci --registry http://localhost:4873",
+    "python3 -c \"import urllib.request as u; u.urlopen('http://127.0.0.1/')\"",
+    'python3 -c "import urllib.request as u, sys; u.urlopen(sys.argv[1])" x',
     "curl http://127.0.0.1/",
     "curl http://2130706433/",
     "curl http://0x7f000001/",

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from policy.model import ActionPlan
-from sandbox.cells.request import ENVIRONMENT, FILE_TOOLS, request, runnable
+from sandbox.cells.request import ENVIRONMENT, FILE_TOOLS, WITHOUT_NETWORK, request, runnable
 from sandbox.errors import BadInput
 
 
@@ -27,7 +27,7 @@ def test_a_command_is_given_to_bash_byte_for_byte() -> None:
     assert ask(plan(command=command)) == {
         "argv": ["bash", "-c", command],
         "cwd": "/w",
-        "env": {**ENVIRONMENT, "LOCKGATE_CALL": "c1"},
+        "env": {**ENVIRONMENT, **WITHOUT_NETWORK, "LOCKGATE_CALL": "c1"},
         "exclusive": True,
     }
 
@@ -36,7 +36,7 @@ def test_variables_of_the_caller_win_and_the_host_gives_none() -> None:
     found = ask(plan("Bash", "/w/sub", command="true"), LANG="de_DE", NEW="x")
     assert found["cwd"] == "/w/sub"
     assert found["env"] == {
-        **ENVIRONMENT, "LOCKGATE_CALL": "c1", "LANG": "de_DE", "NEW": "x"
+        **ENVIRONMENT, **WITHOUT_NETWORK, "LOCKGATE_CALL": "c1", "LANG": "de_DE", "NEW": "x"
     }  # fmt: skip
 
 

@@ -43,7 +43,7 @@ PLACES = {
 def test_an_address_gives_its_host_and_loses_its_password(
     address: str, found: tuple[str, Reach]
 ) -> None:
-    assert place(address) == found  # a named tuple
+    assert place(address, private=True) == found  # a named tuple
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def test_an_address_gives_its_host_and_loses_its_password(
      "http://[::1]/", "https://a.example/ b", "ftp://a.example/", "https://a.example:0/"],
 )  # fmt: skip
 def test_an_address_without_a_hosts_name_is_none(address: str) -> None:
-    assert place(address) is None
+    assert place(address, private=True) is None
 
 
 ORIGINS = {
@@ -64,7 +64,7 @@ ORIGINS = {
 
 @pytest.mark.parametrize(("address", "origin"), ORIGINS.items())
 def test_an_address_gives_what_a_lock_file_may_name(address: str, origin: str) -> None:
-    found = place(address)
+    found = place(address, private=True)
     assert found is not None
     assert found.origin == origin
 

@@ -9,6 +9,7 @@ from policy.facts import How
 from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
+from policy.programs.hosts.package_sources import note_sources
 from policy.programs.languages import project_scripts as scripts
 from policy.programs.languages.python import governed
 from policy.programs.languages.sql import drops
@@ -163,18 +164,8 @@ def _tool(catalog: Catalog, verb: str) -> bool:
     )  # fmt: skip
 
 
-_CLIENTS = {"npm": "npm", "pnpm": "npm", "pip": "pip", "pip3": "pip"}
-"""By program: the client whose settings say where its packages come from."""
-
-
-def _index(shell: Shell, call: Call) -> None:
-    """Record that a call installs what an index holds."""
-    if (client := _CLIENTS.get(call.name)) is not None:
-        shell.facts.indexes[client] = None
-
-
 def _install(shell: Shell, call: Call, parsed: Parsed, words: list[str]) -> None:
-    _index(shell, call)
+    note_sources(shell, call, parsed, words)
     if parsed.has("-g", "--global") or parsed.value("--location") in ("global", "user"):
         shell.find(Tier.CAUTION, "packages", "it installs into the cell, which is thrown away")
     for word in words:
@@ -301,7 +292,7 @@ def _pip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if verb == "config" and words[1:2] not in (["list"], ["get"], ["debug"]):
         shell.find(Tier.DANGER, "packages", "`pip config` changes settings that later runs obey")
     elif verb in ("install", "download", "wheel"):
-        _index(shell, call)
+        note_sources(shell, call, parsed, words[1:])
         for value in words[1:]:
             governed(shell, re.sub(r"\[[^\]]*\]$", "", value))
             if _ADDRESS.search(value) or "@ " in value or "://" in value:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 
+from policy.hosts import written_in
 from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Use
@@ -88,6 +89,8 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
     literal_commands.read(catalog, shell, plain, call)
     disclosure.fed(shell, plain, call.stdin)
     disclosure.program(shell, plain)
+    if shell.facts.network:
+        shell.facts.hosts |= dict.fromkeys(written_in(plain))
     for found in _ENVIRONMENT.finditer(plain):
         if disclosure.SECRET_VARIABLE.search(found[1]):
             shell.find(Tier.FORBIDDEN, "secrets", f"it reads the secret `{found[1]}`")

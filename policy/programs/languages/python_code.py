@@ -12,6 +12,7 @@ import re
 from typing import TYPE_CHECKING
 
 from policy.facts import How
+from policy.hosts import written_in
 from policy.model import Tier
 from policy.programs.languages.python_values import NETWORK, PRIVATE, Values
 from policy.shell import leaks as disclosure
@@ -102,6 +103,8 @@ class Code(Values, ast.NodeVisitor):
                 Tier.DANGER, "opaque", "the Python program nests too deeply to be read"
             )
         disclosure.program(self._shell, text)
+        if self._shell.facts.network:
+            self._shell.facts.hosts |= dict.fromkeys(written_in(text))
         disclosure.fed(self._shell, text, self._stdin)
         return "".join(self._out) or HOLE
 

@@ -90,6 +90,7 @@ def runner_request(
         env=env,
         approved=decision.verdict is Verdict.ASK,
         tests="tests" in decision.rules,
+        network=bool(decision.rights.network),
     )
 
 
