@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual environments of Python that are there: what a person runs or sources of them. Pure.
+"""Environments of installed packages that are there: what a person runs or sources of them. Pure.
 
 A person types `source .venv/bin/activate` or `.venv/bin/python`, and editors run the latter. In an
 environment that a call makes anew, all of it is the call's own; in one that was there, no program
-changes these files: packages come beside them. What is installed is not looked at.
+changes these files: packages come beside them. What is installed is not looked at. Programs of
+packages (`node_modules/.bin`) and what Python runs when it starts (`*.pth`) come and change by an
+install: in a call that names no program that installs, they are held.
 """
 
 from __future__ import annotations
@@ -23,14 +25,31 @@ _RUN = re.compile(
     re.DOTALL,
 )
 _ALWAYS = re.compile(r"(?:.*/)?site-packages/(?:site|user)customize(?:\.py|/.*)", re.DOTALL)
+_INSTALLED = re.compile(
+    r"((?:.*/)?)(?:lib(?:64)?/(?:[^/]+/)?(?:site|dist)-packages/[^/]+\.pth"
+    r"|(?<=venv/)(?:bin|scripts)/[^/]+)",
+    re.DOTALL,
+)
+_LINKED = re.compile(r"((?:.*/)?node_modules)/\.bin/[^/]+", re.DOTALL)
+_INSTALLERS = frozenset(
+    ("pip", "pip3", "pip-sync", "pipx", "uv", "uvx", "poetry", "pdm", "pipenv", "hatch", "rye",
+     "conda", "mamba", "micromamba", "easy_install", "flit", "maturin", "tox", "nox", "venv",
+     "virtualenv", "npm", "npx", "pnpm", "pnpx", "yarn", "cnpm", "corepack", "bun", "bunx", "deno",
+     "lerna", "nx", "turbo", "rush")
+)  # fmt: skip
+"""Programs that install packages, alone or on the way."""
 
 
 class Environments:
     """The environments that a call's changes are about."""
 
-    def __init__(self, changes: Iterable[Change]) -> None:
-        names = (normal(one.path) for one in changes if one.kind in (Kind.CREATED, Kind.RENAMED))
+    def __init__(self, changes: Iterable[Change], programs: Iterable[str]) -> None:
+        """`programs` are those that the call is known to start."""
+        new = [one for one in changes if one.kind in (Kind.CREATED, Kind.RENAMED)]
+        names = [normal(one.path) for one in new]
         self._made = {one[: -len(_MARK)] for one in names if f"/{one}".endswith(f"/{_MARK}")}
+        self._folders = {normal(one.path) for one in new if one.type is FileType.DIRECTORY}
+        self._installs = any(_installs(one) for one in programs)
 
     def reasons(self, change: Change) -> Iterator[PathReason]:
         """Give why a change waits for a person."""
@@ -41,7 +60,18 @@ class Environments:
             because = "every Python of the environment runs it when it starts"
             yield PathReason(change.path, Outcome.HOLD, RULE, because)
             return
+        installed = _INSTALLED.fullmatch(name)
+        linked = _LINKED.fullmatch(name)
+        made = installed is not None and installed[1] in self._made
+        made = made or (linked is not None and linked[1] in self._folders)
         run = _RUN.fullmatch(name)
         if run is not None and not (change.kind is not Kind.MODIFIED and run[1] in self._made):
             because = "people and editors run it of an environment that is there; make that anew"
             yield PathReason(change.path, Outcome.HOLD, RULE, because)
+        elif (installed or linked) and not (made or self._installs):
+            because = "it is run of packages that are installed, and the call names no install"
+            yield PathReason(change.path, Outcome.HOLD, RULE, because)
+
+
+def _installs(program: str) -> bool:
+    return program.rpartition("/")[2].partition(" ")[0] in _INSTALLERS

@@ -120,6 +120,8 @@ class Catalog:
         self.calls: dict[str, list[tuple[re.Pattern[str], CodeCall]]] = {}
         self.carriers: dict[str, list[Carrier]] = {}
         self.own: own_programs.Own = {}
+        self.git_keys: tuple[str, ...] = ()
+        """Settings of git that a policy file asks about."""
         self.doubtful = frozenset(name for file in files for name in file.doubtful)
         self.forms = Forms(form for file in files for form in file.forms)
         for file in files:
@@ -148,6 +150,12 @@ class Catalog:
         """Return a catalog that also knows what a person says of programs of their own."""
         made = copy.copy(self)
         made.own = own_programs.indexed(self.own, added)
+        return made
+
+    def with_git_keys(self, added: tuple[str, ...]) -> Catalog:
+        """Return a catalog that also asks about settings of git (`section.*.key`)."""
+        made = copy.copy(self)
+        made.git_keys = (*self.git_keys, *(one.lower() for one in added))
         return made
 
     def run(self, shell: Shell, call: Call) -> str:

@@ -127,9 +127,10 @@ def decided(policy: Policy, content: PolicyDocument, source: Source) -> Policy:
         change = standing.extended if whose else standing.tightened
         standing = change(**told)  # type: ignore[arg-type]
     bounds = content.limits
+    catalog = policy.catalog.with_own(content.programs) if content.programs else policy.catalog
     return replace(
         policy.tightened(added),
-        catalog=policy.catalog.with_own(content.programs) if content.programs else policy.catalog,
+        catalog=catalog.with_git_keys(content.git_keys) if content.git_keys else catalog,
         tools=_joined(policy.tools, content.tools, Tools),
         places=_joined(policy.places, content.places, Places),
         limits=(*policy.limits, bounds) if bounds.model_fields_set else policy.limits,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from policy.gate2.judge import judge
@@ -48,13 +50,47 @@ def test_what_a_call_makes_anew_lands(path: str) -> None:
 @pytest.mark.parametrize(
     "path",
     [
-        *(".venv/bin/pytest", ".venv/lib/python3.12/site-packages/a.pth", "bin/activation.sh"),
+        *("bin/activation.sh", "node_modules/a/cli.js", "src/a.pth", "bin/pytest"),
         *(".venv/lib/python3.12/site-packages/a/__init__.py", "src/python.py", "bin/python-lint"),
         *("scripts/activate_user.py", "scripts/activate.ts", "bin/activate.sh"),
     ],
 )
 def test_packages_and_other_files_land(path: str) -> None:
     assert outcome(Change(path, Kind.CREATED, FILE)) == "land"
+
+
+INSTALLED = (
+    ".venv/lib/python3.12/site-packages/a.pth",
+    "env/Lib/site-packages/a.pth",
+    ".venv/bin/pytest",
+    "node_modules/.bin/tsc",
+    "web/node_modules/.bin/tsc",
+)
+
+
+def _judged(*changes: Change, programs: tuple[str, ...] = ()) -> str:
+    decision = DECISION.model_copy(update={"programs": programs})
+    return judge(decision, changes, PATHS, workspace="/w").outcome.value
+
+
+@pytest.mark.parametrize("kind", [Kind.CREATED, Kind.MODIFIED])
+@pytest.mark.parametrize("path", INSTALLED)
+def test_programs_of_packages_come_by_an_install_alone(path: str, kind: Kind) -> None:
+    changes = Change(path, kind, FILE), Change("src/a.py", Kind.CREATED, FILE)
+    assert _judged(*changes, programs=("python3", "sh")) == "hold"
+    assert _judged(Change(path, kind, LINK, target="../a/b"), programs=("python3",)) == "hold"
+    for program in ("pip", "npm", "uv", "poetry", "tools/pnpm"):
+        assert _judged(*changes, programs=("cd", program, "pytest")) == "land"
+
+
+@pytest.mark.parametrize("path", INSTALLED)
+def test_they_land_in_what_the_call_makes_anew(path: str) -> None:
+    root = re.split("/(?:[Ll]ib|bin|[.]bin)/", path)[0]
+    made = (
+        Change(root, Kind.CREATED, FileType.DIRECTORY),
+        Change(f"{root}/pyvenv.cfg", Kind.CREATED, FILE),
+    )
+    assert _judged(*made, Change(path, Kind.CREATED, FILE), programs=("python3",)) == "land"
 
 
 def test_what_starts_with_every_python_is_held() -> None:
@@ -71,5 +107,7 @@ def test_in_a_cell(lab: Lab) -> None:
     assert (held.judgement, held.landed) == ("hold", False)
     assert "virtual-environment" in held.message
     lab.run(lab.supervisor.discard(held.id))
-    added = lab.sh("echo x >.venv/bin/tool; python3 -m venv --without-pip .venv")
+    tool = lab.sh("echo x >.venv/bin/tool")
+    assert (tool.judgement, tool.landed) == ("hold", False)
+    added = lab.sh("python3 -m venv --without-pip .venv; echo x >.venv/note")
     assert added.landed, added.message

@@ -213,6 +213,14 @@ def test_obeyed_files_that_need_no_person(place: Place) -> None:
     assert place.judged(".git/hooks/pre-commit") is Outcome.HOLD
 
 
+def test_settings_of_git_that_a_file_adds_are_asked_about(place: Place) -> None:
+    commands = "git -c Color.UI=always log", "git config color.ui always"
+    assert [place.verdict(one) for one in commands] == [Verdict.ALLOW, Verdict.REPORT]
+    place.user.write_text("git_keys: [color.*]\n")
+    assert [place.verdict(one) for one in commands] == [Verdict.ASK, Verdict.ASK]
+    assert place.verdict("git -c core.quotepath=off log") is Verdict.ALLOW
+
+
 def test_nobody_frees_what_an_administrator_holds(place: Place) -> None:
     place.user.write_text("land_freely: {obeyed: ['deploy/**']}\n")
     place.admin.write_text(

@@ -29,7 +29,7 @@ _TOOL = re.compile(
 )
 """Settings that name a tool."""
 _EVERY = frozenset(
-    ("make", "gmake", "bmake", "just", "task", "rake", "scons", "configure", "ninja")
+    ("make", "gmake", "bmake", "just", "task", "rake", "scons", "configure", "ninja", "latexmk")
 )
 """Programs whose recipes can run any setting."""
 _SPEECH = re.compile(

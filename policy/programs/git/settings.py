@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
+
 from policy.facts import How
 from policy.model import Tier
 from policy.programs.catalog import Catalog
@@ -17,6 +19,9 @@ from policy.values.partial import HOLE, shown
 
 def set_key(catalog: Catalog, shell: Shell, key: str, value: str) -> None:
     """Record what a git setting does."""
+    if any(fnmatchcase(key.lower(), pattern) for pattern in catalog.git_keys):
+        because = f"the git setting `{shown(key)}` is one that a policy file asks about"
+        shell.find(Tier.DANGER, "git-config", because)
     found = GitSettings.default().of(key)
     if found is None:
         shell.find(

@@ -83,6 +83,9 @@ _SETTINGS = (
     "--https-proxy",
 )
 
+_SHORTEST = len("--sc")
+"""npm takes what is left of an option's name for the option, where it is the only one."""
+
 
 def _npm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
@@ -96,6 +99,13 @@ def _npm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 )
                 if flag in ("--userconfig", "--globalconfig"):
                     shell.touch(How.READ, value)
+    for name in parsed.flags:
+        full = next((one for one in _SETTINGS if one.startswith(name)), name)
+        if full != name and len(name) >= _SHORTEST:
+            because = (
+                f"`{call.name} {name}` stands for `{full}`, and changes what is run or trusted"
+            )
+            shell.find(Tier.DANGER, "packages", because)
     if parsed.value("--strict-ssl") == "false" or parsed.has("--no-strict-ssl"):
         shell.find(Tier.DANGER, "security", "it does not check whom it talks to")
     for path in parsed.values(

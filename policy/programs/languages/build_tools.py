@@ -12,7 +12,7 @@ from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
 from policy.programs.languages import compilers, interpreters, literal_code, literal_commands
 from policy.programs.languages import project_scripts as scripts
-from policy.programs.languages.python import governed, made, managed
+from policy.programs.languages.python import governed, made, managed, run_code
 from policy.programs.languages.sql import drops
 from policy.shell.state import Call
 from policy.shell.walker import Shell
@@ -52,6 +52,8 @@ _WRITERS = frozenset(
 def _linter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
     catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    for text in parsed.values("--init-hook"):
+        run_code(catalog, shell, text, [], None)
     outputs.record(catalog, shell, call)
     checks = parsed.has("--check", "--diff", "--noEmit", "-l", "--list-different", "--dry-run")
     writes = not checks and (call.name in _WRITERS or any(one in _WRITES for one in call.args))
@@ -225,6 +227,9 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         for path in parsed.values("-jar", "-cp", "-classpath", "--class-path"):
             for one in path.split(":"):
                 shell.touch(How.RUN, one, program="java")
+        _virtual_machine(shell, call)
+    if call.name == "go" and words[:1] == ["env"] and {"-w", "-u"} & set(call.args):
+        shell.find(Tier.DANGER, "packages", "it changes settings that later runs obey")
     if call.name in ("mvn", "mvnw") and any(one.startswith("exec:") for one in words):
         shell.find(Tier.DANGER, "runs-text", "`mvn exec` runs a program that its settings name")
     if call.name in ("http-server", "serve"):
@@ -309,6 +314,20 @@ _CMAKE_TOOLS = {
     "cat": ("cat",),
     "tar": ("tar",),
 }
+
+
+def _virtual_machine(shell: Shell, call: Call) -> None:
+    """Record what options of a Java virtual machine run and read."""
+    for word in call.args:
+        name, _, value = word.partition("=")
+        if name.startswith("-XX:On"):  # OnError, OnOutOfMemoryError
+            because = f"`{call.name}` runs a program that an option names"
+            shell.find(Tier.DANGER, "runs-text", because)
+            shell.run_text(value)
+        elif name in ("-XX:Flags", "-XX:VMOptionsFile"):
+            shell.touch(How.RUN, value, program=call.name)
+        elif word.startswith("@") and not word.startswith("@@"):
+            shell.touch(How.RUN, word[1:], program=call.name)
 
 
 def _positional(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> None:

@@ -14,6 +14,7 @@ from policy.programs.languages import literal_code
 from policy.programs.languages.sql import drops
 from policy.shell.state import Call
 from policy.shell.walker import Shell
+from policy.values.argv import parse
 from policy.values.partial import HOLE, unknown
 
 _EVALUATES = {
@@ -209,4 +210,16 @@ def evaluated(catalog: Catalog, shell: Shell, call: Call) -> None:
             literal_code.read(catalog, shell, _LANGUAGES.get(call.name, "other"), text, call)
 
 
-READERS = {"script_language": _interpreter}
+def _latexmk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    """Read the Perl that `latexmk` is given; its other options are long ones with one dash."""
+    catalog.apply(shell, call, entry, parse(call.args, (*entry.values, *entry.uses)))
+    for flag, text in pairwise(call.args):
+        if flag == "-e":
+            shell.find(Tier.DANGER, "code", "`latexmk -e` runs code that the call holds")
+            literal_code.read(catalog, shell, "perl", text, call)
+        elif flag == "-r":
+            shell.touch(How.RUN, text, program="latexmk")
+    return HOLE
+
+
+READERS = {"script_language": _interpreter, "latexmk": _latexmk}
