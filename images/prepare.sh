@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Runs while an image is built: installs what is missing, then takes away what no cell should have.
 #   prepare.sh cell all|available    prepare.sh keeper all    prepare.sh lib    prepare.sh code
+#   prepare.sh kit "PACKAGES" "PROGRAMS"
 # Plain POSIX shell, because the base may be Debian (dash) or Alpine (busybox).
 set -eu
 
@@ -148,6 +149,14 @@ cell)
 keeper)
     provide keeper_tools "$2"
     harden
+    ;;
+kit)
+    if ! install_debian "$2"; then say "not everything could be installed"; fi
+    for program in $3; do
+        have "$program" || fail "could not be installed: $program"
+    done
+    harden
+    rm -rf /.lockgate
     ;;
 lib)
     python3 -m compileall -q --invalidation-mode unchecked-hash /opt/lockgate

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from policy.people.kits import KITS
+
 _TAIL = 8_000
 _LINES = 60
 _NAME = re.compile(r"[\w.+-]{1,40}")
@@ -32,26 +34,13 @@ _NO_SERVICE = re.compile(
     r"|cannot connect to the docker daemon|docker\.sock"
 )
 _IMAGES = {
-    "golang:bookworm": ("go", "gofmt"),
-    "rust:bookworm": ("cargo", "rustc", "rustfmt", "rustup"),
-    "maven:3-eclipse-temurin-21": ("java", "javac", "mvn"),
     "gradle:jdk21": ("gradle",),
-    "ruby:bookworm": ("ruby", "bundle", "gem", "rake", "rspec"),
-    "php:cli-bookworm": ("php",),
-    "composer:2": ("composer",),
     "oven/bun:debian": ("bun", "bunx"),
     "denoland/deno:debian": ("deno",),
     "node:22-bookworm": ("yarn", "yarnpkg", "corepack", "pnpm"),
 }
-"""An image to make a cell's image of, and the programs that it adds."""
+"""An image to make a cell's image of, and the programs that it adds; the rest are kits."""
 _PROJECTS = {
-    "go.mod": "golang:bookworm",
-    "Cargo.toml": "rust:bookworm",
-    "pom.xml": "maven:3-eclipse-temurin-21",
-    "build.gradle": "gradle:jdk21",
-    "build.gradle.kts": "gradle:jdk21",
-    "Gemfile": "ruby:bookworm",
-    "composer.json": "composer:2",
     "bun.lock": "oven/bun:debian",
     "bun.lockb": "oven/bun:debian",
     "deno.json": "denoland/deno:debian",
@@ -92,11 +81,20 @@ def explain_failure(status: int | None, stdout: str, stderr: str, *, reach: str 
 
 
 def fitting_images(names: Iterable[str]) -> tuple[str, ...]:
-    """Return the images that fit a project with these files at its top."""
-    return tuple(dict.fromkeys(_PROJECTS[one] for one in sorted(names) if one in _PROJECTS))
+    """Return what `lockgate image build` is given for a project with these files at its top."""
+    there = set(names)
+    kits = [f"--for {kit.name}" for kit in KITS.values() if there.intersection(kit.files)]
+    images = [f"--from {_PROJECTS[one]} --tag NAME" for one in sorted(there) if one in _PROJECTS]
+    return tuple(dict.fromkeys(kits + images))
 
 
 def _without_program(name: str) -> str:
+    for kit in KITS.values():
+        if name in kit.programs:
+            return (
+                f"`{name}` is not in this cell's image: `lockgate image build --for {kit.name}` "
+                "makes one that has it, and says how to use it"
+            )
     image = next((image for image, programs in _IMAGES.items() if name in programs), "IMAGE")
     return (
         f"`{name}` is not in this cell's image: `lockgate image build --from {image} --tag NAME` "

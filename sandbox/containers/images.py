@@ -9,38 +9,35 @@ it is had is `sandbox.containers.base_image`; nothing here starts a cell.
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import os
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import docker
 import docker.errors
 from docker.models.images import Image
 
+from policy.people.kits import Kit
 from sandbox.containers.base_image import ensure_base, pull, split_tag
+from sandbox.containers.build import (
+    LABEL_CODE,
+    LABEL_FROM,
+    LABEL_IMAGE,
+    LABEL_KIT,
+    LABEL_VERSION,
+    Build,
+    build_image,
+    build_lock,
+    engine_reason,
+)
 from sandbox.containers.probe import CellImage, probe
 from sandbox.containers.progress import Progress
-from sandbox.containers.recipe import Files, code, code_digest, context, digest, recipe_files
+from sandbox.containers.recipe import Files, code, code_digest, digest, recipe_files
 from sandbox.errors import BadInput, ImageProblem
-from sandbox.host.dirs import Dirs
-from sandbox.host.version import VERSION
 
 CELL = "lockgate/cell"
 KEEPER = "lockgate/keeper"
 
-LABEL_IMAGE = "org.lockgate.image"
-"""`cell` or `keeper`."""
-LABEL_CODE = "org.lockgate.code"
-"""Digest of the code under /cell."""
-LABEL_FROM = "org.lockgate.from"
-"""The image that it was made from, as the user named it."""
-LABEL_VERSION = "org.lockgate.version"
-"""The version of Lockgate that built it, for people."""
 _DIGITS = 12
-_RECIPE_ERROR = "lockgate: error: "
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +84,14 @@ def ensure_images(client: docker.DockerClient, progress: Progress) -> Images:
     wanted = _names(inside)
     if _both_there(client, wanted):
         return wanted
-    with _build_lock(progress):
+    with build_lock(progress):
         if _both_there(client, wanted):  # somebody else built them while we waited
             return wanted
         base = ensure_base(client, progress)
         progress.step("building the keeper image")
-        _build(client, "keeper", base, wanted.keeper, inside, progress, tools="all")
+        build_image(client, Build("keeper", base, wanted.keeper, inside), progress)
         progress.step("building the cell image")
-        _build(client, "cell", base, wanted.cell, inside, progress, tools="all")
+        build_image(client, Build("cell", base, wanted.cell, inside, {"TOOLS": "all"}), progress)
         probe(client, wanted.cell)
     return wanted
 
@@ -116,16 +113,33 @@ def build_cell_image(
             "could be written outside a transaction: use one that declares none"
         )
     candidate = f"{CELL}:candidate-{os.getpid()}"
-    with _build_lock(progress):
+    with build_lock(progress):
         progress.step(f"building a cell image from {from_image}")
         try:
-            _build(client, "cell", from_image, candidate, code(), progress, tools="available")
+            arguments = {"TOOLS": "available"}
+            build = Build("cell", from_image, candidate, code(), arguments, foreign=True)
+            build_image(client, build, progress)
             found = probe(client, candidate)
             repository, name = split_tag(tag)
             client.images.get(candidate).tag(repository, name)
         finally:
             _untag(client, candidate)
     return dataclasses.replace(found, tag=tag)
+
+
+def build_kit_image(client: docker.DockerClient, kit: Kit, progress: Progress) -> CellImage:
+    """Make `lockgate/KIT`: this version's cell image with the packages of a kit.
+
+    They come through the sources that the base image names. Raises ImageProblem.
+    """
+    base = ensure_images(client, progress).cell
+    tag = f"lockgate/{kit.name}:latest"
+    with build_lock(progress):
+        progress.step(f"building a cell image with {' '.join(kit.packages)}")
+        arguments = {"PACKAGES": " ".join(kit.packages), "PROGRAMS": " ".join(kit.programs)}
+        build_image(client, Build("kit", base, tag, code(), arguments, kit=kit.name), progress)
+        found = probe(client, tag)
+    return dataclasses.replace(found, tag=split_tag(tag)[0])
 
 
 def check_image(client: docker.DockerClient, tag: str) -> str | None:
@@ -142,10 +156,11 @@ def check_image(client: docker.DockerClient, tag: str) -> str | None:
             f"run `lockgate image build --from {tag} --tag NEW`"
         )
     if labels.get(LABEL_CODE) != code_digest():
-        made_from = labels.get(LABEL_FROM, "IMAGE")
+        made_from = f"--from {labels.get(LABEL_FROM, 'IMAGE')} --tag {tag}"
+        again = f"--for {labels[LABEL_KIT]}" if LABEL_KIT in labels else made_from
         return (
             f"image `{tag}` holds the code of another version ({labels.get(LABEL_VERSION, '?')}): "
-            f"run `lockgate image build --from {made_from} --tag {tag}`"
+            f"run `lockgate image build {again}`"
         )
     return None
 
@@ -180,72 +195,6 @@ def remove_images(client: docker.DockerClient, *, old_only: bool) -> tuple[str, 
     return tuple(removed)
 
 
-# How an image is put together
-
-
-def _build(
-    client: docker.DockerClient,
-    role: str,
-    base: str,
-    tag: str,
-    inside: Files,
-    progress: Progress,
-    *,
-    tools: str,
-) -> None:
-    labels = {
-        LABEL_IMAGE: role,
-        LABEL_CODE: digest(inside),
-        LABEL_FROM: base,
-        LABEL_VERSION: VERSION,
-    }
-    arguments = {"BASE": base, **_proxies()}
-    if role == "cell":
-        arguments["TOOLS"] = tools
-    # The engine's bridge may be missing or lead nowhere. A recipe over a base of ours may use the
-    # host's network instead; what comes with somebody else's image may not, and goes without.
-    bridge = (None,) if client.networks.list(names=["bridge"]) else ()
-    networks = (*bridge, "host" if tools == "all" else "none")
-    for network in networks:
-        messages = client.api.build(
-            fileobj=context(role, inside),
-            custom_context=True,
-            dockerfile=f"{role}.Dockerfile",
-            tag=tag,
-            rm=True,
-            forcerm=True,
-            decode=True,
-            labels=labels,
-            buildargs=arguments,
-            use_config_proxy=True,
-            network_mode=network,
-        )
-        problem = _follow(messages, progress)
-        if problem is None or not re.search("on network bridge|not be installed", problem):
-            break
-        progress.note(f"on the {network or 'bridge'} network: {problem}")
-    if problem:
-        raise ImageProblem(f"image `{tag}` cannot be built: {problem}")
-    if client.images.get(tag).labels.get(LABEL_CODE) != labels[LABEL_CODE]:
-        raise ImageProblem(f"image `{tag}` was built without its labels: the engine ignores them")
-
-
-def _follow(messages: Iterator[dict[str, object]], progress: Progress) -> str | None:
-    """Show what a build prints and return why it failed, in the recipe's own words if it spoke."""
-    ours: str | None = None
-    try:
-        for message in messages:
-            for line in str(message.get("stream", "")).splitlines():
-                progress.detail(line)
-                if _RECIPE_ERROR in line:
-                    ours = line.split(_RECIPE_ERROR, 1)[1].removesuffix("\x1b[0m")
-            if failure := message.get("error") or message.get("message"):
-                return ours or " ".join(str(failure).split())
-    except (docker.errors.APIError, OSError) as error:
-        return _reason(error)
-    return None
-
-
 # How the engine is asked
 
 
@@ -264,18 +213,10 @@ def _source(client: docker.DockerClient, image: str, progress: Progress) -> Imag
     except docker.errors.ImageNotFound:
         pass
     except docker.errors.APIError as error:
-        raise BadInput(f"`{image}` is no image's name: {_reason(error)}") from None
+        raise BadInput(f"`{image}` is no image's name: {engine_reason(error)}") from None
     if problem := pull(client, image, progress):
         raise ImageProblem(f"image `{image}` is not here and cannot be pulled: {problem}")
     return client.images.get(image)
-
-
-def _proxies() -> dict[str, str]:
-    found = {}
-    for name in ("http_proxy", "https_proxy", "no_proxy"):
-        if value := os.environ.get(name) or os.environ.get(name.upper()):
-            found[name] = value
-    return found
 
 
 def _untag(client: docker.DockerClient, tag: str) -> bool:
@@ -288,20 +229,3 @@ def _untag(client: docker.DockerClient, tag: str) -> bool:
 
 def _tags(image: Image) -> tuple[str, ...]:
     return tuple(image.tags)
-
-
-def _reason(error: Exception) -> str:
-    text = getattr(error, "explanation", None) or str(error)
-    return " ".join(str(text).split())
-
-
-@contextmanager
-def _build_lock(progress: Progress) -> Iterator[None]:
-    path = Dirs.default().create().state / "images.lock"
-    with path.open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            progress.step("waiting for another process that builds images")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        yield

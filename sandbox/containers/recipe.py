@@ -31,7 +31,8 @@ def code_digest() -> str:
 def context(role: str, code: Files) -> io.BytesIO:
     """Return the build context as a tar archive that depends on contents alone."""
     files = dict(recipe_files(role))
-    files |= {f"cell/{name}": data for name, data in code.items()}
+    if role != "kit":  # its base has the code
+        files |= {f"cell/{name}": data for name, data in code.items()}
     if role == "keeper":
         files |= {f"lib/watchdog/{name}": data for name, data in _watchdog().items()}
     archive = io.BytesIO()

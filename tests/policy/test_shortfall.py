@@ -8,12 +8,12 @@ import pytest
 from policy.people.shortfall import explain_failure, fitting_images
 
 SAID = {
-    "a program of an image": (127, "bash: line 1: go: command not found", "--from golang:bookworm"),
+    "a program of an image": (127, "bash: line 1: go: command not found", "--for go"),
     "a program of no known image": (127, "bash: line 1: frob: command not found", "`frob` is not"),
-    "in a pipeline that went well": (0, "bash: line 3: cargo: command not found\n", "rust:"),
+    "in a pipeline that went well": (0, "bash: line 3: cargo: command not found\n", "--for rust"),
     "another shell": (127, "sh: 1: yarn: not found", "node:22"),
     "what timeout starts": (127, "timeout: failed to run command ‘mvn’: No such file or directory",
-                            "maven:"),
+                            "--for java"),
     "a name that is not resolved": (6, "curl: (6) Could not resolve host: example.com", "network"),
     "an index": (1, "npm error code EAI_AGAIN", "network"),
     "a clone": (128, "fatal: unable to access: Could not resolve host: x", "network"),
@@ -62,6 +62,6 @@ def test_a_long_text_is_looked_at_by_its_end() -> None:
 
 def test_a_project_gets_the_image_that_fits() -> None:
     assert fitting_images(["src", "go.mod", "pom.xml", "yarn.lock", "pnpm-lock.yaml"]) == (
-        "golang:bookworm", "node:22-bookworm", "maven:3-eclipse-temurin-21",
+        "--for go", "--for java", "--from node:22-bookworm --tag NAME",
     )  # fmt: skip
     assert fitting_images(["README.md"]) == ()

@@ -13,14 +13,15 @@ import docker
 import docker.errors
 import pytest
 
+from policy.people.kits import Kit
 from sandbox.containers.base_image import pull, split_tag
+from sandbox.containers.build import LABEL_CODE, LABEL_IMAGE
 from sandbox.containers.images import (
     CELL,
     KEEPER,
-    LABEL_CODE,
-    LABEL_IMAGE,
     Images,
     build_cell_image,
+    build_kit_image,
     check_image,
     ensure_images,
     list_images,
@@ -32,6 +33,7 @@ from sandbox.containers.probe import probe
 from sandbox.containers.progress import Silent
 from sandbox.containers.recipe import code_digest, recipes
 from sandbox.errors import BadInput, ImageProblem
+from tests.sandbox.shells import Shell
 
 Run = Callable[..., str]
 
@@ -107,7 +109,7 @@ def test_splitting_a_tag(image: str, parts: tuple[str, str]) -> None:
 def test_images_that_exist_are_found_at_once(
     docker_client: docker.DockerClient, images: Images, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name in ("ensure_base", "_build"):
+    for name in ("ensure_base", "build_image"):
         monkeypatch.delattr(f"sandbox.containers.images.{name}")
     assert ensure_images(docker_client, Silent()) == images
 
@@ -226,6 +228,31 @@ def test_an_image_of_another_version_is_noticed(
     assert (listed[images.keeper], listed[tag]) == (True, False)
     remove_images(docker_client, old_only=True)
     assert docker_client.images.get(tag)  # a name of the user's own stays
+
+
+def test_a_kit_adds_programs_to_the_cells_own_image(
+    docker_client: docker.DockerClient, images: Images, made: Callable[[str, str], str], run: Run
+) -> None:
+    kit = Kit("test-kit", ("hello",), ("hello",), ())
+    try:
+        found = build_kit_image(docker_client, kit, Silent())
+        assert (found.tag, found.without) == ("lockgate/test-kit", ())
+        assert check_image(docker_client, found.tag) is None
+        assert run(found.tag, "hello", "-g", "ready") == "ready"
+        old = made("old-kit", f"FROM {found.tag}\nLABEL {LABEL_CODE}=0\n")
+        assert str(check_image(docker_client, old)).endswith(
+            "run `lockgate image build --for test-kit`"
+        )
+        with pytest.raises(ImageProblem, match="could not be installed: no-such-program"):
+            build_kit_image(docker_client, Kit("test-kit", (), ("no-such-program",), ()), Silent())
+        assert run(found.tag, "hello", "-g", "still here") == "still here"
+    finally:
+        docker_client.images.remove("lockgate/test-kit", force=True)
+
+
+def test_kits_and_images_do_not_mix(shell: Shell) -> None:
+    status, _, err = shell("image", "build", "--for", "go", "--from", "x")
+    assert (status, "`--for` stands alone" in err) == (2, True)
 
 
 def test_a_foreign_image_is_no_cell(

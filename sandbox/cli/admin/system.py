@@ -3,11 +3,18 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
+from policy.people.kits import KITS
 from sandbox.cli import terminal
+from sandbox.errors import BadInput
 from sandbox.host.version import VERSION, digest
 from sandbox.text.terminal import safe_line
+
+if TYPE_CHECKING:
+    from sandbox.containers.probe import CellImage
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
@@ -41,36 +48,47 @@ def image() -> None:
 @image.command(short_help="Build the images, or a cell image of your own.")
 @click.option("--from", "source", metavar="IMAGE", help="Make a cell image of this one.")
 @click.option("--tag", metavar="NAME", help="Name of the image made with --from.")
-def build(source: str | None, tag: str | None) -> int:
-    """Build the images where they are missing; with --from, a cell image of another image.
+@click.option("--for", "kit", type=click.Choice(tuple(KITS)), help="Add a language's programs.")
+def build(source: str | None, tag: str | None, kit: str | None) -> int:
+    """Build the images where they are missing; with --from, a cell image of another image; with
+    --for, one with the compiler and package manager of a language, from Debian's packages.
 
     IMAGE is Debian- or Alpine-like and has python3 and bash.
 
     \b
     Examples:
       lockgate image build
+      lockgate image build --for go
       lockgate image build --from node:22-bookworm --tag lockgate/node
     """
-    from sandbox.containers.images import build_cell_image, ensure_images
+    from sandbox.containers.images import build_cell_image, build_kit_image, ensure_images
     from sandbox.containers.progress import on_stderr
     from sandbox.setup.bootstrap import ensure_engine
 
+    if kit and (source or tag):
+        raise BadInput("`--for` stands alone: `--from IMAGE --tag NAME` takes another image")
     with on_stderr() as progress:
         client = ensure_engine(progress)
-        if source is None:
+        if kit is not None:
+            lines = _described(build_kit_image(client, KITS[kit], progress))
+        elif source is None:
             found = ensure_images(client, progress)
             lines = [f"cell   {found.cell}", f"keeper {found.keeper}"]
         else:
             name = tag or f"lockgate/from-{source.replace('/', '-').replace(':', '-')}"
             ensure_images(client, progress)
-            made = build_cell_image(client, source, name, progress)
-            lines = [f"cell   {made.tag} (python {made.python})"]
-            if made.without:
-                lines.append(f"without {', '.join(made.without)}")
-            lines.append(f"use it with `image: {made.tag}` in {terminal.dirs().settings}")
+            lines = _described(build_cell_image(client, source, name, progress))
     for line in lines:
         terminal.show(safe_line(line))
     return 0
+
+
+def _described(made: CellImage) -> list[str]:
+    """Return what a person is told of an image that was made."""
+    lines = [f"cell   {made.tag} (python {made.python})"]
+    if made.without:
+        lines.append(f"without {', '.join(made.without)}")
+    return [*lines, f"use it with `image: {made.tag}` in {terminal.dirs().settings}"]
 
 
 @image.command("list", short_help="List the images.")

@@ -38,17 +38,14 @@ def init(path: str, **flags: bool) -> int:
     terminal.show(f"workspace {safe_line(found.path)}")
     for line in _unseen(found.path):
         terminal.show(safe_line(line))
-    for image in _fitting(found.path):
-        terminal.show(
-            f"its programs may need `lockgate image build --from {image} --tag NAME`, and "
-            "`image: NAME` in the settings"
-        )
+    for option in _fitting(found.path):
+        terminal.show(f"its programs may need `lockgate image build {option}`")
     terminal.show("next: `lockgate doctor` checks this host, `lockgate run -- COMMAND` runs one")
     return 0
 
 
 def _fitting(path: str) -> tuple[str, ...]:
-    """Return the images that have the programs of a project of this kind."""
+    """Return what `lockgate image build` is given for a project of this kind."""
     from policy.people.shortfall import fitting_images
 
     try:
