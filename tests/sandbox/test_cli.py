@@ -232,7 +232,7 @@ def test_workspaces_come_and_go(shell: Shell) -> None:
         "",
     )
     (shell.workspace / "go.mod").write_text("module x\n")
-    assert "`lockgate image build --from golang:bookworm --tag NAME`" in shell("init", "--yes")[1]
+    assert "`lockgate image build --for go`" in shell("init", "--yes")[1]
     (shell.workspace / "go.mod").unlink()
     assert shell("workspace", "list") == (0, f"{place}\n", "")
     assert json.loads(shell("workspace", "list", "--json")[1]) == [{"path": place}]
