@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Iterable
 
 from policy.model import ActionPlan, Decision
 from policy.people.reports import Escalation, EscalationRequest
+from sandbox.audit.call_entry import CallEntry
 
 LOOKED_AT = 200
 """Calls of the record among which the agent's own are looked for."""
@@ -15,9 +15,7 @@ _CALLS = 10
 _PATHS = 5
 
 
-def escalation(
-    plan: ActionPlan, decision: Decision, earlier: Iterable[Mapping[str, Any]]
-) -> Escalation:
+def escalation(plan: ActionPlan, decision: Decision, earlier: Iterable[CallEntry]) -> Escalation:
     """Return the object of the document; `earlier` are the agent's calls, the newest first."""
     command = plan.params.command or ""
     content = command or plan.params.content or plan.params.new_string or ""
@@ -33,15 +31,15 @@ def escalation(
     )
 
 
-def _completed(agent: str, earlier: Iterable[Mapping[str, Any]]) -> str:
+def _completed(agent: str, earlier: Iterable[CallEntry]) -> str:
     """Return what an agent landed so far, as one line; empty where that is nothing."""
     said = []
     for call in earlier:
-        if call.get("agent") != agent or not call.get("landed"):
+        if call.agent != agent or not call.landed:
             continue
-        paths = [str(change.get("path")) for change in call.get("changes") or ()]
+        paths = [str(change.get("path")) for change in call.changes or ()]
         rest = f" and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
-        said.append(f"{call['id']} ({', '.join(paths[:_PATHS])}{rest})")
+        said.append(f"{call.id} ({', '.join(paths[:_PATHS])}{rest})")
         if len(said) == _CALLS:
             break
     return f"landed {', '.join(reversed(said))}" if said else ""

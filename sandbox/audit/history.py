@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from sandbox.audit.call_entry import FIELDS, CallEntry, entry_of
 from sandbox.audit.events import (
     AuditRecord,
     CorrectionRecord,
@@ -22,26 +23,15 @@ from sandbox.audit.events import (
 )
 from sandbox.errors import BadInput
 
-FIELDS = (
-    *("ts", "agent", "tool", "params", "workspace", "also", "cwd", "intent"),
-    *("verdict", "tier", "rules", "message", "layers", "approved_by", "grant", "answer_reason"),
-    *("ending", "judgement", "landed", "landed_by", "landing", "changes", "changes_total", "size"),
-    *("undone", "of", "asked_by", "parts", "events", "exit_status", "outcome", "ms", "session"),
-    *("connections", "refused"),
-)
-"""What readers get of a call; where several records give a field, the newest counts, but `ts` is
-when it was decided."""
-
-Entry = dict[str, Any]
-
-
+_Gathered = dict[str, Any]
+"""What records of a call say so far, by its name in them."""
 _LANDED = (EndedRecord, EditedRecord, CorrectionRecord, PartedRecord)
 """Records that may say that changes landed."""
 
 
-def calls(records: Iterable[AuditRecord], *, limit: int) -> list[Entry]:
+def calls(records: Iterable[AuditRecord], *, limit: int) -> list[CallEntry]:
     """Return the newest calls, undos and landings of parts, each with all that is known of it."""
-    found: dict[str, Entry] = {}
+    found: dict[str, _Gathered] = {}
     order: list[str] = []
     listed: set[str] = set()
     undone: dict[str, str] = {}
@@ -56,9 +46,9 @@ def calls(records: Iterable[AuditRecord], *, limit: int) -> list[Entry]:
     return [_shape(found[name], undone) for name in order]
 
 
-def call(records: Iterable[AuditRecord], asked: str, wanted: str) -> Entry:
+def call(records: Iterable[AuditRecord], asked: str, wanted: str) -> CallEntry:
     """Return one call by its id or a unique beginning of it (`wanted`). Raises BadInput."""
-    found: dict[str, Entry] = {}
+    found: dict[str, _Gathered] = {}
     undone: dict[str, str] = {}
     for record in records:
         name = _gather(record, found, undone, wanted)
@@ -77,9 +67,9 @@ def newest(records: Iterable[AuditRecord]) -> str:
     return next((one.call for one in records if isinstance(one, DecidedRecord)), "")
 
 
-def landed(records: Iterable[AuditRecord], count: int) -> list[Entry]:
+def landed(records: Iterable[AuditRecord], count: int) -> list[CallEntry]:
     """Return the newest calls, or parts of calls, whose changes stand; no undos."""
-    found: dict[str, Entry] = {}
+    found: dict[str, _Gathered] = {}
     order: list[str] = []
     undone: dict[str, str] = {}
     for record in records:
@@ -97,22 +87,17 @@ def landed(records: Iterable[AuditRecord], count: int) -> list[Entry]:
     return [_shape(found[name], undone) for name in order[:count]]
 
 
-def held(records: Iterable[AuditRecord]) -> list[Entry]:
+def held(records: Iterable[AuditRecord]) -> list[CallEntry]:
     """Return the calls that wait for a person to land or discard them."""
-    found: dict[str, Entry] = {}
+    found: dict[str, _Gathered] = {}
     undone: dict[str, str] = {}
     order = []
     for record in records:
         name = _gather(record, found, undone)
         if name is not None and isinstance(record, DecidedRecord):
             order.append(name)
-    entries = [found[name] for name in order]
-    return [_shape(one, undone) for one in entries if is_held(one)]
-
-
-def is_held(entry: Mapping[str, Any]) -> bool:
-    """Whether a call waits for a person to land or discard it."""
-    return entry.get("judgement") == "hold" and not entry.get("landed")
+    entries = (_shape(found[name], undone) for name in order)
+    return [entry for entry in entries if entry.is_held]
 
 
 def stands(name: str, undone: Mapping[str, str]) -> tuple[bool, str]:
@@ -127,7 +112,7 @@ def stands(name: str, undone: Mapping[str, str]) -> tuple[bool, str]:
 
 
 def _gather(
-    record: AuditRecord, found: dict[str, Entry], undone: dict[str, str], beginning: str = ""
+    record: AuditRecord, found: dict[str, _Gathered], undone: dict[str, str], beginning: str = ""
 ) -> str | None:
     """Add what a record says of its call; return the call, None where it is none that is wanted."""
     name = record.call
@@ -148,14 +133,12 @@ def _is_part(name: str, found: Mapping[str, Any]) -> bool:
     return bool(whole) and whole in found
 
 
-def _shape(entry: Mapping[str, Any], undone: Mapping[str, str]) -> Entry:
-    """Return one call under the names that readers use; what is not known is None."""
-    standing, last = stands(entry["call"], undone)
-    return {
-        "id": entry["call"],
-        **{name: entry.get(name) for name in FIELDS},
-        # an undo, and the landing of a part, are over once they are recorded
-        **({"ending": "ran"} if entry.get("undone") or entry.get("of") else {}),
-        "undone_by": None if standing else undone[entry["call"]],
-        "last": last,
-    }
+def _shape(gathered: Mapping[str, Any], undone: Mapping[str, str]) -> CallEntry:
+    """Return one call as readers get it."""
+    name = gathered["call"]
+    standing, last = stands(name, undone)
+    fields = {key: value for key, value in gathered.items() if key in FIELDS}
+    if gathered.get("undone") or gathered.get("of"):
+        fields["ending"] = "ran"  # an undo, and the landing of a part, are over once recorded
+    undone_by = None if standing else undone[name]
+    return entry_of({**fields, "id": name, "undone_by": undone_by, "last": last})

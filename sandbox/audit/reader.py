@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ask the audit log: by decision, tool, agent, rule and time, whatever its length.
 
-    Audit(dirs).calls(Query(tool="Bash", limit=20)) -> list[Entry], the newest first
+    Audit(dirs).calls(Query(tool="Bash", limit=20)) -> list[CallEntry], the newest first
 
-An entry is one call with all that is known of it (`history.FIELDS`): who decided by which rule, who
+An entry is one call with all that is known of it (`CallEntry`): who decided by which rule, who
 approved it with which grant, its exit status, its paths.
 """
 
@@ -17,6 +17,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sandbox.audit import history
+from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import AuditRecord, DecidedRecord
 from sandbox.audit.index import DAY, Index, Reader, Said
 from sandbox.audit.query import Query
@@ -61,13 +62,13 @@ class Audit:
         self._index.remove()
         self.refresh()
 
-    def calls(self, query: Query, *, own: bool = False) -> list[history.Entry]:
+    def calls(self, query: Query, *, own: bool = False) -> list[CallEntry]:
         """Return the calls that are looked for, the newest first; with `own` also undos."""
         return list(self.each(query, own=own))
 
     def each(
         self, query: Query, *, own: bool = False, oldest_first: bool = False
-    ) -> Iterator[history.Entry]:
+    ) -> Iterator[CallEntry]:
         """Yield the calls that are looked for, each once: a call may have been decided anew."""
         for name, records in self.families(query, own=own, oldest_first=oldest_first):
             yield history.call(records, name, name)
@@ -108,18 +109,18 @@ class Audit:
                 if found and isinstance(record := reader.record(*found), DecidedRecord):
                     yield record
 
-    def call(self, asked: str) -> history.Entry:
+    def call(self, asked: str) -> CallEntry:
         """Return one call by its id or a unique beginning of it. Raises BadInput."""
         self.refresh()
         with self._reading() as reader:
             return history.call(self._records(asked, reader), asked, asked)
 
-    def held(self) -> list[history.Entry]:
+    def held(self) -> list[CallEntry]:
         """Return the calls that wait for a person, the newest first."""
         self.refresh()
         with self._reading() as reader:
             found = [self._entry(name, reader) for name in self._index.ever_held()]
-        return [one for one in found if history.is_held(one)]
+        return [one for one in found if one.is_held]
 
     def stats(self, query: Query) -> Stats:
         """Return counts of the decisions that are looked for."""
@@ -142,7 +143,7 @@ class Audit:
             *(_by_count(group) for group in others),
         )
 
-    def _entry(self, name: str, reader: Reader) -> history.Entry:
+    def _entry(self, name: str, reader: Reader) -> CallEntry:
         return history.call(self._records(name, reader), name, name)
 
     def _records(self, beginning: str, reader: Reader) -> Iterator[AuditRecord]:

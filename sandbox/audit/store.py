@@ -11,9 +11,10 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sandbox.audit import chain, history
+from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import AuditRecord, DecidedRecord, read, unknown_part
 from sandbox.audit.log import MIB, AuditLog, Bounds
 from sandbox.audit.retention import until
@@ -93,18 +94,18 @@ class Store:
                 return
             yield record
 
-    def calls(self, *, limit: int = 50) -> list[dict[str, Any]]:
+    def calls(self, *, limit: int = 50) -> list[CallEntry]:
         """Return the newest calls and undos, newest first, each with all that is known of it."""
         return history.calls(self.records(), limit=limit)
 
-    def call(self, call: str) -> dict[str, Any]:
+    def call(self, call: str) -> CallEntry:
         """Return one call by its id, a unique beginning of it, or `last`. Raises BadInput."""
         wanted = history.newest(self.records()) if call == "last" else call
         if wanted and (index := self._index()):
             return index.call(wanted)
         return history.call(self.records(), call, wanted)
 
-    def search(self, query: Query, *, held: bool = False) -> list[dict[str, Any]]:
+    def search(self, query: Query, *, held: bool = False) -> list[CallEntry]:
         """Return the calls and undos that are looked for, or of them what waits, newest first."""
         if index := self._index():
             found = index.held() if held else index.calls(query, own=True)
@@ -113,22 +114,22 @@ class Store:
         wanted = (
             one
             for one in found
-            if (query.verdicts is None or one.get("verdict") in query.verdicts)
-            and query.agent in (None, one.get("agent"))
-            and query.tool in (None, one.get("tool"))
+            if (query.verdicts is None or one.verdict in query.verdicts)
+            and query.agent in (None, one.agent)
+            and query.tool in (None, one.tool)
         )
         return list(islice(wanted, query.limit))
 
-    def landed(self, count: int, workspace: str | None = None) -> list[dict[str, Any]]:
+    def landed(self, count: int, workspace: str | None = None) -> list[CallEntry]:
         """Return the newest calls (in a workspace), at most `count`, whose changes stand, newest
         first."""
         if workspace is None:
             return history.landed(self.records(), count)
         found = history.landed(self.records(), ALL)
-        here = (one for one in found if workspace in (one["workspace"], *(one["also"] or ())))
+        here = (one for one in found if workspace in one.workspaces)
         return list(islice(here, count))
 
-    def last_landed(self) -> dict[str, Any]:
+    def last_landed(self) -> CallEntry:
         """Return the newest call whose changes stand. Raises BadInput."""
         if found := self.landed(1):
             return found[0]
@@ -166,7 +167,7 @@ class Store:
                 break
         return found
 
-    def held(self) -> list[dict[str, Any]]:
+    def held(self) -> list[CallEntry]:
         """Return the calls that wait for a person, newest first."""
         if index := self._index():
             return index.held()

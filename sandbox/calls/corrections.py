@@ -128,9 +128,9 @@ class Corrections:
 
     async def _learn(self, call_id: str) -> None:
         entry = await asyncio.to_thread(self._record.store.call, call_id)
-        if entry["tool"] != "undo":
-            workspaces = (entry["workspace"], *(entry["also"] or ()))
-            await self._learning.from_undo(entry["agent"] or "main", workspaces)
+        if entry.tool != "undo":
+            workspaces = entry.workspaces
+            await self._learning.from_undo(entry.agent or "main", workspaces)
 
     @contextlib.asynccontextmanager
     async def _mended(self) -> AsyncIterator[None]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from sandbox.agents.declared import DEFAULT
+from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import (
     DiscardedRecord,
     DiscardingRecord,
@@ -20,7 +21,6 @@ from sandbox.audit.events import (
     LandingRecord,
     LookedRecord,
 )
-from sandbox.audit.history import is_held
 from sandbox.calls.held_results import listed_call, settled_call, unknown_call, unrecorded_call
 from sandbox.calls.ignore_noting import note
 from sandbox.calls.keepers import Keepers, named
@@ -72,13 +72,13 @@ class Held:
             if found[position].there and (late := await self._late(entry)):
                 note = f"changed meanwhile: {named(late)}"
                 found[position] = found[position].model_copy(update={"note": note})
-        known = {entry["id"] for entry in entries}
+        known = {entry.id for entry in entries}
         for name, row in sorted((there or {}).items()):
             if name not in known:
                 found.append(unrecorded_call(name, row, now))
         return tuple(found)
 
-    async def _there(self, entries: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
+    async def _there(self, entries: Sequence[CallEntry]) -> dict[str, Any] | None:
         """Return the layers that are there; None where no keeper can be asked."""
         cell = self._keepers.any_living()
         if cell is None:
@@ -91,15 +91,15 @@ class Held:
         answer = await cell.ask({}, op="waiting")
         return {row["name"]: row for row in answer["waiting"]}
 
-    async def _late(self, entry: Mapping[str, Any]) -> list[str]:
+    async def _late(self, entry: CallEntry) -> list[str]:
         """Return the paths of a held call that somebody changed since, if a keeper can be asked."""
-        workspaces = (entry["workspace"], *(entry["also"] or ()))
+        workspaces = entry.workspaces
         cells = self._keepers.pool.living()
         cell = next((one for one in cells if one.spec.workspaces == workspaces), None)
         if cell is None:
             return []
         try:
-            request = {"tx": entry["id"], "names": [], "shown": False}
+            request = {"tx": entry.id, "names": [], "shown": False}
             answer = await cell.ask(request, op="look_held")
         except SandboxError:  # landing it will say so
             return []
@@ -124,12 +124,12 @@ class Held:
     async def _land(self, call_id: str, names: Sequence[str], *, force: bool) -> CallResult | None:
         """Land it as it was shown; None where something else landed after it was compared."""
         entry = await asyncio.to_thread(self._held, call_id)
-        call, parts = entry["id"], list(entry["parts"] or ())
+        call, parts = entry.id, list(entry.parts or ())
         cell, workspaces = await self._keepers.of(entry)
         tidy = [_tidy(name) for name in names]
         look, shown = await self._as_it_is(call, cell, workspaces, tidy)
         whole = not names and not force
-        if others := bound.unlike(shown, entry["changes"] or (), whole=whole):
+        if others := bound.unlike(shown, entry.changes or (), whole=whole):
             raise BadInput(NOT_SHOWN.format(call=call, paths=named(others)))
         in_parts = bool(names or parts)
         name = f"{call}-{len(parts) + 1}" if in_parts else call
@@ -141,7 +141,7 @@ class Held:
             "asked_by": {"person": login()},
         }
         if in_parts:
-            about |= {"of": call, "agent": entry["agent"], "tool": "land"}
+            about |= {"of": call, "agent": entry.agent, "tool": "land"}
         await self._keepers.aftermath.begin(LandingRecord(**about))
         request = {
             "tx": call,
@@ -154,7 +154,7 @@ class Held:
                     shown.per_workspace(len(workspaces)), look["changes"], strict=True
                 )
             ],
-            "agent": entry["agent"] or "",
+            "agent": entry.agent or "",
             "expected": look["digests"],
             "mark": look["mark"],
         }
@@ -171,7 +171,7 @@ class Held:
         digests = answer.get("digests", ())
         rules = [touched(changes) for changes in answer["changes"]]
         await note(self._keepers.ledger, rules, digests, workspaces, person=True)
-        agent = entry["agent"] or DEFAULT
+        agent = entry.agent or DEFAULT
         await asyncio.to_thread(self._keepers.replaced.forget, agent, workspaces)
         shown = await self._keepers.shown(answer, workspaces)
         shown = shown.with_digests(digests)
@@ -209,10 +209,10 @@ class Held:
         From then on that is what was shown (P8): the record says so.
         """
         entry = await asyncio.to_thread(self._held, call_id)
-        call = entry["id"]
+        call = entry.id
         cell, workspaces = await self._keepers.of(entry)
         look, shown = await self._as_it_is(call, cell, workspaces, (), text=True)
-        others = bound.unlike(shown, entry["changes"] or (), whole=True)
+        others = bound.unlike(shown, entry.changes or (), whole=True)
         if others:
             await self._record.event(
                 LookedRecord(
@@ -282,17 +282,17 @@ class Held:
             raise
         cell, workspaces = await self._keepers.of(entry)
         await self._keepers.aftermath.begin(
-            DiscardingRecord(call=entry["id"], workspace=workspaces[0], also=list(workspaces[1:]))
+            DiscardingRecord(call=entry.id, workspace=workspaces[0], also=list(workspaces[1:]))
         )
-        answer = await cell.ask({"tx": entry["id"]}, op="drop")
-        fate = (await cell.ask({"calls": [entry["id"]]}, op="fate"))["fates"][entry["id"]]
+        answer = await cell.ask({"tx": entry.id}, op="drop")
+        fate = (await cell.ask({"calls": [entry.id]}, op="fate"))["fates"][entry.id]
         # Of several workspaces it may stand in one where it could not be taken back.
-        landed = bool(entry["parts"]) or fate["state"] == "landed"
+        landed = bool(entry.parts) or fate["state"] == "landed"
         gone = "; its layer was gone already" if answer.get("gone") else ""
         said = f"discarded by a person{gone}"
         await self._record.event(
             DiscardedRecord(
-                call=entry["id"],
+                call=entry.id,
                 landed=landed,
                 judgement="discard",
                 outcome=said,
@@ -304,9 +304,7 @@ class Held:
     async def _discard_unrecorded(self, call_id: str) -> bool:
         """Remove a layer of which the record knows nothing; return whether there was one."""
         cell = self._keepers.any_living()
-        if cell is None or any(
-            one["id"] == call_id for one in self._record.store.calls(limit=1000)
-        ):
+        if cell is None or any(one.id == call_id for one in self._record.store.calls(limit=1000)):
             return False
         answer = await cell.ask({}, op="waiting")
         if call_id not in {row["name"] for row in answer["waiting"]}:
@@ -325,10 +323,10 @@ class Held:
                 raise
             raise BadInput(error.reason) from None
 
-    def _held(self, call_id: str) -> dict[str, Any]:
+    def _held(self, call_id: str) -> CallEntry:
         entry = self._record.store.call(call_id)
-        if not is_held(entry):
-            raise BadInput(f"call `{entry['id']}` is not held")
+        if not entry.is_held:
+            raise BadInput(f"call `{entry.id}` is not held")
         return entry
 
 

@@ -49,6 +49,6 @@ class CallNames:
 
     def _known(self, name: str) -> bool:
         try:
-            return str(self._store.call(name)["id"]) == name
+            return self._store.call(name).id == name
         except BadInput:
             return False

@@ -14,6 +14,7 @@ from typing import Any
 
 from policy.protected.paths import PathPolicy
 from sandbox.agents.declared import DEFAULT
+from sandbox.audit.call_entry import CallEntry
 from sandbox.calls.recorder import Recorder
 from sandbox.calls.recovery import Aftermath
 from sandbox.cells.cell import Cell, CellLost
@@ -51,13 +52,13 @@ class Keepers:
         self._paths = paths
         self._turns = turns
 
-    async def of(self, entry: Mapping[str, Any]) -> tuple[Cell, tuple[str, ...]]:
+    async def of(self, entry: CallEntry) -> tuple[Cell, tuple[str, ...]]:
         """Return a cell whose keeper has the workspaces of a call, and these workspaces."""
-        workspaces = self._checked((entry["workspace"], *(entry["also"] or ())))
-        return await self.pool.get(entry["agent"] or DEFAULT, workspaces), workspaces
+        workspaces = self._checked(entry.workspaces)
+        return await self.pool.get(entry.agent or DEFAULT, workspaces), workspaces
 
     @contextlib.asynccontextmanager
-    async def turn(self, entry: Mapping[str, Any]) -> AsyncIterator[None]:
+    async def turn(self, entry: CallEntry) -> AsyncIterator[None]:
         """Keep calls from landing in the workspaces of a recorded call.
 
         So what is looked at first is the same when it lands, but for what happens outside.
@@ -83,7 +84,7 @@ class Keepers:
         return replace(shown, total=max(shown.total, answer.get("total", {}).get(key, 0)))
 
     async def carry_out(
-        self, name: str, entry: Mapping[str, Any], cell: Cell, request: dict[str, Any], *, op: str
+        self, name: str, entry: CallEntry, cell: Cell, request: dict[str, Any], *, op: str
     ) -> dict[str, Any]:
         """Have a keeper land or undo as `name`; where it dies over that, find out what became."""
         try:

@@ -25,6 +25,7 @@ from sandbox.audit.events import (
     DiscardedRecord,
     DiscardingRecord,
     EndedRecord,
+    Fields,
     GivenUpRecord,
     LandedRecord,
     LandingRecord,
@@ -160,9 +161,9 @@ class Aftermath:
         if not over:
             await self._record.keep_diff(call, diff, rest=True)
 
-    def _judged_before(self, call: str) -> dict[tuple[str, str], Mapping[str, Any]]:
+    def _judged_before(self, call: str) -> dict[tuple[str, str], Fields]:
         try:
-            changes = self._record.store.call(call)["changes"] or ()
+            changes = self._record.store.call(call).changes or ()
         except BadInput:  # its records went away with an old file of the log
             return {}
         found = {(str(one["path"]), ""): one for one in changes}

@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import UndoingRecord, UndoneRecord
 from sandbox.calls.keepers import Keepers, named
 from sandbox.calls.recorder import recorded
@@ -41,7 +42,7 @@ class Undoing:
         entry = await asyncio.to_thread(self._landed, call_id)
         return await self._undo(entry, dry_run=dry_run)
 
-    async def of(self, entry: Mapping[str, Any], *, dry_run: bool, newer: set[str]) -> UndoResult:
+    async def of(self, entry: CallEntry, *, dry_run: bool, newer: set[str]) -> UndoResult:
         """Undo one of several calls; in a dry run, `newer` are paths that would be undone first."""
         return await self._undo(entry, dry_run=dry_run, newer=newer)
 
@@ -61,34 +62,34 @@ class Undoing:
             except Stopped:
                 raise
             except SandboxError as error:
-                left = tuple(one["id"] for one in entries[position:])
+                left = tuple(one.id for one in entries[position:])
                 return UndoReport(done=tuple(done), stopped=str(error), left=left)
             done.append(one)
             newer |= {path for view in one.changes for path in (view.path, view.source) if path}
         return UndoReport(done=tuple(done))
 
-    def _landed(self, call_id: str) -> dict[str, Any]:
+    def _landed(self, call_id: str) -> CallEntry:
         store = self._record.store
         entry = store.last_landed() if call_id == "last" else store.call(call_id)
-        call = entry["id"]
-        if parts := entry["parts"]:
-            standing = [one for one in map(store.call, parts) if not one["undone_by"]]
+        call = entry.id
+        if parts := entry.parts:
+            standing = [one for one in map(store.call, parts) if not one.undone_by]
             if len(standing) == 1:
                 return standing[0]
-            names = ", ".join(f"`{one['id']}`" for one in reversed(standing))
+            names = ", ".join(f"`{one.id}`" for one in reversed(standing))
             raise BadInput(
                 f"call `{call}` landed in parts; undo them one by one: {names}"
                 if standing
                 else f"call `{call}` landed in parts, and all of them are undone already"
             )
-        if not entry["landed"]:
+        if not entry.landed:
             raise BadInput(f"call `{call}` has landed nothing that could be undone")
-        if entry["undone_by"]:
-            raise BadInput(f"call `{call}` is undone already, by `{entry['undone_by']}`")
+        if entry.undone_by:
+            raise BadInput(f"call `{call}` is undone already, by `{entry.undone_by}`")
         return entry
 
     async def _undo(
-        self, entry: Mapping[str, Any], *, dry_run: bool, newer: set[str] | None = None
+        self, entry: CallEntry, *, dry_run: bool, newer: set[str] | None = None
     ) -> UndoResult:
         """Undo one call; in a dry run, `newer` are paths that would be undone before it."""
         await asyncio.to_thread(self._check_owner, entry)
@@ -96,9 +97,9 @@ class Undoing:
             return await self._undo_in_turn(entry, dry_run=dry_run, newer=newer)
 
     async def _undo_in_turn(
-        self, entry: Mapping[str, Any], *, dry_run: bool, newer: set[str] | None
+        self, entry: CallEntry, *, dry_run: bool, newer: set[str] | None
     ) -> UndoResult:
-        call, target = entry["id"], entry["last"]
+        call, target = entry.id, entry.last
         cell, workspaces = await self._keepers.of(entry)
         look = await cell.ask({"call": target, "shown": True}, op="outlook")
         shown = await self._keepers.shown(look, workspaces)
@@ -141,38 +142,34 @@ class Undoing:
         self._record.forgotten(answer.get("evicted", ()))
         return UndoResult(id=name, undone=call, changes=done.views)
 
-    def _check_owner(self, entry: Mapping[str, Any]) -> None:
+    def _check_owner(self, entry: CallEntry) -> None:
         """Raise BadInput where an agent would take back what is not its own."""
         if self._by is None:
             return
-        last = self._record.store.call(entry["last"])  # what the undo takes back, in fact
+        last = self._record.store.call(entry.last)  # what the undo takes back, in fact
         for one in (entry, last):
             whose = undo_judgement.owner(one)
             if whose is None:
                 raise BadInput(
-                    f"`{one['id']}` was undone or landed by a person; taking that back is a "
+                    f"`{one.id}` was undone or landed by a person; taking that back is a "
                     "person's decision"
                 )
             if not below(self._by, whose):
-                raise BadInput(f"`{one['id']}` is not agent `{self._by}`'s to undo")
+                raise BadInput(f"`{one.id}` is not agent `{self._by}`'s to undo")
 
-    def _check_changes(
-        self, entry: Mapping[str, Any], raw: Any, workspaces: tuple[str, ...]
-    ) -> None:
+    def _check_changes(self, entry: CallEntry, raw: Any, workspaces: tuple[str, ...]) -> None:
         """Raise BadInput where an undo would change what is a person's, or bring more along."""
         paths, ledger = self._keepers.paths(workspaces), self._keepers.ledger
         if late := undo_judgement.late(raw, workspaces, paths, ledger):
             raise BadInput(
-                f"call `{entry['id']}` cannot be undone: {named(late)} would come from a folder "
+                f"call `{entry.id}` cannot be undone: {named(late)} would come from a folder "
                 "that it moved, and got there later; move that away, or undo what brought it, first"
             )
         if self._by is None:
             return
-        again = bool(entry.get("undone"))
+        again = bool(entry.undone)
         if why := undo_judgement.why_not(raw, workspaces, paths, ledger, again=again):
-            raise BadInput(
-                f"undoing `{entry['id']}` is a person's decision, since it changes {why}"
-            )
+            raise BadInput(f"undoing `{entry.id}` is a person's decision, since it changes {why}")
 
     async def _note(self, name: str, about: Mapping[str, Any], done: Shown) -> None:
         await self._record.event(

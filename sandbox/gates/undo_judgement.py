@@ -18,6 +18,7 @@ from policy.gate2.git.judged import FOLDER
 from policy.gate2.git.places import place_of
 from policy.model import FileType, Kind
 from policy.protected.paths import PathPolicy
+from sandbox.audit.call_entry import CallEntry
 from sandbox.gates.bound import PERSONS
 from sandbox.gates.gate2 import Effects, weigh
 from sandbox.workspaces.ignore_ledger import Ledger
@@ -29,14 +30,14 @@ ABOVE = "folder"
 """Says of a folder that protected files may lie in it; what it holds is listed by itself."""
 
 
-def owner(entry: Mapping[str, Any]) -> str | None:
+def owner(entry: CallEntry) -> str | None:
     """Return the agent whose a landing or an undo is; None where it is a person's.
 
     Of a call that is its agent; of an undo, and of what was held, whoever asked for it.
     """
-    asked = entry.get("asked_by")
-    if asked is None and not entry.get("undone") and not entry.get("of"):
-        return str(entry["agent"]) if entry.get("agent") else None
+    asked = entry.asked_by
+    if asked is None and not entry.undone and not entry.of:
+        return str(entry.agent) if entry.agent else None
     agent = (asked or {}).get("agent")
     return str(agent) if agent else None
 

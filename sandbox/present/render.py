@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sandbox.audit.history import is_held
+from sandbox.audit.call_entry import CallEntry, entry_of
 from sandbox.cells.observation import lines
 from sandbox.present.card import fields
 from sandbox.text.terminal import safe_block, safe_line
@@ -23,57 +23,57 @@ DIGEST_CHARS = 16
 VERDICT_STYLE = {"allow": "green", "report": "yellow", "ask": "magenta", "deny": "red"}
 
 
-def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
+def record(call: CallEntry, stdout: str, stderr: str, diff: str) -> str:
     """Return all that is recorded of one call; the output must be safe already."""
-    params = call.get("params") or {}
+    params = call.params or {}
     rows = [
-        ("call", f"{call['id']}  {call.get('ts') or ''}"),
-        ("agent", f"{call.get('agent') or ''} calls {call.get('tool') or ''}"),
+        ("call", f"{call.id}  {call.ts or ''}"),
+        ("agent", f"{call.agent or ''} calls {call.tool or ''}"),
         *((key, str(value)) for key, value in params.items() if value not in (None, False, [], ())),
-        ("workspace", str(call.get("workspace") or "")),
-        *((("session", str(call["session"])),) if call.get("session") else ()),
+        ("workspace", str(call.workspace or "")),
+        *((("session", str(call.session)),) if call.session else ()),
         *(
             (
-                ("verdict", f"{call['verdict']} ({call.get('tier') or ''})"),
-                ("rules", ", ".join(call.get("rules") or ()) or "none"),
+                ("verdict", f"{call.verdict} ({call.tier or ''})"),
+                ("rules", ", ".join(call.rules or ()) or "none"),
             )
-            if call.get("verdict")
-            else (("of", str(call.get("of") or call.get("undone") or "")),)
+            if call.verdict
+            else (("of", str(call.of or call.undone or "")),)
         ),
         *(
             (f"by {one.get('layer')}", f"{one.get('verdict')}: {one.get('reason')}")
-            for one in call.get("layers") or ()
+            for one in call.layers or ()
         ),
     ]
-    if call.get("approved_by"):
-        rows.append(("approved by", str(call["approved_by"])))
-    rows.append(("ended", f"{call.get('ending') or 'not finished'}, {call.get('ms') or 0:.0f} ms"))
-    if call.get("exit_status") is not None:
-        rows.append(("status", str(call["exit_status"])))
+    if call.approved_by:
+        rows.append(("approved by", str(call.approved_by)))
+    rows.append(("ended", f"{call.ending or 'not finished'}, {call.ms or 0:.0f} ms"))
+    if call.exit_status is not None:
+        rows.append(("status", str(call.exit_status)))
     rows += _reached(call)
-    if call.get("judgement"):
-        landed = "landed" if call.get("landed") else "not landed"
-        rows.append(("judgement", f"{call['judgement']}, {landed}"))
-    by = call.get("landed_by") or {}
-    if call.get("landed") and by.get("person"):
+    if call.judgement:
+        landed = "landed" if call.landed else "not landed"
+        rows.append(("judgement", f"{call.judgement}, {landed}"))
+    by = call.grounds
+    if call.landed and by.get("person"):
         grant = f", by grant {by['grant']}" if by.get("grant") else ""
         rows.append(("landed by", f"{by['person']}{grant}"))
-    if call.get("outcome") and call["outcome"] != call.get("message"):
-        rows.append(("outcome", str(call["outcome"])))
-    if call.get("parts"):
-        rows.append(("landed as", ", ".join(map(str, call["parts"]))))
-    if is_held(call):
-        rows.append(("waits", f"`lockgate land {call['id']}` or `lockgate discard {call['id']}`"))
-    if call.get("undone_by"):
-        rows.append(("undone by", str(call["undone_by"])))
-    if call.get("message"):
-        rows.append(("message", str(call["message"])))
+    if call.outcome and call.outcome != call.message:
+        rows.append(("outcome", str(call.outcome)))
+    if call.parts:
+        rows.append(("landed as", ", ".join(map(str, call.parts))))
+    if call.is_held:
+        rows.append(("waits", f"`lockgate land {call.id}` or `lockgate discard {call.id}`"))
+    if call.undone_by:
+        rows.append(("undone by", str(call.undone_by)))
+    if call.message:
+        rows.append(("message", str(call.message)))
     parts = [fields(rows, fold=sys.stdout.isatty())]
-    if call.get("changes"):
-        total = call.get("changes_total")
-        parts.append("changes:\n" + changes(call["changes"], total=total))
-    if call.get("events"):
-        said = "\n".join(f"  {safe_line(one)}" for one in lines(call["events"]))
+    if call.changes:
+        total = call.changes_total
+        parts.append("changes:\n" + changes(call.changes, total=total))
+    if call.events:
+        said = "\n".join(f"  {safe_line(one)}" for one in lines(call.events))
         parts.append("what led to the protected path:\n" + said)
     for name, text in (("stdout", stdout), ("stderr", stderr), ("diff", safe_block(diff))):
         if text.strip():
@@ -81,11 +81,11 @@ def record(call: Mapping[str, Any], stdout: str, stderr: str, diff: str) -> str:
     return "\n".join(parts)
 
 
-def _reached(call: Mapping[str, Any]) -> list[tuple[str, str]]:
+def _reached(call: CallEntry) -> list[tuple[str, str]]:
     """Return rows about the network that a call had: each host with its bytes, and what it wanted
     in vain."""
     hosts: dict[str, list[int]] = {}
-    for one in call.get("connections") or ():
+    for one in call.connections or ():
         name = f"{one.get('host') or 'nobody'}:{one.get('port')}"
         count = hosts.setdefault(name, [0, 0, 0])
         for at, value in enumerate((1, one.get("sent") or 0, one.get("received") or 0)):
@@ -94,8 +94,8 @@ def _reached(call: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("reached", f"{name}, {count} connections, {sent} bytes sent, {received} received")
         for name, (count, sent, received) in hosts.items()
     ]
-    if call.get("refused"):
-        rows.append(("not reached", ", ".join(map(str, call["refused"]))))
+    if call.refused:
+        rows.append(("not reached", ", ".join(map(str, call.refused))))
     return rows
 
 
@@ -111,11 +111,12 @@ def replay_head() -> str:
 
 def replay_row(outcome: Mapping[str, Any]) -> str:
     """Return one row of a replay's table, and below it how it differs from what was expected."""
+    entry = entry_of({**outcome, "last": outcome["id"]})
     cells = (
-        f"{outcome['id']} {subject(outcome)}",
+        f"{entry.id} {subject(entry)}",
         str(outcome["verdict"]),
         (outcome["rules"] or ["-"])[0],
-        ended(outcome) if outcome["ending"] else "failed",
+        ended(entry) if entry.ending else "failed",
         brief(outcome["changes"]),
     )
     fitted = [
@@ -148,30 +149,30 @@ def _fit(text: str, width: int) -> str:
     return text.ljust(width) if len(text) <= width else text[: width - 1] + "…"
 
 
-def subject(call: Mapping[str, Any]) -> str:
+def subject(call: CallEntry) -> str:
     """Return in a few words what a call is about."""
-    params = call.get("params") or {}
+    params = call.params or {}
     keys = ("command", "file_path", "pattern", "path")
-    what = next((str(params[key]) for key in keys if params.get(key)), "") or call.get("of") or ""
-    text = what if call.get("tool") == "Bash" else f"{call.get('tool')} {what}".strip()
+    what = next((str(params[key]) for key in keys if params.get(key)), "") or call.of or ""
+    text = what if call.tool == "Bash" else f"{call.tool} {what}".strip()
     return _fit(safe_line(text), SUBJECT_CHARS).rstrip()
 
 
-def ended(call: Mapping[str, Any]) -> str:
+def ended(call: CallEntry) -> str:
     """Return in a few words how a call ended."""
-    ending = str(call.get("ending") or "unfinished")
-    if call.get("undone_by"):
+    ending = str(call.ending or "unfinished")
+    if call.undone_by:
         return "undone"
-    if ending == "outside" and call.get("landed"):
+    if ending == "outside" and call.landed:
         return "edited"
     if ending != "ran":
         return ending
-    status = call.get("exit_status")
+    status = call.exit_status
     words = [f"exit {status}"] if status else []
-    if call.get("landed"):
+    if call.landed:
         words.append("landed")
-    elif call.get("judgement") in ("hold", "discard"):
-        words.append({"hold": "held", "discard": "discarded"}[str(call["judgement"])])
+    elif call.judgement in ("hold", "discard"):
+        words.append({"hold": "held", "discard": "discarded"}[call.judgement])
     return ", ".join(words) or "ok"
 
 

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from policy.autonomy.authority import ESCALATION
 from policy.people.reports import AuditLine
+from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import AnsweredRecord, AuditRecord, DecidedRecord
 from sandbox.reporting.yellow_reports import action_name
 
@@ -19,7 +20,6 @@ COLUMNS = (
 _LEVELS = {"report": "yellow", "ask": "red", "deny": "red"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 _DECLINED = "user_declined"
-Record = Mapping[str, Any]
 
 
 def autonomy_line(records: Sequence[AuditRecord]) -> AuditLine | None:
@@ -75,14 +75,14 @@ def _details(record: DecidedRecord) -> str:
     return record.intent or record.subject or record.tool or ""
 
 
-def csv_row(entry: Record) -> list[str]:
+def csv_row(entry: CallEntry) -> list[str]:
     """Return a call as a row under COLUMNS; no cell of it is taken for a formula."""
-    params = entry.get("params") or {}
+    params = entry.params or {}
     shown = {
-        **entry,
+        **entry.model_dump(),
         "action": params.get("command") or params.get("file_path") or "",
-        "rules": " ".join(entry.get("rules") or ()),
-        "changes": " ".join(str(one.get("path")) for one in entry.get("changes") or ()),
+        "rules": " ".join(entry.rules or ()),
+        "changes": " ".join(str(one.get("path")) for one in entry.changes or ()),
     }
     cells = ("" if shown.get(name) is None else str(shown[name]) for name in COLUMNS)
     return [f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells]

@@ -214,8 +214,8 @@ class Connection:
         name = request.named_call()
         with contextlib.suppress(SandboxError, KeyError):
             entry = Store(self._server.dirs).call(str(name))
-            agent = entry["agent"]  # of an undo: who asked for it; none for a person's
-            return str(agent) if agent and entry["id"] == name else None
+            agent = entry.agent  # of an undo: who asked for it; none for a person's
+            return str(agent) if agent and entry.id == name else None
         return None
 
     def _shut_down(self, request: ShutdownRequest) -> Message:

@@ -15,7 +15,7 @@ import time
 import unicodedata
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from sandbox.agents.registry import Agent, Registry
 from sandbox.containers.ledger import ContainerNotes
@@ -29,6 +29,7 @@ from sandbox.stopping.silent import end_silent
 from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
+    from sandbox.audit.call_entry import CallEntry
     from sandbox.results import StopReport
 
 LAST = 5
@@ -225,7 +226,7 @@ class Stop:
         """Whether an agent that is not registered has a cell, or made a call."""
         if any(one.is_of(name) for one in ContainerNotes(self._dirs).all().values()):
             return True
-        return any(below(name, str(one.get("agent"))) for one in self._calls())
+        return any(below(name, str(one.agent)) for one in self._calls())
 
     def _connected(self) -> ContainerEngine:
         from sandbox.cells.pool import state_label
@@ -256,7 +257,7 @@ class Stop:
 
     # -- the answer
 
-    def _calls(self) -> Sequence[dict[str, Any]]:
+    def _calls(self) -> Sequence[CallEntry]:
         from sandbox.audit.store import (
             Store,  # not before the sweep, which must not wait for imports
         )
@@ -276,7 +277,7 @@ class Stop:
     ) -> StopReport:
         from sandbox.results import StopReport
 
-        calls = [one for one in self._calls() if whom.holds(one.get("agent"))]
+        calls = [one for one in self._calls() if whom.holds(one.agent)]
         return StopReport(
             reason=self._reason,
             agent=whom.path,
@@ -285,18 +286,17 @@ class Stop:
             left=(*problems, *swept.left, *(() if self._last else asked), *cells.left),
             notes=(*(asked if self._last else ()), *cells.notes),
             last=tuple(
-                f"{one['id']} {one['tool']} {one['ending'] or 'not finished'}"
-                for one in calls[:LAST]
+                f"{one.id} {one.tool} {one.ending or 'not finished'}" for one in calls[:LAST]
             ),
             rollback=tuple(
-                f"lockgate undo {one['id']}"
+                f"lockgate undo {one.id}"
                 for one in calls
-                if one["landed"] and not (one["undone_by"] or one["undone"] or one["parts"])
+                if one.landed and not (one.undone_by or one.undone or one.parts)
             ),
             held=tuple(
-                f"lockgate show {one['id']}"
+                f"lockgate show {one.id}"
                 for one in calls
-                if one["judgement"] == "hold" and not one["landed"] and one["ending"] == "ran"
+                if one.judgement == "hold" and not one.landed and one.ending == "ran"
             ),
         )
 

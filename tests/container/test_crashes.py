@@ -20,6 +20,7 @@ from typing import Any
 import docker
 import pytest
 
+from sandbox.audit.call_entry import CallEntry
 from sandbox.cell.faults import DIE, HANG
 from sandbox.cells.specs import Specs
 from sandbox.config.settings import KeeperSettings, Settings
@@ -41,10 +42,8 @@ from tests.container.crashing import (
 from tests.container.dying import Steps
 from tests.container.lab import ME, Lab, eventually, leave
 
-Entry = dict[str, Any]
 
-
-def entry_of(lab: Lab, call: str) -> Entry | None:
+def entry_of(lab: Lab, call: str) -> CallEntry | None:
     """Return what the record says of a call; None where it says nothing."""
     lab.run(lab.supervisor._record.flush())
     try:
@@ -73,11 +72,11 @@ class Round:
     def put_back(self, lab: Lab, call: str) -> None:
         """Undo or discard whatever a call left."""
         entry = entry_of(lab, call)
-        for part in (entry and entry["parts"]) or ():
+        for part in (entry and entry.parts) or ():
             lab.run(lab.supervisor.undo(part))
-        if entry is not None and entry["judgement"] == "hold" and not entry["landed"]:
+        if entry is not None and entry.judgement == "hold" and not entry.landed:
             lab.run(lab.supervisor.discard(call))
-        elif entry is not None and entry["landed"] and not entry["undone_by"]:
+        elif entry is not None and entry.landed and not entry.undone_by:
             lab.run(lab.supervisor.undo(call))
         assert look(lab.ws) == self.old
 
@@ -91,36 +90,36 @@ def agrees(lab: Lab, scenario: str, call: str, round_: Round) -> str:
         if entry is None:
             assert not landed
             return "unknown"
-        assert (entry["landed"], entry["ending"] is not None) == (landed, True)
+        assert (entry.landed, entry.ending is not None) == (landed, True)
         return "landed" if landed else "not landed"
     assert entry is not None
     if scenario == "undo":
         undone = found == round_.old
         assert undone or found == round_.new
-        assert bool(entry["undone_by"]) is undone
+        assert bool(entry.undone_by) is undone
         return "undone" if undone else "not undone"
     if scenario == "land":
         landed = found == round_.held
         assert landed or found == round_.old
-        assert entry["landed"] is landed
-        assert (entry["judgement"] == "land") is landed
+        assert entry.landed is landed
+        assert (entry.judgement == "land") is landed
         return "landed" if landed else "held"
     if scenario == "part":
         landed = "new.txt" in found
         assert landed or found == round_.old
-        assert (entry["judgement"], entry["landed"]) == ("hold", False)
-        assert (entry["parts"] or []) == ([f"{call}-1"] if landed else [])
+        assert (entry.judgement, entry.landed) == ("hold", False)
+        assert (entry.parts or []) == ([f"{call}-1"] if landed else [])
         if landed:  # the part is known as itself, and what is left goes on from there
             part = entry_of(lab, f"{call}-1")
             assert part is not None
-            assert [one["path"] for one in part["changes"]] == ["new.txt"]
-            assert "new.txt" not in [one["path"] for one in entry["changes"]]
+            assert [one["path"] for one in part.changes or ()] == ["new.txt"]
+            assert "new.txt" not in [one["path"] for one in entry.changes or ()]
             assert lab.run(lab.supervisor.land(call, ["keep.txt"])).landed
         return "landed" if landed else "held"
     assert found == round_.old
-    assert entry["judgement"] in ("hold", "discard")
-    assert not entry["landed"]
-    return str(entry["judgement"])
+    assert entry.judgement in ("hold", "discard")
+    assert not entry.landed
+    return str(entry.judgement)
 
 
 BOTH = {
@@ -197,7 +196,7 @@ def test_a_supervisor_that_dies_at_any_step(
         nothing_left(lab.dirs, lab.ws, held=True)
     assert len(steps) > FEWEST[scenario], steps
     assert BOTH[scenario] <= met
-    assert entry_of(lab, waits.id)["judgement"] == "hold"  # type: ignore[index]
+    assert entry_of(lab, waits.id).judgement == "hold"  # type: ignore[union-attr]
     is_clean(lab)
     lab.run(lab.supervisor.land(waits.id))
     assert lab.text(".envrc") == "run\n"

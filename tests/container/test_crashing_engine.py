@@ -175,8 +175,8 @@ def test_an_engine_that_is_killed_at_any_act(
             assert survivor.read("true").exit_status == 0
         new = look(folder) if landed and new is None else new
         assert look(folder) == (new if landed else old)
-        found = [c for c in survivor.supervisor._record.store.calls() if c["id"] == f"k{at}"]
-        assert landed is any(one["landed"] for one in found)
+        found = [c for c in survivor.supervisor._record.store.calls() if c.id == f"k{at}"]
+        assert landed is any(one.landed for one in found)
         met.add(landed)
         wait_for(lambda lab=survivor: len(lab.containers()) == 2, "others' containers are gone")  # type: ignore[misc]
         if landed:

@@ -92,7 +92,7 @@ def test_a_cell_that_is_lost_fails_its_call_and_nothing_lands(
     done = lab.sh("echo again > again.txt; ls new.txt")  # a fresh cell takes the next call
     assert (done.exit_status, done.landed) == (2, True)
     failed = lab.supervisor._record.store.calls()[1]
-    assert (failed["ending"], failed["landed"]) == ("failed", False)
+    assert (failed.ending, failed.landed) == ("failed", False)
 
 
 def test_a_background_call_whose_cell_is_lost_is_reported(lab: Lab) -> None:

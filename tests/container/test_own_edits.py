@@ -72,7 +72,7 @@ class Editor:
     def landed(self) -> list[str]:
         """Return the calls whose changes stand, newest first."""
         self.lab.run(self.lab.supervisor._record.flush())
-        return [one["id"] for one in self.lab.supervisor._record.store.landed(50)]
+        return [one.id for one in self.lab.supervisor._record.store.landed(50)]
 
 
 def _registered(lab: Lab) -> Lab:

@@ -115,7 +115,7 @@ def test_a_person_is_shown_what_it_did_and_that_alone_lands(house: House) -> Non
                 "ended",
             ]
             [call] = supervisor._record.store.calls()
-            assert (call["id"], call["landed"]) == (done.id, True)
+            assert (call.id, call.landed) == (done.id, True)
         return done
 
     done = run(go())

@@ -139,7 +139,7 @@ def test_several_calls_are_a_persons_to_undo(shell: Shell) -> None:
     assert "a person's decision" in err
     assert (shell.workspace / "b.txt").exists()
     ((status, _, err),) = act(  # what is its own, by its id, is
-        shell, "own", ["lockgate", "undo", Store(shell.dirs).landed(1)[0]["id"]]
+        shell, "own", ["lockgate", "undo", Store(shell.dirs).landed(1)[0].id]
     )
     assert status in (0, 2), err
     assert shell("undo", "--session", "own")[0] in (0, 2)

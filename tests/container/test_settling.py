@@ -209,9 +209,7 @@ def test_a_held_call_lands_path_by_path_and_each_part_can_be_undone(lab: Lab) ->
     assert lab.text("docs/a.md") == "d\n"
     store = lab.supervisor._record.store
     entry = store.call(done.id)
-    assert (entry["judgement"], entry["landed"], entry["parts"]) == (
-        *("hold", False, [f"{done.id}-1"]),
-    )
+    assert (entry.judgement, entry.landed, entry.parts) == (*("hold", False, [f"{done.id}-1"]),)
     lab.run(lab.supervisor._record.flush())
     assert "new.txt" not in store.diff(done.id)
     assert "deleted file mode" in store.diff(done.id)
@@ -227,8 +225,8 @@ def test_a_held_call_lands_path_by_path_and_each_part_can_be_undone(lab: Lab) ->
     assert lab.run(lab.supervisor.land(done.id)).landed
     assert not (lab.ws / "tool.sh").exists()
     lab.run(lab.supervisor._record.flush())
-    assert store.call(done.id)["outcome"] == "landed in parts by a person"
-    assert store.call(done.id)["landed"]
+    assert store.call(done.id).outcome == "landed in parts by a person"
+    assert store.call(done.id).landed
     assert lab.run(lab.supervisor.held()) == ()
     with pytest.raises(BadInput, match=f"landed in parts; undo them one by one: `{done.id}-3`"):
         lab.run(lab.supervisor.undo(done.id))
@@ -303,7 +301,7 @@ def test_a_look_at_an_undo_changes_nothing_and_says_what_it_would(lab: Lab) -> N
     assert undone.changes == look.changes
     lab.run(lab.supervisor._record.flush())
     assert lab.supervisor._record.store.diff(undone.id) == look.diff
-    assert [one["id"] for one in lab.supervisor._record.store.calls()][:2] == [undone.id, done.id]
+    assert [one.id for one in lab.supervisor._record.store.calls()][:2] == [undone.id, done.id]
 
 
 def test_the_last_ones_are_undone_until_one_cannot_be(lab: Lab) -> None:

@@ -206,7 +206,7 @@ def test_a_call_that_a_stop_ended_says_so(lab: Lab) -> None:
     with pytest.raises(SandboxError, match="is gone") as lost:
         lab.run(asyncio.wait_for(other, WAIT_SECONDS))
     assert not isinstance(lost.value, Stopped)
-    endings = {str(one["agent"]): one["ending"] for one in Store(lab.dirs).calls()}
+    endings = {str(one.agent): one.ending for one in Store(lab.dirs).calls()}
     assert endings["one"] == "cancelled"
 
 
@@ -295,10 +295,10 @@ def test_a_stop_during_each_step_of_a_call(
     assert lab.text("README.md") == ("changed\n" if landed else "Hello\nworld\nagain\n")
     assert (lab.ws / "new.txt").exists() is landed
     if known is not None:
-        assert bool(known["landed"]) is landed
+        assert bool(known.landed) is landed
     if landed:
         assert known is not None
-        lab.run(lab.supervisor.undo(known["id"]))
+        lab.run(lab.supervisor.undo(known.id))
     assert snapshot(lab.ws) == before
     with pytest.raises(Stopped):
         lab.read("true")

@@ -68,8 +68,8 @@ def test_what_led_there_is_in_the_answer_the_record_and_the_display(lab: Lab) ->
     assert "gh pr create" in done.message
     lab.run(lab.supervisor._record.flush())
     entry = lab.supervisor._record.store.call(done.id)
-    assert entry["ending"] == "protected"
-    assert entry["events"] == [
+    assert entry.ending == "protected"
+    assert entry.events == [
         {"kind": "created", "path": "tmp1"},
         {"kind": "moved", "path": WAIVER, "source": "tmp1"},
     ]

@@ -43,10 +43,10 @@ def test_an_agent_takes_back_what_is_its_own_alone(lab: Lab) -> None:
     for one in (mine, redone):  # the call stands since a person said so
         refused(lab, one, PERSONS)
     assert lab.text("mine.txt") == "mine\n"
-    entries = {one["id"]: one for one in lab.supervisor._record.store.calls(limit=20)}
-    assert (entries[back]["agent"], entries[by_person]["agent"]) == (ME, None)
-    assert entries[back]["landed_by"]["person"] is None
-    assert entries[by_person]["landed_by"]["person"]
+    entries = {one.id: one for one in lab.supervisor._record.store.calls(limit=20)}
+    assert (entries[back].agent, entries[by_person].agent) == (ME, None)
+    assert entries[back].grounds["person"] is None
+    assert entries[by_person].grounds["person"]
 
 
 def test_what_counts_is_a_persons_to_take_back(lab: Lab) -> None:

@@ -20,7 +20,7 @@ def test_the_part_that_landed_is_the_last_one(tmp_path: Path) -> None:
         {"event": "parted", "call": "c1", "parts": ["c1-1"], "landed": False},
     ):
         store.append(record_of(event), durable=True)
-    assert store.last_landed()["id"] == "c1-1"  # the control: nothing is discarded yet
+    assert store.last_landed().id == "c1-1"  # the control: nothing is discarded yet
     discarded = {"event": "discarded", "call": "c1", "judgement": "discard", "landed": True}
     store.append(record_of(discarded), durable=True)
-    assert store.last_landed()["id"] == "c1-1"
+    assert store.last_landed().id == "c1-1"

@@ -13,6 +13,7 @@ import pytest
 
 from policy.people.reports import AuditLine
 from sandbox.audit import store as stores
+from sandbox.audit.call_entry import entry_of
 from sandbox.audit.events import DecidedRecord, record_of
 from sandbox.audit.log import Bounds
 from sandbox.audit.query import Query, instant, verdicts
@@ -145,7 +146,7 @@ def _grouped(pairs: Any) -> dict[str, dict[str, int]]:
 
 def test_a_long_log_is_shown_as_a_short_one(dirs: Dirs, monkeypatch: pytest.MonkeyPatch) -> None:
     store = fill(dirs, 80)
-    names = [one["id"] for one in store.calls(limit=1000)]
+    names = [one.id for one in store.calls(limit=1000)]
     short = [store.call(name) for name in names], store.held(), store.search(Query(agent="main"))
     monkeypatch.setattr(stores, "INDEXED", 0)
     assert store._index() is not None
@@ -153,7 +154,7 @@ def test_a_long_log_is_shown_as_a_short_one(dirs: Dirs, monkeypatch: pytest.Monk
     assert store.held() == short[1]
     assert store.search(Query(agent="main")) == short[2]
     assert store.search(Query(tool="Read"), held=True) == [
-        one for one in short[1] if one["tool"] == "Read"
+        one for one in short[1] if one.tool == "Read"
     ]
     with pytest.raises(BadInput, match="`c1` begins 80 call ids"):
         store.call("c1")
@@ -203,7 +204,7 @@ def test_an_index_that_does_not_fit_is_made_anew(dirs: Dirs, spoil: Any) -> None
     spoil(dirs)
     expected = scanned(store, Query())
     assert list(audit.decisions(Query())) == expected
-    assert audit.calls(Query())[0]["id"] == expected[0].call
+    assert audit.calls(Query())[0].id == expected[0].call
 
 
 def test_the_index_holds_no_text_of_a_call(dirs: Dirs) -> None:
@@ -213,7 +214,7 @@ def test_the_index_holds_no_text_of_a_call(dirs: Dirs) -> None:
     store.append(
         record_of({**record, "params": {"command": marker}, "rules": ["safe"]}), durable=False
     )
-    assert Audit(dirs).calls(Query())[0]["params"]["command"] == marker
+    assert Audit(dirs).calls(Query())[0].params == {"command": marker}
     data = (dirs.state / "audit-index.sqlite").read_bytes()
     assert marker.encode() not in data
     assert b"safe" in data
@@ -323,7 +324,8 @@ def test_lines_of_the_log_of_autonomy_levels(
 
 
 def test_a_row_of_csv_has_no_formula() -> None:
-    row = csv_row({"id": "c1", "agent": "=cmd()", "params": {"command": "-x"}, "rules": ["a", "b"]})
+    fields = {"agent": "=cmd()", "params": {"command": "-x"}, "rules": ["a", "b"]}
+    row = csv_row(entry_of({"id": "c1", "last": "c1", **fields}))
     found = dict(zip(COLUMNS, row, strict=True))
     assert (found["agent"], found["action"], found["rules"]) == ("'=cmd()", "'-x", "a b")
     assert found["exit_status"] == ""

@@ -11,15 +11,21 @@ import pytest
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
 from sandbox.approvals.escalation import escalation
+from sandbox.audit.call_entry import CallEntry
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs, Settings
 from sandbox.results import CallResult, Ending
 
-EARLIER = (
-    {"id": "c3", "agent": "sub:a", "landed": True, "changes": [{"path": "b"}, {"path": "c"}]},
-    {"id": "c2", "agent": "main", "landed": True, "changes": [{"path": "x"}]},
-    {"id": "c1", "agent": "sub:a", "landed": True, "changes": [{"path": "a"}]},
-    {"id": "c0", "agent": "sub:a", "landed": False, "changes": [{"path": "y"}]},
+EARLIER = tuple(
+    CallEntry(
+        id=name, last=name, agent=agent, landed=landed, changes=[{"path": path} for path in paths]
+    )
+    for name, agent, landed, paths in (
+        ("c3", "sub:a", True, "bc"),
+        ("c2", "main", True, "x"),
+        ("c1", "sub:a", True, "a"),
+        ("c0", "sub:a", False, "y"),
+    )
 )
 
 

@@ -180,7 +180,7 @@ def test_while_a_stop_is_in_force_every_call_is_refused_and_the_run_ends(hooks: 
 def test_the_record_names_calls_that_ran_outside(hooks: Hooks) -> None:
     hooks.claude("Write", file_path="src/a.py", content="x")
     [call] = hooks.supervisor._record.store.calls(limit=1)
-    assert (call["tool"], call["ending"], call["verdict"]) == ("Write", "outside", "report")
+    assert (call.tool, call.ending, call.verdict) == ("Write", "outside", "report")
 
 
 class Broken:

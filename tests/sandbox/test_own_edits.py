@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from policy.gate1.decide import Policy
+from sandbox.audit.call_entry import CallEntry
 from sandbox.calls.supervisor import Supervisor
 from sandbox.calls.tickets import Tickets
 from sandbox.cell.landing import land as landing
@@ -80,7 +81,7 @@ class Session:
         target.write_text(content)
         self.after(use, path)
 
-    def calls(self) -> list[dict[str, Any]]:
+    def calls(self) -> list[CallEntry]:
         """Return the calls of the record, newest first."""
         return Supervisor(self.dirs, settings=self.settings)._record.store.calls(limit=50)
 
@@ -121,9 +122,9 @@ def test_what_a_tool_wrote_over_comes_back_with_its_mode_and_time(session: Sessi
     before = tree(session.place)
     session.write("run.sh", "new\n")
     call = session.calls()[0]
-    assert (call["ending"], call["landed"]) == ("outside", True)
-    assert [(one["path"], one["kind"]) for one in call["changes"]] == [("run.sh", "modified")]
-    assert session.undo(call["id"]) == []
+    assert (call.ending, call.landed) == ("outside", True)
+    assert [(one["path"], one["kind"]) for one in call.changes or ()] == [("run.sh", "modified")]
+    assert session.undo(call.id) == []
     assert tree(session.place) == before
 
 
@@ -132,17 +133,17 @@ def test_a_new_file_goes_with_the_folders_that_were_made_for_it(session: Session
     before = tree(session.place)
     session.write("src/a/b/new.py", "x = 1\n")
     call = session.calls()[0]
-    assert [(one["path"], one["kind"]) for one in call["changes"]] == [
+    assert [(one["path"], one["kind"]) for one in call.changes or ()] == [
         ("src/a/b/new.py", "created")
     ]
-    assert session.undo(call["id"]) == []
+    assert session.undo(call.id) == []
     assert tree(session.place) == before
 
 
 def test_an_undo_is_itself_undone(session: Session) -> None:
     (session.place / "a").write_text("old")
     session.write("a", "new")
-    call = session.calls()[0]["id"]
+    call = session.calls()[0].id
     assert session.undo(call) == []
     assert (session.place / "a").read_text() == "old"
     landing.undo(str(session.place), f"{call}-back", "again")
@@ -163,7 +164,7 @@ def test_edits_of_one_file_are_taken_back_one_after_the_other(
         else:
             (session.place / "a").write_text(number)
         session.after(use, "a")
-    calls = [one["id"] for one in session.calls()]
+    calls = [one.id for one in session.calls()]
     assert session.undo(calls[1]) == ["a"]
     assert (session.place / "a").read_text() == "3"
     assert [session.undo(call) for call in calls] == [[], [], []]
@@ -174,16 +175,16 @@ def test_what_a_person_changed_since_stays(session: Session) -> None:
     (session.place / "a").write_text("old")
     session.write("a", "new")
     (session.place / "a").write_text("mine")
-    assert session.undo(session.calls()[0]["id"]) == ["a"]
+    assert session.undo(session.calls()[0].id) == ["a"]
     assert (session.place / "a").read_text() == "mine"
 
 
 def test_what_came_into_a_new_folder_since_stays(session: Session) -> None:
     session.write("made/a", "new")
     (session.place / "made" / "mine").write_text("mine")
-    assert session.undo(session.calls()[0]["id"]) == ["made/mine"]
+    assert session.undo(session.calls()[0].id) == ["made/mine"]
     (session.place / "made" / "mine").unlink()
-    assert session.undo(session.calls()[0]["id"]) == []
+    assert session.undo(session.calls()[0].id) == []
     assert not (session.place / "made").exists()
 
 
@@ -195,7 +196,7 @@ def test_two_edits_into_one_new_folder_at_once(session: Session) -> None:
         (session.place / path).write_text(path)
     session.after(uses["made/a"], "made/a")
     session.after(uses["made/b"], "made/b")
-    assert [session.undo(one["id"]) for one in session.calls()] == [[], []]
+    assert [session.undo(one.id) for one in session.calls()] == [[], []]
     assert tree(session.place) == before
 
 
@@ -208,7 +209,7 @@ def test_two_edits_of_one_file_at_once(session: Session, first: str) -> None:
         (session.place / "a").write_text(name)
     session.after(uses["one"], "a")
     session.after(uses["two"], "a")
-    landed = [one["id"] for one in session.calls() if one["landed"]]
+    landed = [one.id for one in session.calls() if one.landed]
     assert [session.undo(call) for call in landed] == [[]] * len(landed)
     assert tree(session.place) == before
 
@@ -217,7 +218,7 @@ def test_a_tool_that_changed_nothing_leaves_nothing_to_undo(session: Session) ->
     (session.place / "a").write_text("same")
     use = session.before("a", "new")
     session.hook("PostToolUseFailure", "Write", {"file_path": "a"}, use)
-    assert session.calls()[0]["landed"] is False
+    assert session.calls()[0].landed is False
     assert list((session.place / ".lockgate" / "edits").glob("c*")) == []
 
 
@@ -225,7 +226,7 @@ def test_the_diff_is_kept_with_its_secrets_masked(session: Session) -> None:
     token = "ghp_" + "a1B2" * 9
     (session.place / "a.py").write_text("x = 1\n")
     session.write("a.py", f'token = "{token}"\n')
-    diff = Supervisor(session.dirs)._record.store.diff(session.calls()[0]["id"])
+    diff = Supervisor(session.dirs)._record.store.diff(session.calls()[0].id)
     assert "-x = 1" in diff
     assert "+token" in diff
     assert token not in diff
@@ -237,7 +238,7 @@ def test_a_tool_that_names_one_file_and_writes_another(session: Session) -> None
     use = session.before("named", "x")
     (session.place / "other").write_text("changed")
     session.after(use, "named")
-    assert session.calls()[0]["landed"] is False
+    assert session.calls()[0].landed is False
     assert (session.place / "other").read_text() == "changed"
 
 
@@ -251,7 +252,7 @@ def test_a_link_that_comes_into_a_files_place_is_not_followed(
     (session.place / "a").unlink()
     (session.place / "a").symlink_to(outside)
     session.after(use, "a")
-    assert session.undo(session.calls()[0]["id"]) == []
+    assert session.undo(session.calls()[0].id) == []
     assert (session.place / "a").read_text() == "old"
     assert not (session.place / "a").is_symlink()
     assert outside.read_text() == "theirs"
@@ -266,7 +267,7 @@ def test_a_folder_that_becomes_a_link_is_not_followed(session: Session, tmp_path
     session.write("in/a", "new")
     (session.place / "in").rename(session.place / "moved")
     (session.place / "in").symlink_to(outside)
-    assert session.undo(session.calls()[0]["id"]) == ["in/a"]
+    assert session.undo(session.calls()[0].id) == ["in/a"]
     assert (outside / "a").read_text() == "theirs"
 
 
@@ -275,8 +276,8 @@ def test_a_link_within_the_workspace_is_edited_where_it_leads(session: Session) 
     (session.place / "link").symlink_to("real")
     before = tree(session.place)
     session.write("link", "new")
-    assert [one["path"] for one in session.calls()[0]["changes"]] == ["real"]
-    assert session.undo(session.calls()[0]["id"]) == []
+    assert [one["path"] for one in session.calls()[0].changes or ()] == ["real"]
+    assert session.undo(session.calls()[0].id) == []
     assert tree(session.place) == before
 
 
@@ -291,7 +292,7 @@ def test_what_cannot_be_kept_is_asked_about(session: Session, kind: str) -> None
     answer = session.hook("PreToolUse", "Write", {"file_path": "odd", "content": "x"}, "t")
     assert answer["permissionDecision"] == "deny"  # nobody answers the question
     assert "no-before-image" in answer["permissionDecisionReason"]
-    assert session.calls()[0]["verdict"] == "ask"
+    assert session.calls()[0].verdict == "ask"
 
 
 def test_a_store_that_cannot_be_written_lets_no_tool_through(session: Session) -> None:
@@ -316,8 +317,8 @@ def test_an_edit_of_which_nobody_heard_again_is_known_by_what_it_was_to_leave(
 
     asyncio.run(settle())
     call = session.calls()[0]
-    assert call["landed"] is True
-    assert session.undo(call["id"]) == []
+    assert call.landed is True
+    assert session.undo(call.id) == []
     assert (session.place / "a").read_text() == "old"
 
 
@@ -329,7 +330,7 @@ def test_an_edit_that_left_something_else_unheard_is_not_undone(session: Session
     async def why() -> str:
         async with Supervisor(session.dirs, settings=session.settings) as supervisor:
             await supervisor._flow.edits.settle()
-            return await supervisor._flow.edits.why_open(session.calls()[0]["id"])
+            return await supervisor._flow.edits.why_open(session.calls()[0].id)
 
     said = asyncio.run(why())
     assert NOBODY in said
@@ -346,7 +347,7 @@ def test_a_draft_that_a_killed_supervisor_left_is_in_nobodys_way(session: Sessio
     (edits / "cbad.done" / "note").write_text('{"v": 1, "files": [["../../x", null]]}')
     session.write("a", "newer")
     assert not (edits / "cdead.new").exists()
-    assert [session.undo(one["id"]) for one in session.calls()] == [[], []]
+    assert [session.undo(one.id) for one in session.calls()] == [[], []]
     assert (session.place / "a").read_text() == "old"
 
 
@@ -355,7 +356,7 @@ def test_what_agents_wrote_themselves_drives_nothing_out_that_a_person_had(
 ) -> None:
     (session.place / "a").write_text("a person's")
     session.write("a", "x" * 4000)
-    first = session.calls()[0]["id"]
+    first = session.calls()[0].id
     for _ in range(4):
         session.write("a", os.urandom(2000).hex())
     root = str(session.place)
@@ -381,13 +382,13 @@ def test_an_edit_that_never_came_back_makes_room_after_a_week(
         (session.place / name).write_text("x" * 700_000)
     session.before("a", "new")
     (session.place / "a").write_text("another")
-    first = session.calls()[0]["id"]
+    first = session.calls()[0].id
     answer = session.hook("PreToolUse", "Write", {"file_path": "b", "content": "y"}, "t9")
     assert "take up all" in str(answer) or "no before-image" in str(answer)
     monkeypatch.setattr("sandbox.host.before_images.AGED_SECONDS", -1)
     session.write("b", "y")
     assert not (session.place / ".lockgate" / "edits" / first).exists()
-    assert session.calls()[0]["landed"] is True
+    assert session.calls()[0].landed is True
 
 
 def test_a_file_that_a_tool_takes_away_comes_back(session: Session) -> None:
@@ -396,8 +397,8 @@ def test_a_file_that_a_tool_takes_away_comes_back(session: Session) -> None:
     use = session.before("a", "x")
     (session.place / "a").unlink()
     session.after(use, "a")
-    assert [one["kind"] for one in session.calls()[0]["changes"]] == ["deleted"]
-    assert session.undo(session.calls()[0]["id"]) == []
+    assert [one["kind"] for one in session.calls()[0].changes or ()] == ["deleted"]
+    assert session.undo(session.calls()[0].id) == []
     assert tree(session.place) == before
 
 
@@ -409,7 +410,7 @@ def test_an_agent_that_asks_twice_for_one_use_leaves_nothing_open(session: Sessi
     (session.place / "a").write_text("new")
     session.after("t", "a")
     assert list((session.place / ".lockgate" / "edits").glob("c*[!e]")) == []
-    (landed,) = [one["id"] for one in session.calls() if one["landed"]]
+    (landed,) = [one.id for one in session.calls() if one.landed]
     assert session.undo(landed) == []
     assert (session.place / "a").read_text() == "old"
 
@@ -420,4 +421,4 @@ def test_a_workspace_that_is_gone_is_in_nobodys_way(session: Session) -> None:
     Registry(session.dirs, home=session.place.parent).add(str(other))
     other.rmdir()
     session.write("a", "x")
-    assert session.calls()[0]["landed"] is True
+    assert session.calls()[0].landed is True

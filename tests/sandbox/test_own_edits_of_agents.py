@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from policy.gate1.decide import Policy
+from sandbox.audit.call_entry import CallEntry
 from sandbox.calls.supervisor import Supervisor
 from sandbox.calls.tickets import Tickets
 from sandbox.cell.landing import land as landing
@@ -82,7 +83,7 @@ def test_what_an_agents_tool_changed_is_put_back(
         door = HookDoor(dirs, supervisor, Tickets(), settings)
         return await door.answer(agent, json.dumps(said), peer=0, environment={})
 
-    async def work() -> dict[str, Any]:
+    async def work() -> CallEntry:
         made = Supervisor(dirs, policy=Policy.default(), settings=Settings())
         async with asyncio.timeout(WAIT), made as supervisor:
             answer = await hook(supervisor, before)
@@ -98,8 +99,8 @@ def test_what_an_agents_tool_changed_is_put_back(
             return call
 
     call = asyncio.run(work())
-    assert call["session"] == "s"
-    assert landing.undo(str(place), call["id"], "back").state == "undone"
+    assert call.session == "s"
+    assert landing.undo(str(place), call.id, "back").state == "undone"
     held = {str(one.relative_to(place)) for one in place.rglob("*") if ".lockgate" not in str(one)}
     assert held == {"a.txt"}
     assert (place / "a.txt").read_text() == "old\n"

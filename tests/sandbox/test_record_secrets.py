@@ -34,7 +34,7 @@ def test_a_command_with_a_secret_leaves_none(
     bench.sh(f"echo shown DB_PASSWORD={WORD}")
     kept = everything(tmp_path / "lockgate" / "state")
     if verdict is Verdict.ASK:  # whoever is asked sees the exact command, until it is answered
-        call = bench.supervisor._record.store.calls(limit=1)[0]["id"]
+        call = bench.supervisor._record.store.calls(limit=1)[0].id
         bench.supervisor._parts.desk._grants.close(call, "denied")
         kept = everything(tmp_path / "lockgate" / "state")
     assert WORD.encode() not in kept

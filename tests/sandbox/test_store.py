@@ -81,23 +81,23 @@ def test_a_call_is_put_together_from_its_records(dirs: Dirs) -> None:
         {"event": "undone", "call": "u1", "undone": "c1", "landed": True},
     )
     one = store.call("c1")
-    assert {k: one[k] for k in ("id", "workspace", "also", "approved_by", "undone_by")} == {
+    assert one.model_dump(include={"id", "workspace", "also", "approved_by", "undone_by"}) == {
         "id": "c1",
         "workspace": "/w",
         "also": ["/v"],
         "approved_by": "me",
         "undone_by": "u1",
     }
-    assert (one["ending"], one["judgement"], one["landed"]) == ("ran", "land", True)
-    assert store.call("c2")["ending"] is None
-    assert [call["id"] for call in store.calls()] == ["u1", "c2", "c1"]
-    assert store.call("last")["id"] == "c2"
+    assert (one.ending, one.judgement, one.landed) == ("ran", "land", True)
+    assert store.call("c2").ending is None
+    assert [call.id for call in store.calls()] == ["u1", "c2", "c1"]
+    assert store.call("last").id == "c2"
 
 
 def test_a_call_is_found_by_the_beginning_of_its_id(dirs: Dirs) -> None:
     store = Store(dirs)
     write(store, decided("cabc1"), decided("cabd2"))
-    assert store.call("cabc")["id"] == "cabc1"
+    assert store.call("cabc").id == "cabc1"
     with pytest.raises(BadInput, match="`cab` begins 2 call ids; give more of it"):
         store.call("cab")
     with pytest.raises(BadInput, match="no call `x`; `lockgate log` lists them"):
@@ -211,5 +211,5 @@ def test_a_call_is_dated_by_its_decision() -> None:
         return record_of({"event": event, "call": "c1", "ts": ts})
 
     newest_first = [record("answered", "3"), record("decided", "2"), record("decided", "1")]
-    assert [one["ts"] for one in history.calls(newest_first, limit=5)] == ["2"]
-    assert history.call(newest_first, "c1", "c1")["ts"] == "2"
+    assert [one.ts for one in history.calls(newest_first, limit=5)] == ["2"]
+    assert history.call(newest_first, "c1", "c1").ts == "2"

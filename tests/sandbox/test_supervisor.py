@@ -346,7 +346,7 @@ def test_a_cancelled_call_drops_its_layer_and_says_so_in_the_record(bench: Bench
 
     run(race())
     assert bench.log[-2:] == ["drop", "ended"]
-    assert bench.store.call("c1")["ending"] == "cancelled"
+    assert bench.store.call("c1").ending == "cancelled"
 
 
 def test_bad_input_is_said_before_anything_is_recorded(bench: Bench) -> None:
@@ -380,7 +380,7 @@ def test_a_cell_that_cannot_start_is_an_outcome_in_the_record(
     with pytest.raises(Unavailable, match="no engine answers"):
         bench.sh("true", call_id="c1")
     found = bench.store.call("c1")
-    assert (found["ending"], found["outcome"]) == ("failed", "no engine answers")
+    assert (found.ending, found.outcome) == ("failed", "no engine answers")
 
 
 class Second:

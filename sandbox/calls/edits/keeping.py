@@ -18,6 +18,7 @@ from typing import Any
 
 from policy.model import Context
 from policy.protected.paths import PathPolicy
+from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import EditedRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.flow.call import Call
@@ -111,9 +112,9 @@ class EditKeeping:
     async def why_open(self, asked: str) -> str:
         """Say why the edits of a call cannot be undone, of which nobody knows what they left."""
         found = await self.open_calls() if asked != "last" else []
-        return next((why for entry, why in found if entry["id"].startswith(asked)), "")
+        return next((why for entry, why in found if entry.id.startswith(asked)), "")
 
-    async def open_calls(self) -> list[tuple[dict[str, Any], str]]:
+    async def open_calls(self) -> list[tuple[CallEntry, str]]:
         """Return the calls whose tools have not come back, with why they cannot be undone."""
         return await asyncio.to_thread(self._open_calls)
 
@@ -160,11 +161,11 @@ class EditKeeping:
 
     def _agent(self, call: str) -> str:
         try:
-            return str(self._record.store.call(call)["agent"] or "main")
+            return str(self._record.store.call(call).agent or "main")
         except BadInput:  # its records went away with an old file of the log
             return "main"
 
-    def _open_calls(self) -> list[tuple[dict[str, Any], str]]:
+    def _open_calls(self) -> list[tuple[CallEntry, str]]:
         found = []
         for root in self._roots():
             with _opened(root) as edits:

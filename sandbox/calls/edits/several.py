@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
+from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.query import seconds_of
 from sandbox.calls.edits.keeping import EditKeeping
 from sandbox.calls.keepers import Keepers
@@ -43,15 +43,15 @@ class Chosen:
         if (self.session, self.agent, self.since, self.workspace) == (None,) * 4:
             raise BadInput("say which calls: a session, an agent, a time or a workspace")
 
-    def fits(self, entry: Mapping[str, Any]) -> bool:
+    def fits(self, entry: CallEntry) -> bool:
         """Whether a call is meant; the session must be a whole id."""
-        if self.session is not None and entry["session"] != self.session:
+        if self.session is not None and entry.session != self.session:
             return False
-        if self.agent is not None and not below(self.agent, entry["agent"] or ""):
+        if self.agent is not None and not below(self.agent, entry.agent or ""):
             return False
-        if self.since is not None and seconds_of(entry["ts"] or "") < self.since:
+        if self.since is not None and seconds_of(entry.ts or "") < self.since:
             return False
-        places = (entry["workspace"], *(entry["also"] or ()))
+        places = entry.workspaces
         return self.workspace is None or self.workspace in places
 
 
@@ -68,11 +68,11 @@ class Several:
         chosen, entries = await asyncio.to_thread(self._standing, chosen)
         done: list[UndoResult] = []
         stay = [
-            StayingCall(id=entry["id"], because=why)
+            StayingCall(id=entry.id, because=why)
             for entry, why in await self._edits.open_calls()
             if chosen.fits(entry)
         ]
-        gone: list[Mapping[str, Any]] = []
+        gone: list[CallEntry] = []
         newer: set[str] = set()
         for entry in entries:
             try:
@@ -80,7 +80,7 @@ class Several:
             except Stopped:
                 raise
             except SandboxError as error:
-                stay.append(StayingCall(id=entry["id"], because=str(error)))
+                stay.append(StayingCall(id=entry.id, because=str(error)))
                 continue
             done.append(one)
             gone.append(entry)
@@ -96,20 +96,20 @@ class Several:
         """Return what the chosen calls changed in all. Raises BadInput where nothing stands."""
         chosen, entries = await asyncio.to_thread(self._standing, chosen)
         changes, diff = await self._net(entries, forward=True)
-        calls = tuple(one["id"] for one in entries)
+        calls = tuple(one.id for one in entries)
         session = chosen.session or ""
         return ChangedReport(calls=calls, session=session, changes=changes, diff=diff)
 
-    def _standing(self, chosen: Chosen) -> tuple[Chosen, list[dict[str, Any]]]:
+    def _standing(self, chosen: Chosen) -> tuple[Chosen, list[CallEntry]]:
         """Return what is meant, with the whole id of a session, and what of it stands."""
         store = self._keepers.record.store
         if chosen.session is not None:
             session = store.session(chosen.session, chosen.workspace)
             chosen = replace(chosen, session=session)
         entries = store.landed(ALL)
-        parts = {one["of"] for one in entries if one["of"] and not one["session"]}
+        parts = {one.of for one in entries if one.of and not one.session}
         wholes = {call: store.call(call) for call in parts}
-        found = [{**one, **_of_whole(one, wholes)} for one in entries]
+        found = [_with_session(entry, wholes) for entry in entries]
         fitting = [one for one in found if chosen.fits(one)]
         if not fitting:
             which = f" of session `{chosen.session}`" if chosen.session else " of that"
@@ -117,18 +117,19 @@ class Several:
         return chosen, fitting
 
     async def _net(
-        self, entries: Sequence[Mapping[str, Any]], *, forward: bool
+        self, entries: Sequence[CallEntry], *, forward: bool
     ) -> tuple[tuple[ChangeView, ...], str]:
         """Return what undoing these, newest first, would change in all, and its diff."""
-        places: dict[str, list[Mapping[str, Any]]] = {}
+        places: dict[str, list[CallEntry]] = {}
         for entry in entries:
-            for place in (entry["workspace"], *(entry["also"] or ())):
+            for place in entry.workspaces:
                 places.setdefault(place, []).append(entry)
         views: list[ChangeView] = []
         texts: list[str] = []
         for place, own in places.items():
-            cell, workspaces = await self._keepers.of({**own[0], "workspace": place, "also": []})
-            request = {"calls": [one["last"] for one in own], "forward": forward}
+            here = own[0].model_copy(update={"workspace": place, "also": []})
+            cell, workspaces = await self._keepers.of(here)
+            request = {"calls": [one.last for one in own], "forward": forward}
             answer = await cell.ask(request, op="net")
             paths = self._keepers.paths(workspaces)
             shown = await asyncio.to_thread(shown_of, answer["changes"], workspaces, paths)
@@ -138,9 +139,7 @@ class Several:
         return tuple(views), "".join(texts)
 
 
-def _of_whole(
-    entry: Mapping[str, Any], wholes: Mapping[str, Mapping[str, Any]]
-) -> Mapping[str, Any]:
-    """Return the session of the call that a part of which landed by itself."""
-    whole = wholes.get(entry["of"] or "")
-    return {} if whole is None else {"session": whole["session"]}
+def _with_session(entry: CallEntry, wholes: Mapping[str, CallEntry]) -> CallEntry:
+    """Return an entry with a session: of a part that landed by itself, that of the whole call."""
+    whole = wholes.get(entry.of or "")
+    return entry if whole is None else entry.model_copy(update={"session": whole.session})

@@ -57,7 +57,7 @@ class LiveState:
         self._retention = Retention(
             store.folders,
             parts.settings.outputs_mib << 20,
-            lambda: [entry["id"] for entry in store.held()],
+            lambda: [entry.id for entry in store.held()],
         )
         self._connecting = asyncio.Lock()
         self._running: dict[str, dict[str, Any]] = {}

@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,6 +18,7 @@ from sandbox.cli.options import JSON
 from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
+    from sandbox.audit.call_entry import CallEntry
     from sandbox.audit.query import Query
     from sandbox.audit.reader import Audit
 
@@ -98,19 +99,19 @@ def show(query: Query, *, follow: bool, **flags: bool) -> int:
       lockgate audit show --rule git-push --json
       lockgate audit show --follow
     """
-    say = _json_line if flags["as_json"] else _line
     found = _audit().calls(query)
     for entry in reversed(found):
-        terminal.show(say(entry))
+        terminal.show(json.dumps(entry.model_dump()) if flags["as_json"] else _line(entry))
     if not found and not follow and not flags["as_json"]:
         terminal.show("no decision is recorded that matches")
     if follow:
-        _follow(query, say)
+        _follow(query, as_json=flags["as_json"])
     return 0
 
 
-def _follow(query: Query, say: Callable[[Mapping[str, Any]], str]) -> None:
+def _follow(query: Query, *, as_json: bool) -> None:
     """Print decisions as they come, until interrupted; what comes of them is not known yet."""
+    from sandbox.audit import history
     from sandbox.audit.events import read
     from sandbox.audit.segments import Place, Segments
 
@@ -125,24 +126,25 @@ def _follow(query: Query, say: Callable[[Mapping[str, Any]], str]) -> None:
                 record = read(raw)
             except ValueError:
                 continue
-            if query.matches(record):
-                terminal.show(say({**record.model_dump(exclude_unset=True), "id": record.call}))
+            if not query.matches(record):
+                continue
+            if as_json:
+                fields = record.model_dump(exclude_unset=True)
+                terminal.show(json.dumps({**fields, "id": record.call}))
+            else:
+                terminal.show(_line(history.call([record], "", record.call or "")))
         time.sleep(_POLL_SECONDS)
 
 
-def _json_line(entry: Mapping[str, Any]) -> str:
-    return json.dumps(entry)
-
-
-def _line(entry: Mapping[str, Any]) -> str:
+def _line(entry: CallEntry) -> str:
     from sandbox.present.render import ended, subject
 
-    by = f" by {entry['approved_by']}" if entry.get("approved_by") else ""
-    rules = ", ".join(entry.get("rules") or ()) or "no rule"
+    by = f" by {entry.approved_by}" if entry.approved_by else ""
+    rules = ", ".join(entry.rules or ()) or "no rule"
     text = (
-        f"{str(entry.get('ts'))[:19]}  {entry['id']}  {entry.get('verdict') or '':<6}"
-        f"  {entry.get('agent')}: {subject(entry)}  [{rules}]  "
-        + (f"{ended(entry)}{by}" if entry.get("ending") else "")
+        f"{str(entry.ts)[:19]}  {entry.id}  {entry.verdict or '':<6}"
+        f"  {entry.agent}: {subject(entry)}  [{rules}]  "
+        + (f"{ended(entry)}{by}" if entry.ending else "")
     )
     return safe_line(text.rstrip())
 
@@ -216,7 +218,7 @@ def export(query: Query, form: str) -> int:
         if form == "csv":
             writer.writerow(csv_row(entry))
         else:
-            terminal.show(_json_line(entry))
+            terminal.show(json.dumps(entry.model_dump()))
     return 0
 
 

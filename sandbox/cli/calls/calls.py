@@ -3,20 +3,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import click
 
-from sandbox.audit.history import is_held
 from sandbox.cli import terminal
 from sandbox.operations.requests import LookHeldRequest
 from sandbox.text.terminal import safe, safe_block, safe_line
 
+if TYPE_CHECKING:
+    from sandbox.audit.store import Store
+
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 MOST_NAMED = 10
+"""Paths that one line names."""
 SESSION_CHARS = 8
 """Of a session's id, in a list: a beginning is enough to name it."""
-"""Paths that one line names."""
 CALL = click.argument("call", metavar="CALL")
 
 
@@ -64,25 +66,25 @@ def log(
     found = store.search(wanted, held=flags["held"]) if some else store.calls(limit=limit)
     if session is not None:
         whole = store.session(session)
-        found = [one for one in found if one["session"] == whole][:limit]
+        found = [one for one in found if one.session == whole][:limit]
     if flags["as_json"]:
-        terminal.show_json(found)
+        terminal.show_json([one.model_dump() for one in found])
         return 0
     if not found:
         terminal.show("no call is recorded" + (" that matches" if some else ""))
         return 0
-    sessions = ("session",) if any(one.get("session") for one in found) else ()
+    sessions = ("session",) if any(one.session for one in found) else ()
     rows = [
         (
-            one["id"],
-            str(one.get("ts") or "")[:19],
-            one.get("agent") or "",
+            one.id,
+            str(one.ts or "")[:19],
+            one.agent or "",
             subject(one),
-            one.get("verdict") or "",
-            ", ".join(one.get("rules") or ())[:30],
+            one.verdict or "",
+            ", ".join(one.rules or ())[:30],
             ended(one),
-            *(((one.get("session") or "")[:SESSION_CHARS],) if sessions else ()),
-            brief(one.get("changes") or (), total=one.get("changes_total")),
+            *(((one.session or "")[:SESSION_CHARS],) if sessions else ()),
+            brief(one.changes or (), total=one.changes_total),
         )
         for one in found
     ]
@@ -113,17 +115,17 @@ def show(call: str, part: str | None, **flags: bool) -> int:
 
     store = _store()
     found = store.call(call)
-    if is_held(found) and part != "output" and terminal.person_present():
-        _look_anew(found["id"])
-        found = store.call(found["id"])
-    stdout, stderr = store.output(found["id"])
-    diff = store.diff(found["id"])
-    gone = store.dropped(found["id"], seconds_of(found.get("ts") or ""))
+    if found.is_held and part != "output" and terminal.person_present():
+        _look_anew(found.id)
+        found = store.call(found.id)
+    stdout, stderr = store.output(found.id)
+    diff = store.diff(found.id)
+    gone = store.dropped(found.id, seconds_of(found.ts or ""))
     if gone:
         terminal.say("what calls of that time wrote is no longer kept (`outputs_mib`)")
     if flags["as_json"]:
         texts = {"stdout": safe(stdout), "stderr": safe(stderr), "diff": diff, "dropped": gone}
-        terminal.show_json({**found, **texts})
+        terminal.show_json({**found.model_dump(), **texts})
         return 0
     if part == "output":
         terminal.show_bytes(stdout if flags["raw"] else safe(stdout).encode())
@@ -154,7 +156,7 @@ def _look_anew(call: str) -> None:
         terminal.say(f"not what was shown before: {names}")
 
 
-def _store() -> Any:
+def _store() -> Store:
     from sandbox.audit.store import Store
 
     return Store(terminal.dirs())

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -24,6 +24,10 @@ from sandbox.operations.requests import (
     UndoRequest,
 )
 from sandbox.text.terminal import safe_block, safe_line
+
+if TYPE_CHECKING:
+    from sandbox.audit.call_entry import CallEntry
+    from sandbox.audit.store import Store
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 CALL = click.argument("call", metavar="CALL")
@@ -100,7 +104,7 @@ def _last_landed(workspace: str | None) -> str:
     if workspace is None:
         return "last"
     if found := _store().landed(1, workspace):
-        return str(found[0]["id"])
+        return found[0].id
     raise BadInput(
         f"no call has landed anything in `{workspace}` that could be undone; `--all-workspaces` "
         "looks everywhere"
@@ -133,18 +137,17 @@ def _say_staying(report: Mapping[str, Any]) -> None:
         terminal.say(f"stays: {one['because']}")
 
 
-def _recorded(call: str) -> dict[str, Any] | None:
+def _recorded(call: str) -> CallEntry | None:
     try:
-        found: dict[str, Any] = _store().call(call)
+        return _store().call(call)
     except BadInput:  # its records went away with an old file of the log
         return None
-    return found
 
 
-def _show_undone(result: Mapping[str, Any], call: Mapping[str, Any] | None = None) -> None:
+def _show_undone(result: Mapping[str, Any], call: CallEntry | None = None) -> None:
     from sandbox.present.render import changes
 
-    whose = safe_line(f" of {call['agent']} in {call['workspace']}") if call else ""
+    whose = safe_line(f" of {call.agent} in {call.workspace}") if call else ""
     if result["id"]:
         terminal.show(
             f"undone {result['undone']}{whose}; `lockgate undo {result['id']}` does it again"
@@ -181,7 +184,7 @@ def held(**flags: bool) -> int:
     if not found:
         terminal.show("nothing waits")
         return 0
-    known = {one["id"]: one for one in _store().held()}
+    known = {one.id: one for one in _store().held()}
     places = {one["workspace"] for one in found}
     rows = [
         (
@@ -254,13 +257,13 @@ def land(call: str, paths: tuple[str, ...], **flags: bool) -> int:
     if not flags["yes"]:
         from sandbox.present.render import changes
 
-        total = found.get("changes_total")
-        terminal.show(changes(found.get("changes") or (), total=total))
+        total = found.changes_total
+        terminal.show(changes(found.changes or (), total=total))
         what = f" {len(paths)} of its paths" if paths else ""
-        if not terminal.ask(f"Land{what and what + ' of'} {found['id']}?"):
+        if not terminal.ask(f"Land{what and what + ' of'} {found.id}?"):
             terminal.say("not landed")
             return terminal.REFUSED
-    request = LandRequest(found["id"], paths, force=flags["force"])
+    request = LandRequest(found.id, paths, force=flags["force"])
     return _settle(request, as_json=flags["as_json"])
 
 
@@ -327,29 +330,27 @@ def _settle(request: Request[Any], *, as_json: bool) -> int:
     return 0
 
 
-def is_held(call: Mapping[str, Any]) -> bool:
+def is_held(call: CallEntry) -> bool:
     """Whether a call waits for a person to land or discard it."""
-    from sandbox.audit import history
-
-    return history.is_held(call)
+    return call.is_held
 
 
-def unfinished(call: Mapping[str, Any]) -> bool:
+def unfinished(call: CallEntry) -> bool:
     """Whether a call has no outcome yet."""
-    return call.get("ending") is None
+    return call.ending is None
 
 
-def _identity(call: str, fits: Callable[[Mapping[str, Any]], bool]) -> str:
+def _identity(call: str, fits: Callable[[CallEntry], bool]) -> str:
     """Return the whole id that a person means; `last` is the last call that fits."""
     if call != "last":
-        return str(_store().call(call)["id"])
+        return _store().call(call).id
     for one in _store().calls(limit=ALL):
         if fits(one):
-            return str(one["id"])
+            return one.id
     raise BadInput(f"no call is {'held' if fits is is_held else 'unfinished'}")
 
 
-def _store() -> Any:
+def _store() -> Store:
     from sandbox.audit.store import Store
 
     return Store(terminal.dirs())
