@@ -52,6 +52,8 @@ class Finding:
     tier: Tier
     rule: str
     reason: str
+    program: str = ""
+    """For `unknown-program`: the one that nobody knows."""
 
 
 @dataclass(slots=True)
@@ -86,6 +88,6 @@ class Facts:
         """Add a touched path."""
         self.touches[touch] = None
 
-    def find(self, tier: Tier, rule: str, reason: str) -> None:
+    def find(self, tier: Tier, rule: str, reason: str, program: str = "") -> None:
         """Add a judgement."""
-        self.findings[Finding(tier, rule, reason)] = None
+        self.findings[Finding(tier, rule, reason, program)] = None

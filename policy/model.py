@@ -286,6 +286,8 @@ class LayerAnswer(Frozen):
     verdict: Verdict
     reason: str
     rule: str = ""
+    program: str = ""
+    """For `unknown-program`: the one that nobody knows."""
 
 
 class Decision(Frozen):

@@ -46,6 +46,8 @@ class ChangeView(Frozen):
     outcome: str | None = None
     """hold or discard where gate 2 objects to this path."""
     reason: str | None = None
+    rule: str | None = None
+    """The rule by which it objects."""
     protected: str | None = None
     """The rule by which the guard, `verify` or gate 2 looks at what this path holds; None for an
     ordinary one."""

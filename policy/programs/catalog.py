@@ -194,7 +194,7 @@ class Catalog:
                 shell.find(Tier.CAUTION, "unknown-program", f"`{call.name}` {why}")
             else:
                 why = f"`{call.name}` is not a program that the policy knows"
-                shell.find(Tier.DANGER, "unknown-program", why)
+                shell.find(Tier.DANGER, "unknown-program", why, call.name)
             carried.guess(self, shell, call)
             outputs.record(self, shell, call, in_place=True)
             secret_files.record(shell, call, None)

@@ -29,7 +29,13 @@ _TOUCHED = {
 def answers(facts: Facts) -> list[LayerAnswer]:
     """Return the tier layer's answers, one per thing found; a call that only reads is SAFE."""
     said = [
-        LayerAnswer(layer="tier", verdict=VERDICTS[one.tier], reason=one.reason, rule=one.rule)
+        LayerAnswer(
+            layer="tier",
+            verdict=VERDICTS[one.tier],
+            reason=one.reason,
+            rule=one.rule,
+            program=one.program,
+        )
         for one in facts.findings
     ]
     for touch in facts.touches:

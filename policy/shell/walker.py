@@ -139,9 +139,9 @@ class Shell:
 
     # Facts
 
-    def find(self, tier: Tier, rule: str, reason: str) -> None:
+    def find(self, tier: Tier, rule: str, reason: str, program: str = "") -> None:
         """Record a judgement."""
-        self.facts.find(tier, rule, shown(reason))
+        self.facts.find(tier, rule, shown(reason), shown(program))
 
     def touch(self, how: How, path: str, *, program: str = "", redirect: bool = False) -> None:
         """Record what is done to a path, as seen from every place the shell may stand in."""

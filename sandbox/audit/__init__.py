@@ -2,6 +2,7 @@
 """The record: a hash-chained log, its index, what is read from it."""
 
 __all__ = [
+    "call_entry",
     "chain",
     "events",
     "history",

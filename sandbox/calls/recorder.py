@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from policy.model import ActionPlan, Decision
+from policy.model import ActionPlan, Decision, LayerAnswer
 from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.desk import Permission
 from sandbox.audit.events import (
@@ -99,7 +99,7 @@ class Recorder:
             tier=decision.tier.value,
             rules=list(decision.rules),
             message=decision.message,
-            layers=[layer.model_dump(mode="json") for layer in decision.layers],
+            layers=[_layer(layer) for layer in decision.layers],
             rights=decision.rights.model_dump(mode="json"),
             landing=decision.landing.value,
             policy=decision.policy,
@@ -301,6 +301,11 @@ def _ended(
         outcome=result.message,
         ms=round(result.ms, 2),
     )
+
+
+def _layer(layer: LayerAnswer) -> dict[str, Any]:
+    """Return a layer's answer as it is recorded."""
+    return layer.model_dump(mode="json", exclude=None if layer.program else {"program"})
 
 
 def _given(**fields: Any) -> dict[str, Any]:

@@ -52,7 +52,7 @@ _ENDS: dict[type[AuditRecord], tuple[type[AuditRecord], ...]] = {
     DiscardingRecord: (DiscardedRecord, GivenUpRecord),
 }
 """What begins something -> what says how it ended."""
-_JUDGED = ("outcome", "reason")
+_JUDGED = ("outcome", "reason", "rule")
 """What gate 2 said of a change."""
 _SHOWN = ("protected", "mode", "sha256", "leads_to", "leads_state")
 """What a person was shown of a change: of what is left, nobody was shown anything else."""

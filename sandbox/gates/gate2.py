@@ -448,6 +448,7 @@ def _view(change: Change, prefix: str, said: PathReason | None, rule: str | None
         source=None if change.source is None else prefix + _printable(change.source),
         outcome=said.outcome.value if said else None,
         reason=said.reason if said else None,
+        rule=said.rule if said else None,
         protected=rule,
         mode=None if rule is None or change.kind is Kind.DELETED else _landed_mode(change),
     )

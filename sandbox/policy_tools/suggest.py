@@ -60,7 +60,8 @@ _SHOWN = 3
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_:.-]{0,150}")
 _UNKNOWN_TOOL = "unknown-tool"
-_DELETED = "it existed before and is deleted"
+_DELETION = "deletion"
+"""The rule by which gate 2 holds what goes away without being named."""
 _STANDING = frozenset(("level", "mode"))
 _OF_PROGRAMS = _STANDING | {"tier"}
 """Layers that ask about what a program does; no other layer's question is ever proposed away."""
@@ -192,7 +193,9 @@ def _held(name: str, records: Sequence[AuditRecord]) -> Iterator[_Evidence]:
     if decided is None or ended is None or ended.judgement != Outcome.HOLD.value:
         return
     held = [one for one in ended.changes or () if one.get("outcome") == "hold"]
-    only = all(str(one.get("reason", "")).startswith(_DELETED) for one in held)
+    only = all(
+        (one.get("rule"), one.get("kind")) == (_DELETION, Kind.DELETED.value) for one in held
+    )
     whole = ended.changes_total == len(ended.changes or ())
     landed = any(isinstance(one, LandedRecord) and one.of is None for one in own)
     discarded = any(isinstance(one, DiscardedRecord) for one in own)
@@ -271,7 +274,7 @@ def _context(plan: ActionPlan) -> Context:
 
 # -- programs that nobody knows
 
-_SAID = re.compile(r"`([\w.+-]+)` is not a program that the policy knows")
+_PROGRAM = re.compile(r"[\w.+-]+")
 
 
 def _own_key(one: _Evidence) -> str | None:
@@ -280,8 +283,9 @@ def _own_key(one: _Evidence) -> str | None:
         return None
     asks = [x for x in one.record.layers or () if x["verdict"] == "ask"]
     asks = [x for x in asks if str(x["layer"]) not in _STANDING]
-    names = {found[1] if (found := _SAID.match(str(x.get("reason")))) else None for x in asks}
-    return names.pop() if len(names) == 1 else None
+    names = {str(x.get("program") or "") for x in asks}
+    name = names.pop() if len(names) == 1 else ""
+    return name if _PROGRAM.fullmatch(name) else None
 
 
 def _entry(name: str, commands: Sequence[str]) -> list[str]:

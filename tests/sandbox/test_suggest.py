@@ -54,11 +54,10 @@ def asked(
     return call, [record_of(one) for one in (*reversed(events), answer, first)]
 
 
-def held(call: str, *paths: str, then: str = "landed", reason: str = "") -> Family:
+def held(call: str, *paths: str, then: str = "landed", rule: str = "deletion") -> Family:
     """Return the records of a call whose deletions waited for a person, the newest first."""
-    why = reason or "it existed before and is deleted without being named"
     changes = [
-        {"path": path, "kind": "deleted", "type": "file", "outcome": "hold", "reason": why}
+        {"path": path, "kind": "deleted", "type": "file", "outcome": "hold", "rule": rule}
         for path in paths
     ]
     first = {"event": "decided", "call": call, "agent": "main", "user": "default", "tool": "Bash",
@@ -138,7 +137,7 @@ def test_files_that_are_made_anew_are_proposed_beside_each_other() -> None:
 def test_other_reasons_to_hold_count_against_it() -> None:
     calls = [held(f"c{number}", "out/a.html") for number in range(3)]
     assert found(*calls) != []
-    assert found(*calls, held("x", "out/a.html", reason="the host obeys it")) == []
+    assert found(*calls, held("x", "out/a.html", rule="continuous-integration")) == []
 
 
 HIDDEN = ("../a.html", "out/*.html", "out/a b.html", ".lockgate/x.html", ".git/hooks/x.sh",
