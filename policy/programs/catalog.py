@@ -370,6 +370,7 @@ class Catalog:
                 name, inner = chosen
                 shell.facts.programs[f"{call.name} {name}"] = None
                 rest = call.args[call.args.index(parsed.operands[0]) + 1 :]
+                _phrases(shell, entry, call)
                 self._options(shell, parsed, entry, call)
                 said = Call((f"{call.name} {name}", *rest), call.stdin, call.env)
                 return self.by_data(shell, said, self.forms.milder(said, inner))
@@ -377,7 +378,8 @@ class Catalog:
 
     def apply(self, shell: Shell, call: Call, entry: Entry, parsed: Parsed) -> str:
         """Record what an entry says of a call whose arguments are already split."""
-        if entry.tier is not Tier.SAFE:
+        _phrases(shell, entry, call)
+        if entry.tier is not Tier.SAFE or entry.phrases:
             shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
         shell.facts.writes |= entry.writes
         shell.facts.network |= entry.network
@@ -553,6 +555,19 @@ _TRUSTED_FOLDER = re.compile(
     r"|^/(?:home/[^/]+|root)/\.(?:local|cargo|nvm|pyenv|rbenv|bun|deno)/[\w/.-]*(?:bin|shims)$|^/snap/bin$"
     r"|^/usr/local/(?:go|cuda)/bin$"
 )
+
+
+def _phrases(shell: Shell, entry: Entry, call: Call) -> None:
+    """Record what the words of a call say, where its entry knows some."""
+    if not entry.phrases:
+        return
+    text = "".join(_BLANK.sub("·", one) + " " for one in (call.name, *call.args))
+    for one in entry.phrases:
+        if re.search(one.words, text):
+            shell.find(one.tier, one.rule, f"`{call.name}` {one.because}")
+
+
+_BLANK = re.compile(r"\s")
 
 
 @lru_cache(maxsize=512)

@@ -41,6 +41,17 @@ class Alarm(Frozen):
     because: str
 
 
+class Phrase(Frozen):
+    """Words that make a call more dangerous than its program."""
+
+    words: str
+    """An expression that is found anywhere in the call: the program and its arguments, each
+    followed by a blank; a blank within one is written `·`."""
+    tier: Tier = Tier.FORBIDDEN
+    rule: str
+    because: str
+
+
 class Entry(Frozen):
     """What a program, or one of its verbs, does."""
 
@@ -56,6 +67,7 @@ class Entry(Frozen):
     uses: dict[str, Use] = Field(default_factory=dict)
     """Options whose value is used."""
     alarms: dict[str, Alarm] = Field(default_factory=dict)
+    phrases: tuple[Phrase, ...] = ()
     in_place: tuple[str, ...] = ()
     """Options that make the program write its operands."""
     wraps: int | None = None

@@ -18,88 +18,6 @@ from policy.shell.walker import Shell
 from policy.values.argv import parse
 from policy.values.partial import HOLE, NET, unknown
 
-_STOPS = frozenset(
-    (
-        "reboot",
-        "poweroff",
-        "halt",
-        "shutdown",
-        "kexec",
-        "suspend",
-        "hibernate",
-        "rescue",
-        "emergency",
-        "exit",
-        "soft-reboot",
-        "hybrid-sleep",
-    )
-)
-_PROTECTIONS = re.compile(
-    r"apparmor|selinux|auditd|ufw|firewalld|iptables|nftables|fail2ban|clamav|falco|osquery|crowdsec|windefend|mpssvc|wazuh|rsyslog|syslog|snort|suricata|docker-guard|lockgate",
-    re.IGNORECASE,
-)
-_ENDS = frozenset(("stop", "disable", "mask", "kill", "delete", "unload", "remove", "bootout"))
-_ANSWERS = frozenset(
-    (
-        "status",
-        "list-units",
-        "is-active",
-        "is-enabled",
-        "show",
-        "list",
-        "cat",
-        "list-unit-files",
-        "--version",
-    )
-)
-
-
-def _services(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    words = [one for one in call.args if not one.startswith("-")]
-    if set(words) & _STOPS and call.name not in ("hostnamectl",):
-        shell.find(Tier.FORBIDDEN, "shutdown", f"`{call.name}` stops or restarts the machine")
-    elif set(words) & _ENDS and any(_PROTECTIONS.search(one) for one in words):
-        shell.find(Tier.FORBIDDEN, "security", f"`{call.name}` switches a protection off")
-    if call.name == "net" and words[:1] == ["user"]:
-        shell.find(Tier.FORBIDDEN, "system", "it changes users of the machine")
-    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
-    return HOLE
-
-
-def _firewall(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    text = " ".join(call.args)
-    if re.search(
-        r"(?:^|\s)(?:-F|--flush|-X|--delete-chain|-D|--delete|-Z)\b|-P\s+\w+\s+ACCEPT|--policy\s+\w+\s+ACCEPT|\bflush\b|\bdelete\s+table\b|\bdestroy\b",
-        text,
-    ):
-        shell.find(Tier.FORBIDDEN, "security", f"`{call.name}` drops rules of the packet filter")
-    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
-    return HOLE
-
-
-_BUS_STOPS = re.compile(r"(?i)\b(?:reboot|power_?off|halt|suspend|hibernate|shut_?down)\b")
-
-
-def _bus(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
-    if any(_BUS_STOPS.search(one) for one in call.args):
-        shell.find(Tier.FORBIDDEN, "shutdown", f"`{call.name}` stops or restarts the machine")
-    return HOLE
-
-
-_SHOWS = re.compile(
-    r"^(?:status|list|show|query|verbose|numbered|--state|--list\S*|-l|-s|-L|get\S*|dump|info|/query)$",
-    re.IGNORECASE,
-)
-
-
-def _protection(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    if (call.args and _SHOWS.match(call.args[0])) or call.name == "aa-status":
-        shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
-    else:
-        shell.find(Tier.FORBIDDEN, entry.rule, f"`{call.name}` changes a protection of the machine")
-    return HOLE
-
 
 def _keys(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     name = call.name
@@ -314,10 +232,6 @@ def _lockgate(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
 
 
 READERS = {
-    "services": _services,
-    "bus": _bus,
-    "firewall": _firewall,
-    "protection": _protection,
     "keys": _keys,
     "debugger": _debugger,
     "lockgate": _lockgate,
