@@ -67,24 +67,48 @@ def newest(records: Iterable[AuditRecord]) -> str:
     return next((one.call for one in records if isinstance(one, DecidedRecord)), "")
 
 
-def landed(records: Iterable[AuditRecord], count: int) -> list[CallEntry]:
-    """Return the newest calls, or parts of calls, whose changes stand; no undos."""
+def landed(
+    records: Iterable[AuditRecord], count: int, workspace: str | None = None
+) -> list[CallEntry]:
+    """Return the newest calls, or parts of calls, whose changes stand (in a workspace); no undos.
+
+    Reads on until so many are found and what was decided of each is read, and no further.
+    """
     found: dict[str, _Gathered] = {}
-    order: list[str] = []
+    order: dict[str, None] = {}
     undone: dict[str, str] = {}
+    open_: set[str] = set()
+    """Those in order of which the decision is not read yet: it stands before the landing."""
+    fitting = 0
     for record in records:
         name = _gather(record, found, undone)
-        if name is None or name in order or not isinstance(record, _LANDED) or not record.landed:
+        if name is None:
             continue
-        # of what was discarded, parts have landed
-        if isinstance(record, UndoneRecord | DiscardedRecord):
-            continue
-        parted = isinstance(record, PartedRecord) and record.parts
-        if not parted and stands(name, undone)[0]:
-            order.append(name)
-        if len(order) >= count and all("agent" in found[one] for one in order):
+        new = name not in order and says_landed(record) and stands(name, undone)[0]
+        if new and fitting < count:
+            order[name] = None
+            open_.add(name)
+        if name in open_ and (found[name].get("dated") or is_entry(record)):
+            open_.remove(name)
+            fitting += _lies_in(found[name], workspace)
+        if fitting >= count and not open_:
             break
-    return [_shape(found[name], undone) for name in order[:count]]
+    here = [found[name] for name in order if _lies_in(found[name], workspace)]
+    return [_shape(entry, undone) for entry in here[:count]]
+
+
+def says_landed(record: AuditRecord) -> bool:
+    """Whether a record says that changes landed that an undo could take back.
+
+    Not so where they landed in parts, which are calls of their own; what was discarded may have.
+    """
+    if not isinstance(record, _LANDED) or isinstance(record, UndoneRecord | DiscardedRecord):
+        return False
+    return bool(record.landed) and not (isinstance(record, PartedRecord) and record.parts)
+
+
+def _lies_in(entry: Mapping[str, Any], workspace: str | None) -> bool:
+    return workspace is None or workspace in (entry.get("workspace"), *(entry.get("also") or ()))
 
 
 def held(records: Iterable[AuditRecord]) -> list[CallEntry]:

@@ -23,12 +23,14 @@ from sandbox.audit.events import (
     AuditRecord,
     CorrectionRecord,
     DecidedRecord,
+    EditedRecord,
     EndedRecord,
     PartedRecord,
     UndoneRecord,
     is_entry,
     read,
 )
+from sandbox.audit.history import says_landed, stands
 from sandbox.audit.query import Query, seconds_of
 from sandbox.audit.segments import BEGIN, Place, Segments
 from sandbox.errors import Busy, Unavailable
@@ -62,6 +64,17 @@ _STEPS = (
         one INTEGER PRIMARY KEY CHECK (one = 1), n INTEGER NOT NULL, hash TEXT NOT NULL,
         segment INTEGER NOT NULL, offset INTEGER NOT NULL, length INTEGER NOT NULL
     );
+    """,
+    """
+    DELETE FROM state;
+    DELETE FROM records;
+    DELETE FROM entries;
+    DELETE FROM counts;
+    ALTER TABLE records ADD COLUMN landed INTEGER;
+    CREATE INDEX records_landed ON records (landed) WHERE landed IS NOT NULL;
+    CREATE TABLE places (
+        call TEXT NOT NULL, workspace INTEGER NOT NULL, PRIMARY KEY (call, workspace)
+    ) WITHOUT ROWID;
     """,
 )
 _JUDGED = (EndedRecord, PartedRecord, CorrectionRecord)
@@ -142,7 +155,7 @@ class Index:
         return hashlib.sha256(raw).hexdigest() == hashed
 
     def _take(self, db: sqlite3.Connection, lines: list[tuple[Place, bytes]]) -> None:
-        records, entries = [], []
+        records, entries, places = [], [], []
         counts: Counter[tuple[int, str, int, int, int]] = Counter()
         for place, raw in lines:
             try:
@@ -152,9 +165,14 @@ class Index:
             if record.n is None:
                 continue
             undone = record.undone if isinstance(record, UndoneRecord) else None
-            held = 1 if isinstance(record, _JUDGED) and record.judgement == "hold" else None
+            judgement = record.judgement if isinstance(record, _JUDGED) else None
+            held = None if judgement is None else int(judgement == "hold")
             written = (place.segment, place.offset, len(raw))
-            records.append((record.n, record.call, undone, held, *written))
+            landed = 1 if says_landed(record) else None
+            records.append((record.n, record.call, undone, held, *written, landed))
+            if isinstance(record, DecidedRecord | CorrectionRecord | EditedRecord):
+                where = (record.workspace, *(record.also or ()))
+                places += [(record.call, self._name(db, one)) for one in where if one]
             decided = record if isinstance(record, DecidedRecord) else None
             own = record if isinstance(record, CorrectionRecord) and is_entry(record) else None
             if not (told := decided or own):
@@ -170,7 +188,8 @@ class Index:
             entries.append((record.n, int(decided is not None), at, verdict, tool, agent, rules))
             if decided:
                 counts[int(at // DAY), rules, agent, tool, verdict] += 1
-        db.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", records)
+        db.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?, ?, ?, ?)", records)
+        db.executemany("INSERT OR IGNORE INTO places VALUES (?, ?)", places)
         db.executemany("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?, ?, ?)", entries)
         db.executemany(
             "INSERT INTO counts VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE"
@@ -268,11 +287,36 @@ class Index:
             row = db.execute(f"{_PLACE} FROM records WHERE n = ?", (number,)).fetchone()
         return None if row is None else (Place(row[1], row[2]), row[3])
 
-    def ever_held(self) -> list[str]:
-        """Return the calls of which a record says that they are held, the newest first."""
+    def waiting(self) -> list[str]:
+        """Return the calls of which no later record says that they are held no more, the newest
+        first."""
+        asked = (
+            "SELECT call FROM records r WHERE held = 1 AND NOT EXISTS (SELECT 1 FROM records later"
+            " WHERE later.call = r.call AND later.held = 0 AND later.n > r.n) ORDER BY n DESC"
+        )
         with self.asking() as db:
-            rows = db.execute("SELECT call FROM records WHERE held = 1 ORDER BY n DESC").fetchall()
+            rows = db.execute(asked).fetchall()
         return list(dict.fromkeys(row[0] for row in rows if row[0]))
+
+    def standing(self, workspace: str | None) -> Iterator[str]:
+        """Yield the calls (in a workspace) of which a record says that they landed and stand, the
+        newest first."""
+        where, values = "", []
+        if workspace is not None:
+            where = (
+                " AND EXISTS (SELECT 1 FROM places p WHERE p.call = r.call AND p.workspace ="
+                " (SELECT id FROM names WHERE name = ?))"
+            )
+            values = [workspace]
+        asked = f"SELECT call FROM records r WHERE landed = 1{where} ORDER BY n DESC"  # noqa: S608
+        with self.asking() as db:
+            seen: set[str] = set()
+            for (name,) in db.execute(asked, values):
+                if name is None or name in seen:
+                    continue
+                seen.add(name)
+                if stands(name, _undos_of(db, name))[0]:
+                    yield name
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +338,18 @@ class _Spot:
 
     def __init__(self, n: int, segment: int, offset: int, length: int) -> None:
         self.n, self.segment, self.offset, self.length = n, segment, offset, length
+
+
+def _undos_of(db: sqlite3.Connection, name: str) -> dict[str, str]:
+    """Return which undo took a call back, and which took that back in turn."""
+    found: dict[str, str] = {}
+    while name not in found:
+        asked = "SELECT call FROM records WHERE undone = ? ORDER BY n LIMIT 1"
+        row = db.execute(asked, (name,)).fetchone()
+        if row is None:
+            break
+        found[name] = name = row[0]
+    return found
 
 
 _PLACE = "SELECT n, segment, offset, length"

@@ -24,6 +24,9 @@ from sandbox.audit.query import Query
 from sandbox.audit.segments import Segments
 from sandbox.host.dirs import Dirs
 
+ALL = 1_000_000
+"""More calls than a log holds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Stats:
@@ -119,8 +122,21 @@ class Audit:
         """Return the calls that wait for a person, the newest first."""
         self.refresh()
         with self._reading() as reader:
-            found = [self._entry(name, reader) for name in self._index.ever_held()]
+            found = [self._entry(name, reader) for name in self._index.waiting()]
         return [one for one in found if one.is_held]
+
+    def landed(self, count: int, workspace: str | None = None) -> list[CallEntry]:
+        """Return the newest calls (in a workspace) whose changes stand, at most `count`."""
+        self.refresh()
+        found: list[CallEntry] = []
+        with self._reading() as reader:
+            for name in self._index.standing(workspace):
+                if len(found) >= count:
+                    break
+                # the index says where to look; the records say whether it is so
+                entries = history.landed(self._records(name, reader), ALL, workspace)
+                found += [one for one in entries if one.id == name]
+        return found
 
     def stats(self, query: Query) -> Stats:
         """Return counts of the decisions that are looked for."""

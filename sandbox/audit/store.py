@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sandbox.audit.reader import Audit
 
 
-INDEXED = 8 * MIB
+INDEXED = MIB
 """A longer log is asked through its index."""
 ALL = 1_000_000
 """More calls than such a log holds."""
@@ -123,11 +123,9 @@ class Store:
     def landed(self, count: int, workspace: str | None = None) -> list[CallEntry]:
         """Return the newest calls (in a workspace), at most `count`, whose changes stand, newest
         first."""
-        if workspace is None:
-            return history.landed(self.records(), count)
-        found = history.landed(self.records(), ALL)
-        here = (one for one in found if workspace in one.workspaces)
-        return list(islice(here, count))
+        if count < ALL and (index := self._index()):
+            return index.landed(count, workspace)
+        return history.landed(self.records(), count, workspace)
 
     def last_landed(self) -> CallEntry:
         """Return the newest call whose changes stand. Raises BadInput."""

@@ -148,11 +148,14 @@ def test_a_long_log_is_shown_as_a_short_one(dirs: Dirs, monkeypatch: pytest.Monk
     store = fill(dirs, 80)
     names = [one.id for one in store.calls(limit=1000)]
     short = [store.call(name) for name in names], store.held(), store.search(Query(agent="main"))
+    landed = [store.landed(count) for count in (1, 3, 1000)]
     monkeypatch.setattr(stores, "INDEXED", 0)
     assert store._index() is not None
     assert [store.call(name) for name in names] == short[0]
     assert store.held() == short[1]
     assert store.search(Query(agent="main")) == short[2]
+    assert [store.landed(count) for count in (1, 3, 1000)] == landed
+    assert len(landed[2]) > 20
     assert store.search(Query(tool="Read"), held=True) == [
         one for one in short[1] if one.tool == "Read"
     ]

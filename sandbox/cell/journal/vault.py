@@ -32,6 +32,8 @@ from .removal import remove
 NAME = ".lockgate"
 AGAIN_SECONDS = 0.002
 """Between two tries to lock a workspace's records."""
+FEW = 4
+"""Landings that are read at once where it is likely that one of the last ones is looked for."""
 UNDO_QUOTA = 1 << 30
 """Bytes of before-images that a workspace keeps; beyond it the oldest go."""
 
@@ -234,6 +236,26 @@ class Vault:
         with os.scandir(self.undo) as entries:
             names = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
         return self._read(names)
+
+    def growing(self) -> Iterator[list[journal.Journal]]:
+        """Give the complete landings, oldest first: those completed last, then ever more of them,
+        until all are given. Reads only what was not given before.
+        """
+        found: list[tuple[int, str]] = []
+        with os.scandir(self.undo) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                if stat.S_ISDIR(status.st_mode):
+                    found.append((status.st_ctime_ns, entry.name))
+        names = [name for _, name in sorted(found, reverse=True)]
+        given: list[tuple[str, journal.Journal]] = []
+        size = FEW
+        while names:
+            given += self._read(names[:size])
+            del names[:size]
+            size *= 4
+            given.sort(key=lambda item: (item[1].last.time, item[0]))
+            yield [record for _, record in given]
 
     def since(self, when: int) -> Iterator[journal.Journal]:
         """Give what was completed since a ctime of this file system (ns), oldest first.

@@ -36,20 +36,35 @@ def carried_on(
     root: int,
     ops: list[Op],
     now: Sequence[Identity | None],
-    others: Callable[[], Iterable[Journal]],
+    others: Callable[[], Iterable[list[Journal]]],
 ) -> tuple[list[Op], list[Identity | None]]:
     """Take over what our own later runs did to the same paths.
 
     Undoing a later call puts a file back as it was, but with a new ctime; undoing an agent's own
     edit puts a copy there (see `adopt`). It counts as unchanged where a record of ours says that it
-    left exactly this object there; nobody else's change is covered. `others` is only asked when
-    something is another object, or has another ctime.
+    left exactly this object there; nobody else's change is covered. `others` gives ever more of the
+    records. It is only asked when something is another object, or has another ctime, and no longer
+    than that is so: more records explain more, and never less.
     """
+    carried = ops, list(now)
+    if not _holds_another(root, *carried):
+        return carried
+    for records in others():
+        carried = _explained(root, ops, now, records)
+        if not _holds_another(root, *carried):
+            break
+    return carried
+
+
+def _holds_another(root: int, ops: list[Op], now: Sequence[Identity | None]) -> bool:
     places = [(op.path, now[position]) for position, op in enumerate(ops)]
     places += [(f"{op.path}/{name}", what) for op in ops for name, what in (op.inner or {}).items()]
-    if not any(_is_another(root, path, what) for path, what in places):
-        return ops, list(now)
-    records = list(others())
+    return any(_is_another(root, path, what) for path, what in places)
+
+
+def _explained(
+    root: int, ops: list[Op], now: Sequence[Identity | None], records: list[Journal]
+) -> tuple[list[Op], list[Identity | None]]:
     copied = _Copied(root, records)
     found = [
         _restamped(root, op.path, now[position]) or copied.instead(op.path, now[position])

@@ -26,7 +26,7 @@ from .. import fs
 from ..git_losses import undo as gitundo
 from ..journal import format as journal
 from ..journal.apply import Conflict, Runner, Stuck
-from ..journal.format import SWAP
+from ..journal.format import SWAP, Identity
 from ..journal.planning import Fault, say
 from ..journal.vault import UNDO_QUOTA, Vault, checked
 from ..overlay import diffs
@@ -198,7 +198,7 @@ class _Run:
             vault.root,
             self.record.ops,
             last.now or [None] * len(self.record.ops),
-            lambda: (other for _, other in vault.kept()),
+            vault.growing,
         )
         self.now, self.amended = refreshed(vault.root, ops, now, last)
         self.ops = journal.amend(ops, self.amended)
@@ -217,19 +217,23 @@ class _Run:
         one final. What a person, or a landing that is kept, left there is a later change as ever.
         """
         root = self._vault.root
+        own: dict[int, Identity] = {}
+        for position, op in enumerate(self.ops if self.record.sign else ()):
+            status = fs.lstat(root, op.path) if op.path in self.changed else None
+            if op.action != SWAP or status is None:
+                continue
+            if room.maker(root, op.path) == self.record.sign:
+                own[position] = fs.identity(status)
+        if not own:
+            return
         kept = {
             (op.path, tuple(identity))
             for _, other in self._vault.kept()
             for op, identity in zip(other.ops, other.last.now or ())
             if identity is not None
         }
-        for position, op in enumerate(self.ops):
-            status = fs.lstat(root, op.path) if op.path in self.changed else None
-            if op.action != SWAP or status is None:
-                continue
-            identity = fs.identity(status)
-            own = self.record.sign and room.maker(root, op.path) == self.record.sign
-            if own and (op.path, tuple(identity)) not in kept:
+        for position, identity in own.items():
+            if (self.ops[position].path, tuple(identity)) not in kept:
                 self.now[position] = identity
                 self.amended.append([position, "identity", None, identity])
         self.ops = journal.amend(self.ops, self.amended)
