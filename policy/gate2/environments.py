@@ -31,6 +31,8 @@ _INSTALLED = re.compile(
     re.DOTALL,
 )
 _LINKED = re.compile(r"((?:.*/)?node_modules)/\.bin/[^/]+", re.DOTALL)
+_GENERATED = re.compile(r"(?:.*/)?obj/[^/]+\.(?:props|targets)", re.DOTALL)
+_BUILDERS = frozenset(("dotnet", "msbuild", "nuget"))
 _INSTALLERS = frozenset(
     ("pip", "pip3", "pip-sync", "pipx", "uv", "uvx", "poetry", "pdm", "pipenv", "hatch", "rye",
      "conda", "mamba", "micromamba", "easy_install", "flit", "maturin", "tox", "nox", "venv",
@@ -49,7 +51,9 @@ class Environments:
         names = [normal(one.path) for one in new]
         self._made = {one[: -len(_MARK)] for one in names if f"/{one}".endswith(f"/{_MARK}")}
         self._folders = {normal(one.path) for one in new if one.type is FileType.DIRECTORY}
-        self._installs = any(_installs(one) for one in programs)
+        started = {one.rpartition("/")[2].partition(" ")[0] for one in programs}
+        self._installs = not started.isdisjoint(_INSTALLERS)
+        self._builds = not started.isdisjoint(_BUILDERS)
 
     def reasons(self, change: Change) -> Iterator[PathReason]:
         """Give why a change waits for a person."""
@@ -71,7 +75,6 @@ class Environments:
         elif (installed or linked) and not (made or self._installs):
             because = "it is run of packages that are installed, and the call names no install"
             yield PathReason(change.path, Outcome.HOLD, RULE, because)
-
-
-def _installs(program: str) -> bool:
-    return program.rpartition("/")[2].partition(" ")[0] in _INSTALLERS
+        elif _GENERATED.fullmatch(name) and not self._builds:
+            because = "every build of .NET obeys it, and the call names no such build"
+            yield PathReason(change.path, Outcome.HOLD, RULE, because)

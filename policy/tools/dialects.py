@@ -87,6 +87,7 @@ class AgentTool(Frozen):
     background: Names = ()
     pattern: Names = ()
     glob: Names = ()
+    type: Names = ()
     url: Names = ()
     url_text: Names = ()
     text: Names = ()
@@ -221,6 +222,8 @@ def _fields(known: AgentTool, params: Mapping[str, Any]) -> Iterator[tuple[str, 
     if globs:
         yield "glob", globs[0]
         yield "globs", globs[1:]
+    if known.type:
+        yield "type", _one(params, known.type, "type of files")
     if known.does in ("write", "edit") and known.text:
         yield "content", "\n".join(_texts(params, known.text))
 

@@ -172,7 +172,7 @@ def _searched(
         root = root or _root(real, context)
         if touch.how not in (How.SEARCH, How.READ) or root is None or not Path(real).is_dir():
             continue
-        secret = searched_secret(root, real, answer.paths, _globs(plan), ledger)
+        secret = searched_secret(root, real, answer.paths, _globs(plan), ledger, plan.params.type)
         if secret is not None:
             yield LayerAnswer(
                 layer="secrets",

@@ -19,14 +19,46 @@ from sandbox.workspaces.gitignore import Ignored
 from sandbox.workspaces.ignore_ledger import Ledger
 
 _RECORDS = ".lockgate"
+_TYPES = {
+    "c": ("*.[chH]", "*.cats", "*.[chH].in"),
+    "cpp": ("*.[ChH]", "*.cc", "*.[ch]pp", "*.[ch]xx", "*.hh", "*.inl", "*.in"),
+    "cs": ("*.cs",),
+    "css": ("*.css", "*.scss"),
+    "go": ("*.go",),
+    "html": ("*.htm", "*.html", "*.ejs"),
+    "java": ("*.java", "*.jsp", "*.jspx", "*.properties"),
+    "js": ("*.js", "*.jsx", "*.vue", "*.cjs", "*.mjs"),
+    "json": ("*.json", "*.sarif", "composer.lock"),
+    "kotlin": ("*.kt", "*.kts"),
+    "markdown": ("*.markdown", "*.md", "*.mdown", "*.mdwn", "*.mdx", "*.mkd", "*.mkdn"),
+    "md": ("*.markdown", "*.md", "*.mdown", "*.mdwn", "*.mdx", "*.mkd", "*.mkdn"),
+    "php": ("*.php*",),
+    "py": ("*.py", "*.pyi"),
+    "python": ("*.py", "*.pyi"),
+    "rust": ("*.rs",),
+    "sql": ("*.sql", "*.psql"),
+    "swift": ("*.swift",),
+    "toml": ("*.toml", "Cargo.lock"),
+    "ts": ("*.ts", "*.tsx", "*.cts", "*.mts"),
+    "typescript": ("*.ts", "*.tsx", "*.cts", "*.mts"),
+    "yaml": ("*.yaml", "*.yml"),
+}
+"""What ripgrep takes for files of a type (`rg --type-list`), by the usual types. Of another type any
+file may be."""
 
 
 def searched_secret(
-    root: str, folder: str, paths: PathPolicy, globs: Sequence[str], ledger: Ledger | None
+    root: str,
+    folder: str,
+    paths: PathPolicy,
+    globs: Sequence[str],
+    ledger: Ledger | None,
+    type_: str | None = None,
 ) -> str | None:
     """Return a hidden file, relative to the workspace, that a search of `folder` would show.
 
-    `globs` are the tool's: names that are looked at, or, behind `!`, are not.
+    `globs` are the tool's: names that are looked at, or, behind `!`, are not; of a `type_`, only
+    such files are.
     """
     hide, show = paths.mask_expressions()
     start = os.path.relpath(folder, root)
@@ -36,7 +68,12 @@ def searched_secret(
     except (TooLarge, OSError):
         return f"{start or '.'}/*"
     asked = [one for several in globs for one in parted(several)]
-    found = [one for one in hidden if one != _RECORDS and _looked_at(root, one, asked)]
+    of_type = _TYPES.get(type_ or "", ())
+    found = [
+        one
+        for one in hidden
+        if one != _RECORDS and _looked_at(root, one, asked) and _looked_at(root, one, of_type)
+    ]
     if not found or ledger is None:
         return found[0] if found else None
     with Ignored(Path(root), ledger) as ignored:

@@ -83,6 +83,13 @@ def test_programs_of_packages_come_by_an_install_alone(path: str, kind: Kind) ->
         assert _judged(*changes, programs=("cd", program, "pytest")) == "land"
 
 
+@pytest.mark.parametrize("path", ["obj/a.csproj.nuget.g.props", "src/obj/a.x.targets"])
+def test_what_builds_of_dotnet_obey_comes_by_them_alone(path: str) -> None:
+    assert _judged(Change(path, Kind.CREATED, FILE), programs=("python3",)) == "hold"
+    assert _judged(Change(path, Kind.MODIFIED, FILE), programs=("dotnet",)) == "land"
+    assert _judged(Change("obj/a.json", Kind.MODIFIED, FILE), programs=("python3",)) == "land"
+
+
 @pytest.mark.parametrize("path", INSTALLED)
 def test_they_land_in_what_the_call_makes_anew(path: str) -> None:
     root = re.split("/(?:[Ll]ib|bin|[.]bin)/", path)[0]

@@ -27,10 +27,11 @@ def _allowed(said: Any) -> bool:
     return bool(said["permissionDecision"] == "allow")
 
 
-ALL = [{}, {"glob": "*"}, {"glob": "!src"}, {"glob": "*.py,.env"}, {"glob": "*.py .env"}]
+ALL = [{}, {"type": "sh"}, {"glob": "*"}, {"glob": "!src"}, {"glob": "*.py,.env"}, {"glob": "*.py .env"}]
 NAMES = (".{env,x}", ".[e]nv", ".[!x]nv", "\\.env", "**/.e*", "{a,.{env,b}}")
 BY_NAME = [{"glob": one} for one in NAMES]
 OTHERS = [{"glob": "*.py"}, {"glob": "!.env"}, {"glob": "*.{ts,tsx}"}, {"glob": "src/[a-z]*.py"}]
+TYPES = [{"type": one} for one in ("py", "js", "ts", "rust", "go", "md", "json")]
 
 
 @pytest.mark.parametrize("more", [*ALL, *BY_NAME])
@@ -41,11 +42,17 @@ def test_a_search_that_shows_a_secret_is_denied(hooks: Hooks, more: dict[str, st
     assert "`secrets`" in said["permissionDecisionReason"]
 
 
-@pytest.mark.parametrize("more", OTHERS)
+@pytest.mark.parametrize("more", [*OTHERS, *TYPES])
 def test_one_that_leaves_it_out_is_not(hooks: Hooks, more: dict[str, str]) -> None:
     (hooks.place / ".env").write_text("DB_PASSWORD=x\n")
     assert _allowed(hooks.claude("Grep", pattern="x", **more))
     assert _allowed(hooks.claude("Grep", pattern="x", path=str(hooks.place / "src")))
+
+
+def test_a_type_that_takes_it_in_shows_it(hooks: Hooks) -> None:
+    (hooks.place / "credentials.json").write_text("{}")
+    assert not _allowed(hooks.claude("Grep", pattern="x", type="json"))
+    assert _allowed(hooks.claude("Grep", pattern="x", type="py"))
 
 
 def test_what_git_ignores_is_not_searched(hooks: Hooks) -> None:
