@@ -43,8 +43,8 @@ _TYPES = {
     "typescript": ("*.ts", "*.tsx", "*.cts", "*.mts"),
     "yaml": ("*.yaml", "*.yml"),
 }
-"""What ripgrep takes for files of a type (`rg --type-list`), by the usual types. Of another type any
-file may be."""
+"""What ripgrep takes for files of a type (`rg --type-list`), by the usual types. Of another type,
+any file may be."""
 
 
 def searched_secret(

@@ -27,7 +27,14 @@ def _allowed(said: Any) -> bool:
     return bool(said["permissionDecision"] == "allow")
 
 
-ALL = [{}, {"type": "sh"}, {"glob": "*"}, {"glob": "!src"}, {"glob": "*.py,.env"}, {"glob": "*.py .env"}]
+ALL = [
+    {},
+    {"type": "sh"},
+    {"glob": "*"},
+    {"glob": "!src"},
+    {"glob": "*.py,.env"},
+    {"glob": "*.py .env"},
+]
 NAMES = (".{env,x}", ".[e]nv", ".[!x]nv", "\\.env", "**/.e*", "{a,.{env,b}}")
 BY_NAME = [{"glob": one} for one in NAMES]
 OTHERS = [{"glob": "*.py"}, {"glob": "!.env"}, {"glob": "*.{ts,tsx}"}, {"glob": "src/[a-z]*.py"}]

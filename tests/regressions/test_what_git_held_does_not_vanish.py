@@ -206,6 +206,14 @@ HELD = {
     "a merge that is left as it stands": ("git merge --quit", UNDER_MERGE),
     "what is picked": ("rm .git/CHERRY_PICK_HEAD", UNDER_PICK),
     "HEAD alone to another branch": ("git symbolic-ref HEAD refs/heads/topic", ""),
+    "the branch under HEAD forward": (
+        "git update-ref -m x refs/heads/main ahead",
+        "git commit -qm y; git branch ahead; git reset -q --hard HEAD~1",
+    ),
+    "the branch under a work tree's HEAD": (
+        "git update-ref -m x refs/heads/side main",
+        "git worktree add -q -b side wt2 HEAD~1",
+    ),
     "HEAD alone to another commit": ("o=$(git rev-parse topic); echo $o > .git/HEAD", ""),
     "a link among references": ("ln -s main .git/refs/heads/link", ""),
     "a link among objects": ("mv .git/objects/pack .git/objects/p; ln -s p .git/objects/pack", ""),
@@ -238,6 +246,9 @@ LANDS = {
     "a commit of what is staged": "git commit -qm staged",
     "an amended commit": "echo x >> a; git commit -q --amend -am other",
     "a reset": "git commit -qm y; git reset -q --hard HEAD~1",
+    "another branch forward": "git branch lone HEAD~1; git update-ref -m x refs/heads/lone HEAD",
+    "a commit by hand": "o=$(git commit-tree -m x -p HEAD $(git write-tree));"
+    " git update-ref -m x HEAD $o",
     "a soft reset": "git reset -q --soft HEAD~1",
     "tags of commits": "git tag n1; git tag -a -m x n2; git tag -a -m y n3 n2",
     "a new branch": "git checkout -qb new; echo x > n; git add n; git commit -qm n",

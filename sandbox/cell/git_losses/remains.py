@@ -74,7 +74,9 @@ class Remains:
                 yield from self._arrived(name, before, after)
         if names:
             yield from self._heads()
-            yield from left_behind(self._old, self._new, self._touched.keys())
+            yield from left_behind(
+                self._old, self._new, self._touched.keys(), self._new.refs.trees()
+            )
         yield from given_up(self._old, self._new, self._files)
         if gone:
             yield from self._left_behind(gone, self._by_references, "no other reference reaches")

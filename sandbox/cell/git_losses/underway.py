@@ -50,20 +50,31 @@ def given_up(old: Side, new: Side, paths: Iterable[str]) -> Iterator[tuple[str, 
             yield path, BEGUN[name]
 
 
-def left_behind(old: Side, new: Side, paths: Collection[str]) -> Iterator[tuple[str, str]]:
-    """Give a HEAD that goes to another branch by itself: the index stays as it was. Raises Odd."""
-    for path in sorted(paths):
-        folder, name = tree_of(path)
-        index = folder + "index"
-        if name != "HEAD" or index in paths or old.files.status(index) is None:
+def left_behind(
+    old: Side, new: Side, paths: Collection[str], trees: Iterable[str]
+) -> Iterator[tuple[str, str]]:
+    """Give a HEAD that means another commit, while the index stays as it was. Raises Odd.
+
+    It goes to another branch by itself, or its branch is moved under it. `trees` are the folders of
+    the linked work trees. Not where its branch goes back (`git reset --soft`), since what is staged
+    then holds what is taken back; nor where the index lists what that commit holds.
+    """
+    for folder in ("", *trees):
+        path, index = folder + "HEAD", folder + "index"
+        if index in paths or old.files.status(index) is None:
             continue
-        before, after = old.refs.get(path), new.refs.get(path)
-        if before is None or after is None or not (before.target or after.target):
-            continue  # a commit on no branch moves it by itself
+        if path in paths:
+            before, after = old.refs.get(path), new.refs.get(path)
+            if before is None or after is None or not (before.target or after.target):
+                continue  # a commit on no branch moves it by itself
         ends = [side.refs.resolve(path) for side in (old, new)]
         if not all(ends) or ends[0] == ends[1]:
             continue
-        if len({Trees(new.objects).of_commit(oid)[0] for oid in ends}) > 1:
+        if len({Trees(new.objects).of_commit(oid)[0] for oid in ends}) == 1:
+            continue
+        if path in paths or not (
+            history(old.objects, [ends[0]], {ends[1]}) or _is_put_back(new, folder, ends[1])
+        ):
             yield path, "it goes to another commit, and what is staged and in the files does not"
 
 
