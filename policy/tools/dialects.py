@@ -61,6 +61,10 @@ CANONICAL = {
     "ask": "Opaque",
 }
 """What tools are called in plans, by what they do."""
+_CHANGES = frozenset(("write", "edit"))
+_STEPS = (("old_string", "new_string", "replace_all"), ("oldString", "newString", "replaceAll"))
+"""What agents call the text that goes, the one that comes, and that it goes everywhere."""
+_EVERYWHERE = "expected_replacements"
 _IN_PATH = frozenset(("list", "glob", "search"))
 _ADDRESS = re.compile(r"\b[A-Za-z][A-Za-z0-9+.-]*://[^\s<>\"'`\\)\]}]+")
 _FILE_ADDRESS = re.compile(r"file:(?://(?:localhost)?)?(?=/)", re.IGNORECASE)
@@ -160,7 +164,10 @@ def normalise(agent: str, tool: str, params: Mapping[str, Any], *, server: str =
     asks = tuple(why for wanted, why in known.ask_if.items() if _given(params, wanted))
     if known.because or asks:
         fields["asks"] = [*fields.get("asks", ()), *filter(None, (known.because,)), *asks]
-    fields["given"] = {"tool": origin, "sha256": _digest(params)}
+    given: dict[str, Any] = {"tool": origin, "sha256": _digest(params)}
+    if known.does in _CHANGES and (rest := _rest(known, params, fields)):
+        given["with"] = rest
+    fields["given"] = given
     cwd = _one(params, known.cwd, "directory")
     return Use(CANONICAL[known.does], Params(**fields), cwd, origin)
 
@@ -224,8 +231,43 @@ def _fields(known: AgentTool, params: Mapping[str, Any]) -> Iterator[tuple[str, 
         yield "globs", globs[1:]
     if known.type:
         yield "type", _one(params, known.type, "type of files")
-    if known.does in ("write", "edit") and known.text:
-        yield "content", "\n".join(_texts(params, known.text))
+    if known.does in _CHANGES:
+        steps = list(_steps(params)) if len(paths) == 1 else []
+        if known.does == "edit" and len(steps) == 1:
+            yield from steps[0].items()
+        elif steps:
+            yield "edits", steps
+        elif known.text:
+            yield "content", "\n".join(_texts(params, known.text))
+
+
+def _steps(params: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Give what an edit puts in place of what, in the order in which it does."""
+    several = params.get("edits")
+    for one in (params, *(several if isinstance(several, list | tuple) else ())):
+        for old, new, everywhere in _STEPS if isinstance(one, Mapping) else ():
+            if isinstance(one.get(old), str) and isinstance(one.get(new), str):
+                count = one.get(_EVERYWHERE)
+                many = isinstance(count, int) and count > 1
+                yield {
+                    "old_string": one[old],
+                    "new_string": one[new],
+                    "replace_all": bool(one.get(everywhere)) or many,
+                }
+
+
+def _rest(known: AgentTool, params: Mapping[str, Any], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters that stand nowhere in a plan: a person approves them as well."""
+    names = {one for one in known.path if "." not in one}
+    if "content" in fields:
+        names |= {one for one in known.text if "." not in one}
+    if "old_string" in fields or "edits" in fields:
+        names |= {"edits", _EVERYWHERE, *(name for step in _STEPS for name in step)}
+    return {
+        name: value
+        for name, value in params.items()
+        if name not in names and value not in (None, False, "", [], {})
+    }
 
 
 def _texts(params: Mapping[str, Any], names: Sequence[str]) -> list[str]:

@@ -400,6 +400,9 @@ def _after(plan: ActionPlan, before: str | None) -> str | None:
     if plan.tool not in ("Edit", "MultiEdit") or not steps:
         return None
     for step in steps:
+        if not text and not step.old_string:  # a new file
+            text = step.new_string
+            continue
         if text is None or not step.old_string or step.old_string not in text:
             return None
         text = text.replace(step.old_string, step.new_string, -1 if step.replace_all else 1)

@@ -54,7 +54,8 @@ def card(
             shown = value if key == "command" else _excerpt(value, CONTENT_LINES)
             rows.append((key.replace("_", " "), shown))
     for number, step in enumerate(params.get("edits") or (), start=1):
-        text = f"{step['old_string']}\n->\n{step['new_string']}"
+        arrow = "-> everywhere" if step.get("replace_all") else "->"
+        text = f"{step['old_string']}\n{arrow}\n{step['new_string']}"
         rows.append((f"edit {number}", _excerpt(text, CONTENT_LINES)))
     rows += [
         ("with", _excerpt(f"{key}: {_plain(value)}", CONTENT_LINES))
