@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -25,12 +26,14 @@ from policy.model import (
     LayerAnswer,
     Limits,
     Network,
+    Params,
     Rights,
     Tier,
     Verdict,
     Workspace,
 )
 from policy.rules.matching import Bounds
+from sandbox.approvals.approver import Approver, nobody
 from sandbox.calls.supervisor import Supervisor
 from sandbox.cells.pool import state_label
 from sandbox.config.settings import Dirs, Settings
@@ -190,6 +193,30 @@ class Lab:
         if not found:  # another lab may share the folder
             remove_layers(self.client, self.dirs)
         assert left == []
+
+
+@dataclass(frozen=True)
+class BothGates:
+    """A supervisor with the built-in rules over one workspace; called, it runs a command."""
+
+    supervisor: Supervisor
+    work: Path
+
+    async def __call__(
+        self, command: str, approver: Approver = nobody, *, agent: str = "main"
+    ) -> CallResult:
+        params = Params(command=command)
+        plan = ActionPlan(tool="Bash", workspace=str(self.work), params=params, agent=agent)
+        return await self.supervisor.call(plan, approver=approver)
+
+
+@contextlib.asynccontextmanager
+async def both_gates(dirs: Dirs, work: Path, run_id: str) -> AsyncIterator[BothGates]:
+    """Start a supervisor as users have it, for one workspace."""
+    workspaces, labels = [Workspace(str(work))], {LABEL_TEST: run_id}
+    made = Supervisor(dirs, workspaces=workspaces, settings=Settings(), labels=labels)
+    async with made as supervisor:
+        yield BothGates(supervisor, work)
 
 
 def remove_layers(client: docker.DockerClient, dirs: Dirs) -> None:

@@ -7,13 +7,11 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from policy.model import ActionPlan, Verdict, Workspace
-from sandbox.approvals.approver import nobody, yes
-from sandbox.calls.supervisor import Supervisor
-from sandbox.config.settings import Dirs, Settings
-from sandbox.containers.plan import LABEL_TEST
-from sandbox.results import CallResult, Ending
-from tests.container.lab import ME, remove_layers, repository
+from policy.model import Verdict
+from sandbox.approvals.approver import yes
+from sandbox.config.settings import Dirs
+from sandbox.results import Ending
+from tests.container.lab import ME, both_gates, remove_layers, repository
 
 
 def test_calls_through_both_gates(
@@ -23,21 +21,7 @@ def test_calls_through_both_gates(
     dirs = Dirs.under(tmp_path / "lockgate")
 
     async def session() -> None:
-        async with Supervisor(
-            dirs,
-            workspaces=[Workspace(str(work))],
-            settings=Settings(),
-            labels={LABEL_TEST: run_id},
-        ) as one:
-
-            async def sh(command: str, approver: Any = nobody) -> CallResult:
-                plan = ActionPlan(
-                    tool="Bash",
-                    workspace=str(work),
-                    params={"command": command},  # type: ignore[arg-type]
-                )
-                return await one.call(plan, approver=approver)
-
+        async with both_gates(dirs, work, run_id) as sh:
             seen = await sh("cat README.md && git status --short")
             assert (seen.verdict, seen.ending, seen.judgement) == (
                 Verdict.ALLOW, Ending.RAN, None,
@@ -53,7 +37,7 @@ def test_calls_through_both_gates(
             second = await sh("mv tmp1 devkit.config.json", yes)
             assert (first.landed, second.landed) == (True, False)
             assert (work / "devkit.config.json").read_text() == '{"strict": true}\n'
-            await one.undo(landed.id)
+            await sh.supervisor.undo(landed.id)
             assert not (work / "made.txt").exists()
 
     asyncio.run(session())

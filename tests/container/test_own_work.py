@@ -7,13 +7,10 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from policy.model import ActionPlan, Params, Verdict, Workspace
-from sandbox.approvals.approver import nobody, yes
-from sandbox.calls.supervisor import Supervisor
-from sandbox.config.settings import Dirs, Settings
-from sandbox.containers.plan import LABEL_TEST
-from sandbox.results import CallResult
-from tests.container.lab import ME, git, remove_layers, repository
+from policy.model import Verdict
+from sandbox.approvals.approver import yes
+from sandbox.config.settings import Dirs
+from tests.container.lab import ME, both_gates, git, remove_layers, repository
 
 MAKEFILE = """all:
 \tmkdir -p out && echo 1 > out/a && echo 2 > prog
@@ -34,19 +31,7 @@ def test_an_agent_takes_its_own_work_away_and_nobody_elses(
     dirs = Dirs.under(tmp_path / "lockgate")
 
     async def session() -> None:
-        async with Supervisor(
-            dirs,
-            workspaces=[Workspace(str(work))],
-            settings=Settings(),
-            labels={LABEL_TEST: run_id},
-        ) as one:
-
-            async def sh(command: str, agent: str = "main") -> CallResult:
-                asked = ActionPlan(
-                    tool="Bash", workspace=str(work), params=Params(command=command), agent=agent
-                )
-                return await one.call(asked, approver=nobody)
-
+        async with both_gates(dirs, work, run_id) as sh:
             # what make made in another call goes without being named
             assert (await sh("make")).landed
             cleaned = await sh("make clean")
@@ -113,17 +98,7 @@ def test_a_work_tree_goes_with_the_obeyed_files_in_it(
     workflow = "wt/.github/workflows/ci.yml"
 
     async def session() -> None:
-        async with Supervisor(
-            dirs,
-            workspaces=[Workspace(str(work))],
-            settings=Settings(),
-            labels={LABEL_TEST: run_id},
-        ) as one:
-
-            async def sh(command: str, approver: Any = nobody) -> CallResult:
-                asked = ActionPlan(tool="Bash", workspace=str(work), params=Params(command=command))
-                return await one.call(asked, approver=approver)
-
+        async with both_gates(dirs, work, run_id) as sh:
             assert (await sh("git worktree add -q wt -b topic")).landed
             assert (work / workflow).exists()
             # one obeyed file of it, or all of it without git's word, is a person's to say

@@ -14,13 +14,9 @@ from policy.autonomy.levels import LevelsFile
 from policy.gate1.decide import Policy, decide, wanted
 from policy.model import ActionPlan, Decision, Params, Verdict, Workspace
 from policy.shell.held_scripts import Seen
-from sandbox.approvals.approver import nobody
-from sandbox.calls.supervisor import Supervisor
-from sandbox.config.settings import Dirs, Settings
-from sandbox.containers.plan import LABEL_TEST
-from sandbox.results import CallResult
+from sandbox.config.settings import Dirs
 from sandbox.workspaces.project_files import ProjectFiles
-from tests.container.lab import ME, git, remove_layers, repository
+from tests.container.lab import ME, both_gates, git, remove_layers, repository
 from tests.policy.asking import CONTEXT, bash, plan, tool
 
 ALLOW, REPORT, ASK, DENY = Verdict.ALLOW, Verdict.REPORT, Verdict.ASK, Verdict.DENY
@@ -391,19 +387,7 @@ def test_both_gates_hold_what_gate_1_no_longer_asks_about(
     dirs = Dirs.under(tmp_path / "lockgate")
 
     async def session() -> None:
-        async with Supervisor(
-            dirs,
-            workspaces=[Workspace(str(work))],
-            settings=Settings(),
-            labels={LABEL_TEST: run_id},
-        ) as one:
-
-            async def sh(command: str, agent: str = "main") -> CallResult:
-                asked = ActionPlan(
-                    tool="Bash", workspace=str(work), params=Params(command=command), agent=agent
-                )
-                return await one.call(asked, approver=nobody)
-
+        async with both_gates(dirs, work, run_id) as sh:
             # a committed script runs and is read; one that hides what it does is held at gate 2
             ran = await sh("./tool.sh")
             assert (ran.verdict, ran.stdout) == (REPORT, "tool\n")
@@ -452,17 +436,10 @@ def test_both_gates_hold_what_gate_1_no_longer_asks_about(
     async def later() -> None:
         """Another supervisor knows from the record what an agent made."""
         (work / "touched.py").write_text("a person's\n")
-        async with Supervisor(
-            dirs,
-            workspaces=[Workspace(str(work))],
-            settings=Settings(),
-            labels={LABEL_TEST: run_id},
-        ) as two:
+        async with both_gates(dirs, work, run_id) as sh:
             wanted = {("later.py", "other"): ASK, ("touched.py", "main"): ASK}
             for (name, agent), verdict in {**wanted, ("later.py", "main"): REPORT}.items():
-                params = Params(command=f"rm {name}")
-                asked = ActionPlan(tool="Bash", workspace=str(work), params=params, agent=agent)
-                found = await two.call(asked, approver=nobody)
+                found = await sh(f"rm {name}", agent=agent)
                 assert found.verdict is verdict, (name, agent, found.message)
             assert not (work / "later.py").exists()
 
