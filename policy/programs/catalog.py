@@ -32,6 +32,7 @@ from policy.programs.catalog_schema import (
     Variable,
 )
 from policy.programs.forms import Forms
+from policy.programs.visible_text import MOST_SCANNED, squeezed, visible_ends
 from policy.shell import held_scripts
 from policy.shell.builtins import BUILTINS, QUIET
 from policy.shell.expand.words import source
@@ -73,11 +74,6 @@ _GNU = re.compile(
     r"|wc|cut|date|readlink|realpath|stat|split|base64|env|nice|nohup|stdbuf|kill|xargs|uniq|tr|id)"
 )
 """GNU's tools where the system has others of the same name."""
-_MOST_SCANNED = 16 * 1024
-"""Characters of a text's beginning, and of its end, that are looked at when it cannot be read."""
-_MOST_BYTES = 1 << 20
-"""... and that are read to come by so many that say something; a quarter of it from the end."""
-_PIECE = 32 * 1024
 _MOST_WORDS = 256
 """Words of a command that rules on programs look at."""
 _MOST_GUESSED = 64
@@ -432,7 +428,7 @@ class Catalog:
 
     def statements(self, shell: Shell, text: str) -> None:
         """Record what statements for a database do."""
-        plain = re.sub(r"\s+", " ", _SQL_COMMENT.sub(" ", shown(text[:_MOST_SCANNED]))).strip()
+        plain = re.sub(r"\s+", " ", _SQL_COMMENT.sub(" ", shown(text[:MOST_SCANNED]))).strip()
         bare = plain if _SQL_MADE.search(plain) else _SQL_TEXT.sub("''", plain)
         for wanted, one in self.patterns.get("sql", ()):
             if wanted.search(plain if one.id == "delete-always" else bare):
@@ -497,9 +493,9 @@ class Catalog:
 
     def scan(self, shell: Shell, text: str) -> None:
         """Record what can be seen in a text that cannot be read with certainty."""
-        for piece in _ends(text):
+        for piece in visible_ends(text):
             # Once more: what quotes and braces kept apart may be a run without them.
-            plain = _squeezed(unbraced(_QUOTES.sub("", piece)))
+            plain = squeezed(unbraced(_QUOTES.sub("", piece)))
             for wanted, one in self.patterns.get("opaque", ()):
                 if wanted.search(plain):
                     shell.find(one.tier, one.id, one.because)
@@ -512,44 +508,6 @@ def _telling(args: tuple[str, ...]) -> tuple[str, ...]:
     return (*options, *[one for one in args if not one.startswith("-")][:_MOST_GUESSED])
 
 
-def _ends(text: str) -> list[str]:
-    """Return the beginning and the end of a text, without what only makes it long.
-
-    Read piece by piece, so that no more is squeezed than is looked at.
-    """
-    first, at = "", 0
-    while at < min(len(text), _MOST_BYTES) and len(first) < _MOST_SCANNED:
-        first = _plainer(first + shown(text[at : at + _PIECE]))
-        at += _PIECE
-    last, low = "", len(text)
-    stop = max(at, low - _MOST_BYTES // 4)
-    while low > stop and len(last) < _MOST_SCANNED:
-        last = _plainer(shown(text[max(stop, low - _PIECE) : low]) + last)
-        low -= _PIECE
-    if low <= at:
-        last = first[_MOST_SCANNED:] + last
-    pieces = (first[:_MOST_SCANNED], last[-_MOST_SCANNED:])
-    return [one for one in pieces if one]
-
-
-def _plainer(text: str) -> str:
-    return _squeezed(text).replace("${IFS}", " ").replace("$IFS", " ")
-
-
-def _squeezed(text: str) -> str:
-    """Return a text without what only makes it long: blank lines, runs of blanks or of one sign,
-    endless words.
-
-    The patterns look back over blanks, so that their cost would grow with the square of a run.
-    """
-    text = _BLANKS.sub(" ", _BLANK_LINES.sub("\n", text))
-    return _RUN.sub(r"\1\1", _LONG.sub("x", text))
-
-
-_BLANK_LINES = re.compile(r"\n(?:[^\S\n]*+\n)++")
-_BLANKS = re.compile(r"[ \t\r\f\v]{2,}+")
-_RUN = re.compile(r"([^\w\s])\1{15,}+")
-_LONG = re.compile(r"[\w.+=-]{300,}+")
 _TRUSTED_FOLDER = re.compile(
     r"^/(?:usr/(?:local/)?)?s?bin$|^/opt/[\w/.-]*bin$|/(?:node_modules/\.bin|\.?venv/bin)$"
     r"|^/(?:home/[^/]+|root)/\.(?:local|cargo|nvm|pyenv|rbenv|bun|deno)/[\w/.-]*(?:bin|shims)$|^/snap/bin$"

@@ -5,6 +5,7 @@ __all__ = [
     "budget_keeper",
     "declared",
     "peer",
+    "registering",
     "registry",
     "reputation",
     "run",

@@ -101,7 +101,7 @@ def declaration(
     known: Declarations, name: str, *, parent: str | None, role: str | None, roles: Roles
 ) -> Declared:
     """Return a new declaration. Raises BadInput for a name, a parent or a role that cannot be."""
-    from sandbox.agents.registry import checked_name, child_role
+    from sandbox.agents.registering import checked_name, child_role
 
     over = known.find(parent) if parent is not None else None
     if parent is not None and over is None:

@@ -20,7 +20,8 @@ from dataclasses import replace
 from typing import NoReturn
 
 from policy.autonomy.roles import Roles
-from sandbox.agents.registry import Agent, Registry, describe
+from sandbox.agents.registering import describe
+from sandbox.agents.registry import Agent, Registry
 from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import Latch

@@ -6,6 +6,7 @@ __all__ = [
     "ids",
     "ignore_noting",
     "keepers",
+    "record_fields",
     "recorder",
     "recovery",
     "supervisor",

@@ -24,12 +24,12 @@ from sandbox.audit.events import (
 from sandbox.calls.held_results import listed_call, settled_call, unknown_call, unrecorded_call
 from sandbox.calls.ignore_noting import note
 from sandbox.calls.keepers import Keepers, named
-from sandbox.calls.recorder import recorded
+from sandbox.calls.record_fields import recorded
 from sandbox.cells.cell import Cell, KeeperRefused
 from sandbox.errors import BadInput, SandboxError
 from sandbox.gates import bound
-from sandbox.gates.gate2 import Shown
 from sandbox.gates.masked_diff import masked_diff
+from sandbox.gates.shown_changes import Shown
 from sandbox.host.login import login
 from sandbox.results import CallResult, HeldCall, HeldLook
 from sandbox.workspaces.ignore_sources import touched

@@ -10,7 +10,7 @@ from typing import Any
 from policy.model import Tier, Verdict
 from sandbox.audit.call_entry import CallEntry
 from sandbox.calls.keepers import named
-from sandbox.gates.gate2 import Shown
+from sandbox.gates.shown_changes import Shown
 from sandbox.results import CallResult, Ending, HeldCall
 
 HELD, HELD_END = "held, nothing landed yet: ", "; a person can land or discard it"

@@ -21,7 +21,7 @@ from sandbox.cells.cell import Cell, CellLost
 from sandbox.cells.pool import CellPool
 from sandbox.cells.turns import Turns
 from sandbox.errors import SandboxError
-from sandbox.gates.gate2 import Shown, shown_of
+from sandbox.gates.shown_changes import Shown, shown_of
 from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.replaced_ledger import ReplacedLedger
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-from policy.model import ActionPlan, Decision, LayerAnswer
+from policy.model import ActionPlan, Decision
 from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.desk import Permission
 from sandbox.audit.events import (
@@ -29,6 +29,16 @@ from sandbox.audit.events import (
 )
 from sandbox.audit.store import Store
 from sandbox.audit.writer import Writer
+from sandbox.calls.record_fields import (
+    agents_texts,
+    ended_record,
+    given_fields,
+    is_short,
+    layer_fields,
+    masked_record,
+    recorded,
+    shortened,
+)
 from sandbox.config.settings import Dirs
 from sandbox.errors import SandboxError, Stopped
 from sandbox.gates.gate2 import Effects
@@ -36,17 +46,10 @@ from sandbox.gates.masked_diff import masked_diff
 from sandbox.host.off_loop import SMALL, OffLoop
 from sandbox.host.process_owner import owner_label
 from sandbox.network.gateway import Traffic
-from sandbox.results import CallResult, ChangeView, Ending, WatchEvent
-from sandbox.text.redaction import mask_all
+from sandbox.results import CallResult, Ending
 
-MOST_CHANGES = 200
-"""Changed paths in one line of the log, unless more are protected."""
 MOST_LOOKED_AT = 20_000
 """Newest records that are looked through for what agents made."""
-MOST_VALUES = 64
-"""Parameters and variables of a usual call."""
-MOST_TEXT = 20_000
-"""Characters of one parameter in the log (contents of files); commands are kept whole."""
 
 
 class Recorder:
@@ -81,7 +84,7 @@ class Recorder:
 
         A long text is masked first, so that no other decision waits for that.
         """
-        params = _shortened(plan)
+        params = shortened(plan)
         record = DecidedRecord(
             call=call,
             agent=plan.agent,
@@ -94,22 +97,22 @@ class Recorder:
             workspace=plan.workspace,
             also=list(plan.also),
             cwd=plan.cwd,
-            **_given(session=CURRENT.get(), env=dict(env or {})),
+            **given_fields(session=CURRENT.get(), env=dict(env or {})),
             verdict=decision.verdict.value,
             tier=decision.tier.value,
             rules=list(decision.rules),
             message=decision.message,
-            layers=[_layer(layer) for layer in decision.layers],
+            layers=[layer_fields(layer) for layer in decision.layers],
             rights=decision.rights.model_dump(mode="json"),
             landing=decision.landing.value,
             policy=decision.policy,
             supervisor=owner_label(),
         )
-        if not _is_short((*params.values(), plan.intent, *(env or {}).values())):
-            masked = await self.off_loop.do(plan.agent, lambda: _masked(record))
+        if not is_short((*params.values(), plan.intent, *(env or {}).values())):
+            masked = await self.off_loop.do(plan.agent, lambda: masked_record(record))
             return self._writer.put(lambda durable: self._checked(masked, durable), durable=True)
         return self._writer.put(
-            lambda durable: self._checked(_masked(record), durable), durable=True
+            lambda durable: self._checked(masked_record(record), durable), durable=True
         )
 
     async def answered(self, call: str, said: Permission) -> None:
@@ -133,8 +136,8 @@ class Recorder:
         another)."""
         by = self._answers.pop(result.id, (None, None))
         files = {path: [*one] for path, one in (made or {}).items()}
-        record = _ended(result, *by, {"agent": agent, "files": files} if files else None)
-        self._soon(lambda: self._guarded(lambda: self._append(_masked(record), False)))
+        record = ended_record(result, *by, {"agent": agent, "files": files} if files else None)
+        self._soon(lambda: self._guarded(lambda: self._append(masked_record(record), False)))
 
     def made(self) -> Iterator[Mapping[str, Any]]:
         """Give what calls noted of the files that their agents made, the newest first."""
@@ -181,7 +184,7 @@ class Recorder:
                 connections_total=traffic.count,
                 sent=traffic.sent,
                 received=traffic.received,
-                **_given(refused=traffic.refused, lost=traffic.lost),
+                **given_fields(refused=traffic.refused, lost=traffic.lost),
             )
         )
 
@@ -203,9 +206,9 @@ class Recorder:
 
     async def event(self, record: AuditRecord) -> None:
         """Record something else, on disk when this returns."""
-        texts = list(_texts(record).values())
-        short = _is_short(texts)
-        masked = _masked(record) if short else await asyncio.to_thread(_masked, record)
+        texts = list(agents_texts(record).values())
+        short = is_short(texts)
+        masked = masked_record(record) if short else await asyncio.to_thread(masked_record, record)
         await self._writer.put(lambda durable: self._append(masked, durable), durable=True)
 
     async def keep_diff(self, call: str, diff: str, *, rest: bool = False) -> None:
@@ -232,7 +235,7 @@ class Recorder:
         return self._writer.put(lambda _durable: work(), durable=False)
 
     def _later(self, record: AuditRecord) -> None:
-        self._soon(lambda: self._guarded(lambda: self._append(_masked(record), False)))
+        self._soon(lambda: self._guarded(lambda: self._append(masked_record(record), False)))
 
     def _guarded(self, work: Callable[[], Any]) -> None:
         try:
@@ -247,88 +250,3 @@ class Recorder:
 
     def _append(self, record: AuditRecord, durable: bool) -> None:
         self.store.append(record, durable=durable)
-
-
-_TEXTS = (
-    *("params", "env", "intent", "message", "outcome", "layers", "because", "answer_reason"),
-    *("action", "details", "escalation", "rehearsal", "refused"),
-)
-"""Fields of a record that may hold text of an agent."""
-
-
-def _is_short(values: Sequence[Any]) -> bool:
-    """Whether it takes no time to look through what a call is given."""
-    texts = [one for one in values[:MOST_VALUES] if isinstance(one, str)]
-    plain = all(one is None or isinstance(one, str | int | float) for one in values[:MOST_VALUES])
-    return plain and len(values) <= MOST_VALUES and sum(map(len, texts)) <= SMALL
-
-
-def _texts(record: AuditRecord) -> dict[str, Any]:
-    """Return the fields of a record that may hold text of an agent, and were given."""
-    return {key: one for key, one in record.as_json().items() if key in _TEXTS}
-
-
-def _masked(record: AuditRecord) -> AuditRecord:
-    """Return a record without the secrets that stand in its texts."""
-    return record.model_copy(update={key: mask_all(one) for key, one in _texts(record).items()})
-
-
-def recorded(views: Sequence[ChangeView]) -> list[dict[str, Any]]:
-    """Return changes as they stand in the log: every protected one, others up to a limit.
-
-    INVARIANT (P3, recorded): what the guard and `verify` look at is never cut off.
-    """
-    first = [view for view in views if view.protected]
-    others = [view for view in views if not view.protected]
-    return [_plain(view) for view in first + others[: max(0, MOST_CHANGES - len(first))]]
-
-
-def _ended(
-    result: CallResult, by: str | None, grant: str | None, made: Mapping[str, Any] | None
-) -> EndedRecord:
-    """Return the record of how a call ended; it grows with what was changed."""
-    return EndedRecord(
-        call=result.id,
-        ending=result.ending.value,
-        judgement=result.judgement,
-        landed=result.landed,
-        exit_status=result.exit_status,
-        **_landed_by(result, by, grant),
-        changes=recorded(result.changes),
-        changes_total=max(result.changes_total, len(result.changes)),
-        size=result.changes_size,
-        **_given(events=[_plain(event) for event in result.events], made=made),
-        outcome=result.message,
-        ms=round(result.ms, 2),
-    )
-
-
-def _layer(layer: LayerAnswer) -> dict[str, Any]:
-    """Return a layer's answer as it is recorded."""
-    return layer.model_dump(mode="json", exclude=None if layer.program else {"program"})
-
-
-def _given(**fields: Any) -> dict[str, Any]:
-    """Return the fields that hold something; the others are left out of a record."""
-    return {key: one for key, one in fields.items() if one}
-
-
-def _landed_by(result: CallResult, by: str | None, grant: str | None) -> dict[str, Any]:
-    """Say of a call that landed at once by whose word it did."""
-    if not result.landed:
-        return {}
-    return {"landed_by": {"call": result.id, "person": by, "grant": grant}}
-
-
-def _plain(view: ChangeView | WatchEvent) -> dict[str, Any]:
-    return view.model_dump(mode="json", exclude_none=True)
-
-
-def _shortened(plan: ActionPlan) -> dict[str, Any]:
-    params = plan.params.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return {
-        key: value[:MOST_TEXT] + f"[cut, {len(value)} characters]"
-        if key != "command" and isinstance(value, str) and len(value) > MOST_TEXT
-        else value
-        for key, value in params.items()
-    }

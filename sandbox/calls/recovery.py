@@ -10,48 +10,39 @@ living supervisor, or gets its end before the next call in its workspaces.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
-from policy.model import Judgement, Outcome, Verdict
+from policy.model import Judgement, Outcome
 from policy.protected.paths import PathPolicy
 from sandbox.audit.events import (
-    AuditRecord,
     CorrectionRecord,
-    DecidedRecord,
-    DiscardedRecord,
-    DiscardingRecord,
-    EndedRecord,
     Fields,
     GivenUpRecord,
     LandedRecord,
-    LandingRecord,
     PartedRecord,
-    UndoingRecord,
-    UndoneRecord,
 )
-from sandbox.calls.recorder import Recorder, recorded
+from sandbox.calls.open_ends import (
+    OpenEnd,
+    only_there,
+    open_ends,
+    record_of_end,
+    whole_call_of,
+    workspaces_of,
+)
+from sandbox.calls.record_fields import recorded
+from sandbox.calls.recorder import Recorder
 from sandbox.cells.cell import Cell, CellLost
 from sandbox.cells.specs import PathsOf
 from sandbox.errors import BadInput, SandboxError
-from sandbox.gates.gate2 import Effects, Shown, shown_of
-from sandbox.host.process_owner import lives, owner_label
-from sandbox.results import ChangeView, Ending
+from sandbox.gates.gate2 import Effects
+from sandbox.gates.shown_changes import Shown, shown_of
+from sandbox.host.process_owner import owner_label
 
 MOST_RECORDS = 5_000
 """Newest records of the log that are looked through for what has no end."""
-Begun = DecidedRecord | UndoingRecord | LandingRecord | DiscardingRecord
-"""What begins something."""
-_ENDS: dict[type[AuditRecord], tuple[type[AuditRecord], ...]] = {
-    DecidedRecord: (EndedRecord,),
-    UndoingRecord: (UndoneRecord, GivenUpRecord),
-    LandingRecord: (LandedRecord, GivenUpRecord),
-    DiscardingRecord: (DiscardedRecord, GivenUpRecord),
-}
-"""What begins something -> what says how it ended."""
 _JUDGED = ("outcome", "reason", "rule")
 """What gate 2 said of a change."""
 _SHOWN = ("protected", "mode", "sha256", "leads_to", "leads_state")
@@ -94,8 +85,8 @@ class Aftermath:
             if not one.parting:
                 shown = await self._left(cell, name, fate["changes"])
                 stands = fate.get("stands") or {}
-                await self._record.event(_told(begun, fate["state"], shown.views, stands))
-            if fate["state"] == "landed" and (whole := _whole(begun)):
+                await self._record.event(record_of_end(begun, fate["state"], shown.views, stands))
+            if fate["state"] == "landed" and (whole := whole_call_of(begun)):
                 await self._settle_parts(cell, whole)
             self._unsure.discard(name)
 
@@ -201,7 +192,7 @@ class Aftermath:
         if state == "landed":
             said = "its keeper ended in the middle of the landing, which was brought to its end"
             if fate.get("stands"):
-                said = f"its keeper ended; it landed {_only_there(fate['stands'])}"
+                said = f"its keeper ended; it landed {only_there(fate['stands'])}"
             return replace(effects, judgement=_judged(effects, Outcome.LAND, said)), True
         if state == "held":
             said = effects.judgement.message or "held: its keeper ended before it could land"
@@ -215,104 +206,7 @@ class Aftermath:
     def _open_ends(self, workspaces: tuple[str, ...]) -> list[OpenEnd]:
         records = islice(self._record.store.records(), MOST_RECORDS)
         found = open_ends(records, self._unsure)
-        return [one for one in found if _workspaces(one.begun) == workspaces]
-
-
-@dataclass(frozen=True, slots=True)
-class OpenEnd:
-    """What was begun, and of which the record does not say how it ended."""
-
-    begun: Begun
-    parting: bool = False
-    """Whether the landing of a part is recorded, while what is left of the call is not."""
-
-
-def open_ends(records: Iterable[AuditRecord], unsure: Collection[str] = ()) -> list[OpenEnd]:
-    """Return what began and of which no end is recorded, newest first.
-
-    What belongs to a process that lives is left out, unless its name is in `unsure`.
-    """
-    ended: set[tuple[type[AuditRecord], str | None]] = set()
-    found = []
-    for record in records:
-        if not isinstance(record, Begun):
-            ended.add((type(record), record.call))
-            if isinstance(record, PartedRecord):
-                ended.update((PartedRecord, part) for part in record.parts or ())
-            continue
-        name = record.call
-        over = any((end, name) in ended for end in _ENDS[type(record)])
-        told = {(PartedRecord, name), (GivenUpRecord, name)} & ended
-        if over and (not _whole(record) or told):
-            continue
-        mine = name in unsure or not lives(record.supervisor or "")
-        if mine and record.workspace is not None:
-            found.append(OpenEnd(record, parting=over))
-    return found
-
-
-def _whole(begun: Begun) -> str | None:
-    """Return the call a part of which is landed; an undo names the call it is `of` as well."""
-    return begun.of if isinstance(begun, LandingRecord) else None
-
-
-def _workspaces(begun: Begun) -> tuple[str, ...]:
-    return (begun.workspace or "", *(begun.also or ()))
-
-
-def _told(
-    begun: Begun, state: str, views: Sequence[ChangeView], stands: Mapping[str, str]
-) -> AuditRecord:
-    """Return the record that says how something ended; `stands` is where alone it did, and why."""
-    if isinstance(begun, DecidedRecord):
-        return _end_of_call(begun, state, views, stands)
-    if isinstance(begun, DiscardingRecord) and state == "nothing":
-        return DiscardedRecord(call=begun.call, landed=False, judgement=Outcome.DISCARD.value)
-    if state != "landed" or isinstance(begun, DiscardingRecord):
-        why = "the supervisor or its keeper died; it was not done"
-        return GivenUpRecord(call=begun.call, because=why)
-    told = {key: one for key, one in begun.as_json().items() if key not in _NOT_TOLD}
-    told |= {"landed": True, "changes": recorded(views)}
-    if stands:
-        told["outcome"] = _only_there(stands)
-    if isinstance(begun, LandingRecord):
-        return LandedRecord(**told, judgement=Outcome.LAND.value)
-    return UndoneRecord(**told)
-
-
-def _only_there(stands: Mapping[str, str]) -> str:
-    """Say in which of several workspaces something stands."""
-    named = "; ".join(f"`{path}`: {why}" for path, why in stands.items())
-    return f"only where it could not be taken back after a crash: {named}"
-
-
-_NOT_TOLD = ("ts", "event", "supervisor")
-"""Fields of a record that are its own."""
-
-
-def _end_of_call(
-    begun: DecidedRecord, state: str, views: Sequence[ChangeView], stands: Mapping[str, str]
-) -> EndedRecord:
-    ms = _ms_since(begun)
-    if state == "nothing":
-        denied = begun.verdict == Verdict.DENY.value
-        ending = Ending.DENIED.value if denied else "failed"
-        outcome = "the supervisor died in the middle; nothing landed"
-        return EndedRecord(call=begun.call, ending=ending, landed=False, outcome=outcome, ms=ms)
-    landed = state == "landed"
-    after = "its changes had landed" if landed else "its changes are held"
-    if stands:
-        after += f" {_only_there(stands)}"
-    return EndedRecord(
-        call=begun.call,
-        ending=Ending.RAN.value,
-        judgement=(Outcome.LAND if landed else Outcome.HOLD).value,
-        landed=landed,
-        changes=recorded(views),
-        changes_total=len(views),
-        outcome=f"the supervisor died before it could record the end; {after}",
-        ms=ms,
-    )
+        return [one for one in found if workspaces_of(one.begun) == workspaces]
 
 
 def _was_shown(recorded: Mapping[str, Any]) -> dict[str, Any]:
@@ -321,11 +215,6 @@ def _was_shown(recorded: Mapping[str, Any]) -> dict[str, Any]:
     return {key: recorded.get(key) for key in _SHOWN} | {
         "leads_to": None if leads is None else tuple(leads)
     }
-
-
-def _ms_since(record: AuditRecord) -> float:
-    begun = datetime.fromisoformat(str(record.ts))
-    return round((datetime.now(UTC) - begun).total_seconds() * 1000, 2)
 
 
 def _judged(effects: Effects, outcome: Outcome, message: str) -> Judgement:

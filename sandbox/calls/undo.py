@@ -14,11 +14,11 @@ from typing import Any
 from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import UndoingRecord, UndoneRecord
 from sandbox.calls.keepers import Keepers, named
-from sandbox.calls.recorder import recorded
+from sandbox.calls.record_fields import recorded
 from sandbox.errors import BadInput, SandboxError, Stopped
 from sandbox.gates import undo_judgement
-from sandbox.gates.gate2 import Shown
 from sandbox.gates.masked_diff import masked_diff
+from sandbox.gates.shown_changes import Shown
 from sandbox.host.latch import below
 from sandbox.host.login import login
 from sandbox.results import UndoReport, UndoResult

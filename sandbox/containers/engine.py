@@ -27,8 +27,8 @@ from sandbox.containers.plan import (
     VIEWS_OPTIONS,
     ContainerPlan,
     body,
-    gaps,
 )
+from sandbox.containers.plan_gaps import gaps
 from sandbox.errors import ImageProblem, NotEnforced, Stopped, Unavailable
 
 REMOVE_SECONDS = 10

@@ -11,5 +11,6 @@ __all__ = [
     "masked_diff",
     "policy_files",
     "second_opinion",
+    "shown_changes",
     "undo_judgement",
 ]

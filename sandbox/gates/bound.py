@@ -14,7 +14,8 @@ from typing import Any
 
 from policy.model import Access, Decision, Limits, Outcome, Rights, Tier, Verdict
 from policy.protected.paths import PathPolicy
-from sandbox.gates.gate2 import Effects, Shown, weigh
+from sandbox.gates.gate2 import Effects, weigh
+from sandbox.gates.shown_changes import Shown
 from sandbox.workspaces.ignore_ledger import Ledger
 
 MOST = 10**18

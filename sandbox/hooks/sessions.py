@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import re
 
-from sandbox.agents import registry
+from sandbox.agents.registering import register
+from sandbox.agents.registry import Registry
 from sandbox.agents.told_sessions import CURRENT, ToldSessions, checked
 from sandbox.errors import BadInput
 from sandbox.hooks.events import Event, Kind
@@ -31,7 +32,7 @@ class Sessions:
 
     def __init__(self, dirs: Dirs) -> None:
         self._dirs = dirs
-        self._agents = registry.Registry(dirs)
+        self._agents = Registry(dirs)
         self._sessions = ToldSessions(dirs)
         self._told: dict[str, str] = {}
         self._registering = asyncio.Lock()
@@ -78,7 +79,7 @@ class Sessions:
     def _add(self, source: str, process: int) -> str:
         name, parent = self._free(source)
         try:
-            one = registry.register(self._dirs, process, name=name, parent=parent, source=source)
+            one = register(self._dirs, process, name=name, parent=parent, source=source)
         except BadInput:  # it is gone, or no process that can be under watch
             return MAIN
         return one.path

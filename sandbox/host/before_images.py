@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import hashlib
 import os
 import stat
@@ -32,6 +31,7 @@ from sandbox.cell.journal.vault import NAME
 from sandbox.cell.landing.room import AGED_SECONDS
 from sandbox.cell.overlay.layer import above
 from sandbox.errors import Unavailable
+from sandbox.host.image_files import copy_file, open_folder, reason_of, try_lock, write_file
 
 MOST_FILE = 32 << 20
 """Bytes of one file of which a copy is kept."""
@@ -108,7 +108,7 @@ class OwnEdits:
                 kept = Kept(
                     whose.call, whose.sign, whose.session, whose.use, time.time(), size, files
                 )
-                _write(folder, own_edits.NOTE, own_edits.note(kept))
+                write_file(folder, own_edits.NOTE, own_edits.note(kept))
                 os.fsync(folder)
             finally:
                 os.close(folder)
@@ -119,7 +119,7 @@ class OwnEdits:
             with contextlib.suppress(OSError):
                 remove(self._base, draft)
             if isinstance(error, OSError):
-                raise Unavailable(_why(error)) from None
+                raise Unavailable(reason_of(error)) from None
             raise
 
     def _copy(self, folder: int, number: int, edit: Edit) -> Before:
@@ -129,12 +129,12 @@ class OwnEdits:
             except OSError as error:
                 if error.errno in (errno.ENOENT, errno.ENOTDIR):
                     return Before(edit.path, None, "", self._missing(edit.path), edit.expected)
-                raise Unavailable(f"`{edit.path}`: {_why(error)}") from None
+                raise Unavailable(f"`{edit.path}`: {reason_of(error)}") from None
             try:
                 status = os.fstat(source)
                 if not stat.S_ISREG(status.st_mode) or status.st_size > MOST_FILE:
                     raise Unavailable(f"`{edit.path}`: {unkept(status)}")
-                digest = _copied(source, status, folder, own_edits.slot(number))
+                digest = copy_file(source, status, folder, own_edits.slot(number))
                 same = fs.identity(os.fstat(source)) == fs.identity(status)
             finally:
                 os.close(source)
@@ -234,7 +234,7 @@ class OwnEdits:
                     found[before.path] = self._look(before)
             self._note_left(call, found)
         except OSError as error:
-            raise Unavailable(_why(error)) from None
+            raise Unavailable(reason_of(error)) from None
         return [
             Changed(before, found[before.path], name, self._mode(before.path, f"{call}/{name}"))
             for number, before in enumerate(kept.files)
@@ -328,7 +328,7 @@ class OwnEdits:
     def _note_left(self, name: str, found: Mapping[str, After]) -> None:
         folder = fs.open_directory(name, self._base)
         try:
-            _write(folder, own_edits.AFTER, own_edits.after(list(found.values()), time.time()))
+            write_file(folder, own_edits.AFTER, own_edits.after(list(found.values()), time.time()))
         finally:
             os.close(folder)
 
@@ -349,8 +349,8 @@ def opened(root: str, *, make: bool = False) -> Iterator[OwnEdits | None]:
                 yield None  # a workspace that is gone
                 return
             stack.callback(os.close, top)
-            base = _folder(stack, top, NAME, make=make)
-            edits = None if base is None else _folder(stack, base, own_edits.FOLDER, make=make)
+            base = open_folder(stack, top, NAME, make=make)
+            edits = None if base is None else open_folder(stack, base, own_edits.FOLDER, make=make)
             if edits is None:
                 yield None
                 return
@@ -358,9 +358,9 @@ def opened(root: str, *, make: bool = False) -> Iterator[OwnEdits | None]:
             lock = os.open("lock", flags, 0o600, dir_fd=edits)
             stack.callback(os.close, lock)
         except OSError as error:
-            raise Unavailable(f"`{root}/{NAME}`: {_why(error)}") from None
+            raise Unavailable(f"`{root}/{NAME}`: {reason_of(error)}") from None
         deadline = time.monotonic() + LOCK_SECONDS
-        while not _locked(lock):
+        while not try_lock(lock):
             if time.monotonic() > deadline:
                 raise Unavailable(f"another edit in `{root}` does not come to its end")
             time.sleep(PAUSE_SECONDS)
@@ -386,75 +386,3 @@ def _differs(before: Before, after: After) -> bool:
     if before.was is None or after.now is None:
         return before.was is not after.now
     return before.was[:3] != after.now[:3] or before.sha256 != after.sha256
-
-
-def _locked(lock: int) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _folder(stack: contextlib.ExitStack, parent: int, name: str, *, make: bool) -> int | None:
-    try:
-        found = fs.open_directory(name, parent)
-    except FileNotFoundError:
-        if not make:
-            return None
-        with contextlib.suppress(FileExistsError):
-            os.mkdir(name, 0o700, dir_fd=parent)
-        found = fs.open_directory(name, parent)
-        if name == NAME:
-            _write(found, ".gitignore", b"*\n")
-    stack.callback(os.close, found)
-    return found
-
-
-def _copied(source: int, status: os.stat_result, folder: int, name: str) -> str:
-    """Copy an open file with its mode, attributes and times; return its SHA-256."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    target = os.open(name, flags, 0o600, dir_fd=folder)
-    digest = hashlib.sha256()
-    try:
-        offset = 0
-        while chunk := os.pread(source, fs.CHUNK, offset):
-            digest.update(chunk)
-            view = memoryview(chunk)
-            while view:
-                view = view[os.write(target, view) :]
-            offset += len(chunk)
-        owner = os.fstat(target)
-        if (owner.st_uid, owner.st_gid) != (status.st_uid, status.st_gid):
-            with contextlib.suppress(PermissionError):
-                os.fchown(target, status.st_uid, status.st_gid)
-        fs.set_attributes(target, fs.attributes(source))
-        os.fchmod(target, stat.S_IMODE(status.st_mode))
-        os.utime(target, ns=(status.st_atime_ns, status.st_mtime_ns))
-        os.fsync(target)
-    finally:
-        os.close(target)
-    return digest.hexdigest()
-
-
-def _write(folder: int, name: str, data: bytes) -> None:
-    """Put a file in its place, whole and on disk."""
-    draft = name + own_edits.NEW
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(draft, flags, 0o600, dir_fd=folder)
-    try:
-        view = memoryview(data)
-        while view:
-            view = view[os.write(descriptor, view) :]
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-    os.rename(draft, name, src_dir_fd=folder, dst_dir_fd=folder)
-
-
-def _why(error: OSError) -> str:
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return "the disk is full"
-    if error.errno == errno.ELOOP:
-        return "a link came into its place"
-    return error.strerror or str(error)

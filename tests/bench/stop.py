@@ -22,7 +22,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from policy.model import ActionPlan, Params, Workspace
-from sandbox.agents.registry import Registry, register
+from sandbox.agents.registering import register
+from sandbox.agents.registry import Registry
 from sandbox.approvals.approver import yes
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs

@@ -171,7 +171,7 @@ def test_an_engine_that_is_killed_at_any_act(
         survivor = Lab(connect(), tmp_path / "lab", (folder,), run_id)
         with monkeypatch.context() as patch:
             # the supervisor before was of this very process; as a process it would have ended
-            patch.setattr("sandbox.calls.recovery.lives", lambda _: False)
+            patch.setattr("sandbox.calls.open_ends.lives", lambda _: False)
             assert survivor.read("true").exit_status == 0
         new = look(folder) if landed and new is None else new
         assert look(folder) == (new if landed else old)

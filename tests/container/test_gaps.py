@@ -26,9 +26,9 @@ from sandbox.containers.plan import (
     Resources,
     body,
     cell_plan,
-    gaps,
     keeper_plan,
 )
+from sandbox.containers.plan_gaps import gaps
 from sandbox.containers.runtimes import missing
 from sandbox.errors import ImageProblem, NotEnforced, Unavailable
 from sandbox.setup import gvisor

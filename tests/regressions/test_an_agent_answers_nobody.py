@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.agents.registry import Registry, register
+from sandbox.agents.registering import register
+from sandbox.agents.registry import Registry
 from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.host.dirs import Dirs

@@ -15,8 +15,9 @@ import pytest
 
 from policy.protected.paths import PathPolicy
 from sandbox.audit.events import record_of
+from sandbox.calls.open_ends import open_ends
 from sandbox.calls.recorder import Recorder
-from sandbox.calls.recovery import Aftermath, open_ends
+from sandbox.calls.recovery import Aftermath
 from sandbox.cells.cell import Cell
 from sandbox.config.settings import Dirs
 from tests.fakes import lines_of

@@ -10,7 +10,7 @@ from policy.model import Access, Change, Decision, FileType, Kind, Outcome, Righ
 from policy.protected.paths import PathPolicy
 from sandbox.cell.overlay.shadows import note_shadows
 from sandbox.cell.overlay.walk import Walk
-from sandbox.gates.gate2 import changes_of
+from sandbox.gates.shown_changes import changes_of
 from tests.conftest import cannot_run
 from tests.container.lab import Lab
 from tests.sandbox.overlays import Overlay, missing

@@ -14,7 +14,7 @@ from policy.model import Change, Decision, FileType, Kind, Outcome
 from policy.protected.paths import PathPolicy
 from sandbox.cell.overlay.onward import note_onward
 from sandbox.cell.overlay.replaced import note_replaced
-from sandbox.gates.gate2 import changes_of
+from sandbox.gates.shown_changes import changes_of
 from sandbox.workspaces.replaced_ledger import ReplacedLedger
 from tests.conftest import cannot_run
 from tests.container.lab import Lab

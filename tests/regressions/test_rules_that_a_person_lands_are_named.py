@@ -10,7 +10,7 @@ import pytest
 
 from policy.protected.paths import PathPolicy
 from sandbox.cli.calls.run import _say_landed
-from sandbox.gates.gate2 import SHOWN, shown_of
+from sandbox.gates.shown_changes import SHOWN, shown_of
 
 ROOT = "/srv/app"
 

@@ -10,7 +10,7 @@ import pytest
 from policy.gate2.git.signing import unsigned_notice
 from sandbox.cell.git_folder.changes import note_folders
 from sandbox.cell.git_losses.signed import note_unsigned
-from sandbox.gates.gate2 import changes_of
+from sandbox.gates.shown_changes import changes_of
 from sandbox.workspaces.git_obeyed import asked_to_sign
 from tests.gitchanges import REPOSITORY, changes, copy, sh
 

@@ -18,7 +18,7 @@ from sandbox.audit.events import (
     PartedRecord,
     record_of,
 )
-from sandbox.calls.recovery import OpenEnd, open_ends
+from sandbox.calls.open_ends import OpenEnd, open_ends
 from sandbox.cell.faults import DIE, Faults
 from sandbox.cell.keeper import orphans as leftovers
 from sandbox.cell.landing import land as landing

@@ -16,7 +16,7 @@ import pytest
 from policy.autonomy.roles import Roles
 from sandbox.agents.declared import Declarations, declaration, narrowed, within
 from sandbox.agents.peer import Peer
-from sandbox.agents.registry import register
+from sandbox.agents.registering import register
 from sandbox.errors import BadInput, Unavailable
 from sandbox.host.dirs import Dirs
 

@@ -18,7 +18,8 @@ from policy.autonomy.roles import Roles
 from policy.autonomy.trust import TrustFile
 from policy.model import ActionPlan
 from sandbox.agents.peer import Peer, attributed, peer_pid
-from sandbox.agents.registry import Agent, Registry, register
+from sandbox.agents.registering import register
+from sandbox.agents.registry import Agent, Registry
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 

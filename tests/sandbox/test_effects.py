@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from policy.model import Change, FileType, Kind, Outcome, PathReason
 from policy.protected.paths import PathPolicy
-from sandbox.gates.gate2 import show
+from sandbox.gates.shown_changes import show
 
 
 def test_the_strictest_reason_of_a_path_is_shown() -> None:

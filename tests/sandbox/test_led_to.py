@@ -7,7 +7,7 @@ from pathlib import Path
 
 from policy.model import Change, FileType, Kind
 from policy.protected.paths import PathPolicy
-from sandbox.gates.gate2 import show
+from sandbox.gates.shown_changes import show
 from sandbox.workspaces import led_to
 from sandbox.workspaces.led_to import UNBOUND, find_leads, read_state, show_leads
 

@@ -14,7 +14,7 @@ import pytest
 from policy.model import ActionPlan, Decision, Params
 from sandbox.audit.events import AuditRecord
 from sandbox.audit.store import Store
-from sandbox.calls import recorder as records
+from sandbox.calls import record_fields
 from sandbox.calls.flow.output import Output
 from sandbox.calls.recorder import Recorder
 from sandbox.config.settings import Dirs
@@ -178,14 +178,14 @@ def test_a_decision_on_a_long_text_keeps_no_other_one_waiting(
 ) -> None:
     slow = Slow()
     decision = Bench(tmp_path, monkeypatch)._decide(LONG, cast(Any, None), None)
-    usual = records._masked
+    usual = record_fields.masked_record
 
     def masked(record: AuditRecord) -> AuditRecord:
         if record.call == "long":
             slow()
         return usual(record)
 
-    monkeypatch.setattr("sandbox.calls.recorder._masked", masked)
+    monkeypatch.setattr("sandbox.calls.recorder.masked_record", masked)
 
     async def scene() -> None:
         recorder = Recorder(Dirs.under(tmp_path / "other").create())

@@ -22,8 +22,8 @@ from policy.autonomy.trust import TrustFile
 from policy.gate1 import decide as gate1
 from policy.model import ActionPlan, Context, Decision, Verdict
 from sandbox.agents.declared import Declarations, Declared
+from sandbox.agents.registering import register
 from sandbox.agents.registry import Registry as Agents
-from sandbox.agents.registry import register
 from sandbox.agents.reputation import Event, Reputations, Source
 from sandbox.approvals.pregrant import of_command
 from sandbox.approvals.store import Grants

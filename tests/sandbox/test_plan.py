@@ -15,9 +15,9 @@ from sandbox.containers.plan import (
     Resources,
     body,
     cell_plan,
-    gaps,
     keeper_plan,
 )
+from sandbox.containers.plan_gaps import gaps
 
 CELL = cell_plan(
     name="lockgate-1",

@@ -27,7 +27,8 @@ from sandbox.approvals.rehearsal import EFFECTS, LAST_LINES, Rehearsal, as_shown
 from sandbox.approvals.store import Terms
 from sandbox.cells.cell import Cell, Exit
 from sandbox.cells.transaction import Transaction
-from sandbox.gates.gate2 import Effects, Shown
+from sandbox.gates.gate2 import Effects
+from sandbox.gates.shown_changes import Shown
 from sandbox.present.card import card
 from sandbox.workspaces.ignore_ledger import Ledger
 from tests.sandbox.fake_cell import FakeCell

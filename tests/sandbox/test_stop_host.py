@@ -22,7 +22,8 @@ from tempfile import mkdtemp
 
 import pytest
 
-from sandbox.agents.registry import Agent, Registry, describe, register
+from sandbox.agents.registering import describe, register
+from sandbox.agents.registry import Agent, Registry
 from sandbox.errors import BadInput, Stopped
 from sandbox.guard.child import MODULE
 from sandbox.host.dirs import Dirs

@@ -10,7 +10,8 @@ import pytest
 from policy.model import Judgement, Outcome, PathReason
 from policy.protected.paths import PathPolicy
 from sandbox.cells.observation import Watched, lines
-from sandbox.gates.gate2 import Effects, Shown
+from sandbox.gates.gate2 import Effects
+from sandbox.gates.shown_changes import Shown
 from sandbox.results import ChangeView
 
 PATHS = PathPolicy.default()

@@ -22,7 +22,8 @@ from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import EditedRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.flow.call import Call
-from sandbox.calls.recorder import Recorder, recorded
+from sandbox.calls.record_fields import recorded
+from sandbox.calls.recorder import Recorder
 from sandbox.cell.journal.own_edits import Kept
 from sandbox.cell.overlay import diffs, marks
 from sandbox.cell.overlay.sides import Piece, below, nothing
@@ -30,9 +31,9 @@ from sandbox.cell.overlay.steps import type_name
 from sandbox.cells.cell import Cell
 from sandbox.cells.specs import PathsOf
 from sandbox.errors import BadInput, SandboxError, Unavailable
-from sandbox.gates.gate2 import shown_of
 from sandbox.gates.host_calls import edited
 from sandbox.gates.masked_diff import masked_diff
+from sandbox.gates.shown_changes import shown_of
 from sandbox.host.before_images import Changed, Edit, Full, OwnEdits, Whose, opened
 
 GetCell = Callable[[str, tuple[str, ...]], Awaitable[Cell]]

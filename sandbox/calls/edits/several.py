@@ -18,8 +18,8 @@ from sandbox.calls.edits.keeping import EditKeeping
 from sandbox.calls.keepers import Keepers
 from sandbox.calls.undo import Undoing
 from sandbox.errors import BadInput, SandboxError, Stopped
-from sandbox.gates.gate2 import shown_of
 from sandbox.gates.masked_diff import masked_diff
+from sandbox.gates.shown_changes import shown_of
 from sandbox.host.latch import below
 from sandbox.results import ChangedReport, ChangeView, StayingCall, UndoReport, UndoResult
 

@@ -95,7 +95,8 @@ def attach(pid: int, role: str | None, name: str | None, parent: str | None, **f
     """
     import os
 
-    from sandbox.agents.registry import Registry, register
+    from sandbox.agents.registering import register
+    from sandbox.agents.registry import Registry
     from sandbox.gates.policy_files import user_roles
     from sandbox.host.latch import below
 
