@@ -7,4 +7,5 @@ FROM ${BASE}
 ARG PACKAGES
 ARG PROGRAMS
 COPY prepare.sh /.lockgate/prepare.sh
-RUN sh /.lockgate/prepare.sh kit "${PACKAGES}" "${PROGRAMS}"
+# What packages of Java install fails where the folder of manual pages was left out of the base.
+RUN mkdir -p /usr/share/man/man1 && sh /.lockgate/prepare.sh kit "${PACKAGES}" "${PROGRAMS}"
