@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -72,6 +73,7 @@ def tightened(
         *_searched(answer, plan, facts, context, ledger),
         *_effects(answer, plan, facts, context),
         *_not_kept(plan, facts, context),
+        *_several_names(plan, facts, context),
     ]
     strict = strictest([answer.decision.verdict, *(one.verdict for one in said)])
     if strict is answer.decision.verdict:
@@ -223,6 +225,35 @@ def _not_kept(plan: ActionPlan, facts: Facts, context: Context) -> Iterable[Laye
                     reason=f"`{edit.path}`: {why}, so that no undo could bring it back",
                     rule="no-before-image",
                 )
+
+
+def _several_names(plan: ActionPlan, facts: Facts, context: Context) -> Iterable[LayerAnswer]:
+    """Yield that a file has further names (hard links), whose content the tool would change too.
+
+    They may be what the host obeys, or lie in a store outside of every workspace, and an undo gives
+    back this name alone.
+    """
+    for root, edits in _edits(plan, facts, context).items():
+        for edit in edits:
+            names = _count_names(Path(root, edit.path))
+            if names > 1:
+                yield LayerAnswer(
+                    layer="workspace",
+                    verdict=Verdict.ASK,
+                    reason=f"`{edit.path}` is one file with {names} names (hard links): what is "
+                    "written here stands under the others too, wherever they are, and an undo "
+                    "gives back this one alone; a command in a cell changes this one alone",
+                    rule="several-names",
+                )
+
+
+def _count_names(path: Path) -> int:
+    """Return how many names an ordinary file has; 0 where there is none."""
+    try:
+        status = path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return 0
+    return status.st_nlink if stat.S_ISREG(status.st_mode) else 0
 
 
 def edited(answer: Answer, plan: ActionPlan, context: Context) -> dict[str, list[Edit]]:

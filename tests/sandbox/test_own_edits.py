@@ -295,6 +295,19 @@ def test_what_cannot_be_kept_is_asked_about(session: Session, kind: str) -> None
     assert session.calls()[0].verdict == "ask"
 
 
+@pytest.mark.parametrize("other", ["in/hook", "../store.js"])
+def test_a_file_with_further_names_is_asked_about(session: Session, other: str) -> None:
+    path = session.place / "a.sh"
+    path.write_text("old")
+    write = ("PreToolUse", "Write", {"file_path": "a.sh", "content": "new"})
+    assert session.hook(*write, "t1")["permissionDecision"] == "allow"
+    (session.place / "in").mkdir()
+    (session.place / other).hardlink_to(path)
+    answer = session.hook(*write, "t2")
+    assert answer["permissionDecision"] == "deny"  # nobody answers the question
+    assert "several-names" in answer["permissionDecisionReason"]
+
+
 def test_a_store_that_cannot_be_written_lets_no_tool_through(session: Session) -> None:
     (session.place / ".lockgate").write_text("in the way")
     answer = session.hook("PreToolUse", "Write", {"file_path": "a", "content": "x"}, "t")
