@@ -36,6 +36,7 @@ from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.process_owner import lives
 from sandbox.operations.requests import PsRequest
+from sandbox.text.terminal import safe_line
 
 KERNEL_FLOOR = (5, 2)
 """fsopen, fsmount and move_mount, with which the keeper places a workspace."""
@@ -45,6 +46,8 @@ WATCHES_WISHED = 65_536
 INSTANCES_WISHED = 128
 WATCHERS_MOST = 0.8
 """Part of what a user may have from which on a warning is due."""
+_MOST_NAMED = 5
+"""Changed files of which a line names the path."""
 DISK_WISHED = 2 * 1024**3
 """Bytes free for images, layers and before-images."""
 
@@ -334,6 +337,7 @@ def _host_checks(dirs: Dirs | None) -> Iterator[Check]:
     yield settings(found)
     yield from policy_files(found)
     yield guard(found)
+    yield from changed_around(found)
     yield from connected(found)
 
 
@@ -363,6 +367,23 @@ def guard(dirs: Dirs) -> Check:
         )
     count = found.get("guarded", 0)
     return Check("guard", Status.OK, f"{found.get('state', 'starting')}, {count} protected paths")
+
+
+def changed_around(dirs: Dirs) -> Iterator[Check]:
+    """Name what was changed around Lockgate and not acknowledged, if there is something."""
+    from sandbox.audit.open_changes import OpenChanges
+
+    try:
+        changed = OpenChanges(dirs).read()
+    except OSError as error:
+        yield Check("protected files", Status.WARN, f"the log cannot be read: {error.strerror}")
+        return
+    if changed:
+        names = ", ".join(sorted({f"`{safe_line(one.path)}`" for one in changed})[:_MOST_NAMED])
+        count = len(changed)
+        said = f"{count} change{'' if count == 1 else 's'} around Lockgate: {names}"
+        advice = "`lockgate guard --once` lists them; `--acknowledge` once you have seen them"
+        yield Check("protected files", Status.WARN, said, advice)
 
 
 def settings(dirs: Dirs) -> Check:

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+import json
 from enum import Enum
 from typing import Any
 
 from pydantic import ConfigDict
 
-from policy.model import Frozen, Tier, Verdict
+from policy.model import Enforcement, Frozen, MatchedRule, Tier, Verdict
 from policy.people.reports import Escalation, YellowReport
 
 
@@ -84,6 +85,9 @@ class CallResult(Frozen):
     message: str
     """What an agent should read: a refusal with what to do instead, or notes; else empty."""
     ending: Ending
+    matched_rules: tuple[MatchedRule, ...] = ()
+    enforcement: Enforcement | None = None
+    """What a matched rule demands: its check, what must be given, and what to do instead."""
     judgement: str | None = None
     """land, hold, discard; None when the call had no writable layer or did not run."""
     objected: bool = False
@@ -115,6 +119,23 @@ class CallResult(Frozen):
     """What a sub-agent's parent must ask for, where the sub-agent may not do it itself."""
     report: YellowReport | None = None
     """What the user is told of a YELLOW call, unless it waits (quiet hours)."""
+
+    def demanded(self) -> dict[str, Any] | None:
+        """Return what a matched rule demands, without what it leaves open."""
+        if self.enforcement is None:
+            return None
+        said = self.enforcement.model_dump(mode="json", exclude_none=True)
+        return {key: value for key, value in said.items() if value not in ("", [], {})}
+
+    def told(self) -> str:
+        """Return the message for whoever is given only text: with what a rule demands, as JSON."""
+        said = self.demanded() or {}
+        needed = {key: said[key] for key in _NEEDED if key in said}
+        more = f" {json.dumps(needed)}" if "next_action_template" in needed else ""
+        return self.message + more
+
+
+_NEEDED = ("check_id", "required_fields", "allowed_path", "next_action_template")
 
 
 class UndoResult(Frozen):

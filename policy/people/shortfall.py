@@ -6,8 +6,10 @@ It is read off what the command printed, and is only told: nothing is decided by
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from policy.people.kits import KITS
 
@@ -29,10 +31,16 @@ _NOT_LISTENING = re.compile(
     r"|ECONNREFUSED|failed to connect to localhost"
 )
 _NO_HARD_LINKS = re.compile(r"fatal: hardlink (?:different from source|cannot be checked) at")
+_NOT_THERE = re.compile(
+    r"[\w.+-]{1,40}: (?:cannot (?:access|open|stat) )?['‘]?(?P<path>[/.][^'’:\x00-\x1f\x7f]{1,400})"
+    r"['’]?: No such file or directory"
+    r"|No such file or directory: '(?P<named>[/.][^'\x00-\x1f\x7f]{1,400})'"
+)
 _NO_SERVICE = re.compile(
     r"(?i)has not been booted with systemd|failed to connect to bus"
     r"|cannot connect to the docker daemon|docker\.sock"
 )
+_TEMPORARY = "/tmp"  # noqa: S108 - named, not used
 _IMAGES = {
     "gradle:jdk21": ("gradle",),
     "oven/bun:debian": ("bun", "bunx"),
@@ -50,7 +58,20 @@ _PROJECTS = {
 """Files at a project's top that say which of them fits."""
 
 
-def explain_failure(status: int | None, stdout: str, stderr: str, *, reach: str = "none") -> str:
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What of this host's files a call saw."""
+
+    here: str
+    """The folder that it started in."""
+    workspaces: tuple[str, ...]
+    homes: tuple[str, ...]
+    """The home on this host, and those in a cell, for which `~` stands there."""
+
+
+def explain_failure(
+    status: int | None, stdout: str, stderr: str, *, reach: str = "none", seen: Seen | None = None
+) -> str:
     """Return why a command that ended with `status` could not work in a cell, or nothing.
 
     `reach` names the hosts that the call could reach.
@@ -77,7 +98,7 @@ def explain_failure(status: int | None, stdout: str, stderr: str, *, reach: str 
         return "a cell's layers have no hard links in common: use `git clone --no-hardlinks`"
     if _NO_SERVICE.search(text):
         return "a cell has no services and no container engine; a person looks after the host's"
-    return ""
+    return _unseen(text, seen) if seen is not None else ""
 
 
 def fitting_images(names: Iterable[str]) -> tuple[str, ...]:
@@ -86,6 +107,26 @@ def fitting_images(names: Iterable[str]) -> tuple[str, ...]:
     kits = [f"--for {kit.name}" for kit in KITS.values() if there.intersection(kit.files)]
     images = [f"--from {_PROJECTS[one]} --tag NAME" for one in sorted(there) if one in _PROJECTS]
     return tuple(dict.fromkeys(kits + images))
+
+
+def _unseen(text: str, seen: Seen) -> str:
+    """Say why a file was not there that may be there on the host."""
+    for found in _NOT_THERE.finditer(text):
+        path = posixpath.normpath(posixpath.join(seen.here, found["path"] or found["named"]))
+        if any(_below(path, one) for one in seen.workspaces):
+            continue
+        if any(_below(path, one) for one in (*seen.homes, _TEMPORARY)):
+            places = ", ".join(f"`{one}`" for one in seen.workspaces)
+            return (
+                f"a cell sees {places} and nothing else of this host's home and /tmp (`~` is a "
+                "home of its own there); a registered workspace is there too where the command "
+                "names it without `~`"
+            )
+    return ""
+
+
+def _below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def _without_program(name: str) -> str:

@@ -292,7 +292,7 @@ def said_of(request: Request) -> dict[str, Any]:
         "call": request.call,
         "agent": request.plan.agent,
         "tool": request.plan.tool,
-        "action": params.command or params.file_path or "",
+        "action": params.command or params.file_path or params.path or "",
         "workspace": request.plan.workspace,
         "risk": request.decision.tier.value,
         "message": request.decision.message,

@@ -33,14 +33,17 @@ def escalation(plan: ActionPlan, decision: Decision, earlier: Iterable[CallEntry
 
 
 def _completed(agent: str, earlier: Iterable[CallEntry]) -> str:
-    """Return what an agent landed so far, as one line; empty where that is nothing."""
-    said = []
+    """Return what an agent landed, and what of it is held, on one line; empty for nothing."""
+    landed: list[str] = []
+    held: list[str] = []
     for call in earlier:
-        if call.agent != agent or not call.landed:
+        kind = landed if call.landed else held if call.is_held else None
+        if call.agent != agent or kind is None:
             continue
         paths = [str(change.get("path")) for change in call.changes or ()]
         rest = f" and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
-        said.append(f"{call.id} ({', '.join(paths[:_PATHS])}{rest})")
-        if len(said) == _CALLS:
+        kind.append(f"{call.id} ({', '.join(paths[:_PATHS])}{rest})")
+        if len(landed) + len(held) == _CALLS:
             break
-    return f"landed {', '.join(reversed(said))}" if said else ""
+    parts = (("landed", landed), ("waits for a person", held))
+    return "; ".join(f"{word} {', '.join(reversed(some))}" for word, some in parts if some)

@@ -11,12 +11,17 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass
 
 from sandbox.errors import BadInput
 
 LOOK_SECONDS = 0.2
 """How often it is looked whether all was stopped, which another process may have done."""
+
+
+ON_WAIT: ContextVar[Callable[[str, float], None]] = ContextVar("on_wait")
+"""Told by which call, and for how many seconds, changes wait; the door of a call sets it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ __all__ = [
     "chain",
     "events",
     "history",
+    "open_changes",
     "query",
     "reader",
     "repair",

@@ -423,6 +423,14 @@ class CleanedRecord(AuditRecord):
     by: str | None = None
 
 
+class AcknowledgedRecord(AuditRecord):
+    """A person has seen what was changed around Lockgate, up to the line `until`."""
+
+    event: Literal["acknowledged"] = "acknowledged"
+    until: int
+    by: str | None = None
+
+
 class TamperedRecord(AuditRecord):
     """A protected path changed, and no landing did it."""
 

@@ -15,8 +15,15 @@ from typing import TYPE_CHECKING
 
 from sandbox.audit import chain, history
 from sandbox.audit.call_entry import CallEntry
-from sandbox.audit.events import AuditRecord, DecidedRecord, read, unknown_part
+from sandbox.audit.events import (
+    AuditRecord,
+    DecidedRecord,
+    TamperedRecord,
+    read,
+    unknown_part,
+)
 from sandbox.audit.log import MIB, AuditLog, Bounds
+from sandbox.audit.query import seconds_of
 from sandbox.audit.retention import until
 from sandbox.audit.segments import Segments
 from sandbox.config.settings import Dirs, load_settings
@@ -163,6 +170,17 @@ class Store:
                     found[record.call] = record.session
             if not wanted:
                 break
+        return found
+
+    def tampered(self, since: str = "") -> list[TamperedRecord]:
+        """Return what was changed around Lockgate since a time as records have it (all: empty),
+        newest first."""
+        start, found = seconds_of(since), []
+        for record in self.records():
+            if since and record.ts and seconds_of(record.ts) < start:
+                break
+            if isinstance(record, TamperedRecord):
+                found.append(record)
         return found
 
     def held(self) -> list[CallEntry]:

@@ -188,16 +188,16 @@ class Recorder:
             )
         )
 
-    async def waiting(self, call: str, effects: Effects, seconds: float) -> None:
+    async def waiting(self, call: str, effects: Effects, seconds: float) -> WaitingRecord:
         """Record that changes wait to land, so that a person can look at them and object."""
-        await self.event(
-            WaitingRecord(
-                call=call,
-                seconds=seconds,
-                changes=recorded(effects.views),
-                changes_total=effects.total,
-            )
+        record = WaitingRecord(
+            call=call,
+            seconds=seconds,
+            changes=recorded(effects.views),
+            changes_total=effects.total,
         )
+        await self.event(record)
+        return record
 
     def forgotten(self, calls: Sequence[str]) -> None:
         """Record that calls can no longer be undone: the quota of before-images is reached."""

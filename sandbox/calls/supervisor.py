@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Workspace
 from sandbox.approvals.approver import Approver, nobody
-from sandbox.audit.events import ChildRecord, OutcomeRecord
+from sandbox.audit.events import ChildRecord, OutcomeRecord, TamperedRecord
 from sandbox.calls.corrections import Corrections
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.flow.call import CallRequest, OnOutput, Stdin
@@ -93,6 +93,10 @@ class Supervisor(AsyncOperations):
         await self._live.end_cells()
         await self._record.flush()
         self._parts.off_loop.close()
+
+    def tell_tampered(self, record: TamperedRecord) -> None:
+        """Tell a person, over their channel, what the guard found. Raises SandboxError."""
+        self._parts.tell_tampered(record)
 
     # -- calls
 

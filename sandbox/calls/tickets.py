@@ -47,22 +47,24 @@ class Tickets:
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._open: dict[str, tuple[float, Admission]] = {}
+        self._open: dict[str, tuple[float, Admission, str]] = {}
 
-    def issue(self, admission: Admission) -> str:
-        """Return a new ticket. Raises BadInput where too many are open."""
+    def issue(self, admission: Admission, label: str = "") -> str:
+        """Return a new ticket, with the label that stands behind it. Raises BadInput where too many
+        are open."""
         now = self._clock()
         self._open = {name: one for name, one in self._open.items() if one[0] > now}
         if len(self._open) >= _MOST:
             raise BadInput("too many calls were admitted and not made")
         name = secrets.token_urlsafe(24)
-        self._open[name] = (now + TICKET_SECONDS, admission)
-        return name
+        self._open[name] = (now + TICKET_SECONDS, admission, label)
+        return name + label
 
-    def knows(self, name: str) -> bool:
-        """Whether a ticket can be used."""
+    def knows(self, ticket: str) -> bool:
+        """Whether a ticket, with exactly the label that it was issued with, can be used."""
+        name = ticket.partition(" ")[0]
         found = self._open.get(name)
-        return found is not None and found[0] > self._clock()
+        return found is not None and found[0] > self._clock() and ticket == name + found[2]
 
     def take(self, name: str) -> Admission:
         """Return what a ticket admits; it is good no more. Raises BadInput."""

@@ -34,6 +34,7 @@ CANCEL_SECONDS = 10.0
 
 OnInput = Callable[[bytes], object]
 OnOutput = Callable[[str, bytes], None]
+OnWait = Callable[[str, float], None]
 OnAsk = Callable[[wire.Message, Readable], Mapping[str, Any] | None]
 """Takes an `ask` event, and what can be read once the question is settled elsewhere; returns
 approved, by, reason, or None where it was settled."""
@@ -144,9 +145,11 @@ class BlockingClient(BlockingOperations):
         on_ask: OnAsk | None = None,
         stdin: bytes | Readable | None = None,
         on_input: OnInput | None = None,
+        on_wait: OnWait | None = None,
     ) -> Any:
         """Send one request, `op` and its fields, and return the plain value of its result.
 
+        `on_wait` is told by which call changes wait to land, and for how many seconds.
         `on_input` is told what of `stdin` is sent; the result says how much of it was read.
         On KeyboardInterrupt a call is cancelled, waited for, and the interrupt raised again.
         """
@@ -165,7 +168,7 @@ class BlockingClient(BlockingOperations):
                 }
             try:
                 line.send(request)
-                return self._follow(line, source, on_output, on_ask)
+                return self._follow(line, source, on_output, on_ask, on_wait)
             except KeyboardInterrupt:
                 self._cancel(line, on_output)
                 raise
@@ -174,7 +177,12 @@ class BlockingClient(BlockingOperations):
                 raise
 
     def _follow(
-        self, line: Line, source: _Source, on_output: OnOutput | None, on_ask: OnAsk | None
+        self,
+        line: Line,
+        source: _Source,
+        on_output: OnOutput | None,
+        on_ask: OnAsk | None,
+        on_wait: OnWait | None,
     ) -> Any:
         """Handle events until the request's final one."""
         while True:
@@ -187,6 +195,8 @@ class BlockingClient(BlockingOperations):
             match message.get("event"):
                 case "output" if on_output is not None:
                     on_output(str(message["stream"]), wire.unpack(message["data"]))
+                case "waits" if on_wait is not None:
+                    on_wait(str(message["call"]), float(message["seconds"]))
                 case "stdin":
                     source.wanted = True
                 case "ask":

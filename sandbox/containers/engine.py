@@ -18,6 +18,7 @@ import docker
 import docker.errors
 import requests
 
+from sandbox.containers.images import building
 from sandbox.containers.ledger import ContainerNotes, Note
 from sandbox.containers.plan import (
     LABEL_AGENT,
@@ -60,7 +61,7 @@ class Engine:
         try:
             return str(self._api.inspect_image(tag)["Id"])
         except docker.errors.ImageNotFound:
-            raise ImageProblem(f"image `{tag}` is missing; run `lockgate image build`") from None
+            raise ImageProblem(f"image `{tag}` is missing; run `{building(tag)}`") from None
         except (docker.errors.APIError, requests.RequestException) as error:
             raise _unavailable(error) from None
 

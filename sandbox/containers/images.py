@@ -62,6 +62,12 @@ class ImageInfo:
     """Whether it holds this version's code."""
 
 
+def building(tag: str) -> str:
+    """Return the command that makes an image of this name."""
+    own = tag.partition(":")[0] in (CELL, KEEPER)
+    return "lockgate image build" + ("" if own else f" --from IMAGE --tag {tag}")
+
+
 def names() -> Images:
     """Return the tags that this version's images have, whether they exist or not."""
     return _names(code())
@@ -147,7 +153,7 @@ def check_image(client: docker.DockerClient, tag: str) -> str | None:
     try:
         labels = client.images.get(tag).labels
     except docker.errors.ImageNotFound:
-        return f"image `{tag}` is missing: run `lockgate image build`"
+        return f"image `{tag}` is missing: run `{building(tag)}`"
     except docker.errors.APIError as error:
         return f"image `{tag}` cannot be looked at: {error.explanation or error}"
     if LABEL_IMAGE not in labels:

@@ -12,9 +12,12 @@ import contextlib
 import json
 import os
 import sys
+from collections.abc import Callable
 from typing import Any
 
+from sandbox.audit.events import TamperedRecord
 from sandbox.config.guard import GuardSettings
+from sandbox.errors import SandboxError
 from sandbox.host.dirs import Dirs
 
 START_SECONDS = 1.0
@@ -30,8 +33,16 @@ MODULE = "sandbox.guard.serve"
 class Guardian:
     """The guard of one supervisor process."""
 
-    def __init__(self, dirs: Dirs, settings: GuardSettings) -> None:
+    def __init__(
+        self,
+        dirs: Dirs,
+        settings: GuardSettings,
+        tell: Callable[[TamperedRecord], None] = lambda _: None,
+    ) -> None:
+        """`tell` gets each change that no landing made, recorded already; it may raise
+        SandboxError."""
         self._dirs = dirs
+        self._tell = tell
         self._enabled = settings.enabled
         self._task: asyncio.Task[None] | None = None
         self._process: asyncio.subprocess.Process | None = None
@@ -134,6 +145,13 @@ class Guardian:
             elif "told" in what:
                 self.told += 1
                 self._log(f"tampered: {json.dumps(what['told'])}")
+                self._tell_person(what["told"])
+
+    def _tell_person(self, told: dict[str, Any]) -> None:
+        try:
+            self._tell(TamperedRecord.model_validate(told))
+        except SandboxError as error:
+            self._log(f"nobody is told over a channel: {error}")
 
     @staticmethod
     async def _end(process: asyncio.subprocess.Process) -> None:

@@ -161,6 +161,10 @@ class Repository:
             found.append(Difference(os.fsdecode(name), _blob(old_mode, old), _blob(new_mode, new)))
         return found
 
+    def count(self, base: str, tip: str) -> int:
+        """Return how many commits `tip` has that `base` has not; both are ids of commits."""
+        return int(self._git("rev-list", "--count", f"{base}..{tip}"))
+
     def content(self, blob: Blob | None) -> bytes | None:
         """Return what a blob holds (a link: its target); None for none and for a submodule."""
         if blob is None or blob.mode == SUBMODULE:

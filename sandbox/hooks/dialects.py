@@ -30,6 +30,9 @@ class Dialect:
     write: Callable[[Event, Say, Json], Printed]
     rewrites: frozenset[str]
     """Events in which the agent takes another command for the one it wanted to run."""
+    labels: bool = False
+    """Whether what the agent shows and keeps is that other command, so that it should say what it
+    stands for. Only of an agent that puts nothing behind it."""
 
 
 def parse(text: bytes | str) -> Json:
@@ -431,7 +434,9 @@ DIALECTS = {
     "claude-code": Dialect(
         "claude", _claude_event, _claude_answer, rewrites=frozenset(("PreToolUse",))
     ),
-    "codex": Dialect("codex", _codex_event, _codex_answer, rewrites=frozenset(("PreToolUse",))),
+    "codex": Dialect(
+        "codex", _codex_event, _codex_answer, rewrites=frozenset(("PreToolUse",)), labels=True
+    ),
     "gemini": Dialect("gemini", _gemini_event, _gemini_answer, rewrites=frozenset(("BeforeTool",))),
     "cursor": Dialect("cursor", _cursor_event, _cursor_answer, rewrites=frozenset(("preToolUse",))),
     "generic": Dialect("claude", _generic_event, _generic_answer, rewrites=frozenset(("before",))),

@@ -32,6 +32,7 @@ from sandbox.errors import SandboxError, Stopped, Unavailable
 from sandbox.hooks.attendance import is_attended
 from sandbox.hooks.dialects import Dialect, named, parse
 from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say, blocked
+from sandbox.hooks.labels import label_of
 from sandbox.hooks.sessions import Sessions
 from sandbox.host.off_loop import OffLoop
 from sandbox.host.relaunch import program
@@ -178,9 +179,10 @@ class HookDoor:
             use=_use_of(event),
         )
         if admission.refused is not None:
-            return Say(allowed=False, reason=admission.refused.message)
+            return Say(allowed=False, reason=admission.refused.told())
         if in_cell:
-            ticket = self._tickets.issue(admission)
+            label = label_of(plan.params.command or "") if dialect.labels else ""
+            ticket = self._tickets.issue(admission, label)
             return Say(allowed=True, command=f"{_program()} run --ticket {ticket}")
         if event.use:
             self._remember(event, admission.call)

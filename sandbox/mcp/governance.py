@@ -39,7 +39,7 @@ from sandbox.gates.gate1 import Answer, Gate, within
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.questions.contexts import Contexts
-from sandbox.questions.plans import plan_of
+from sandbox.questions.plans import Standing, plan_of
 from sandbox.reporting.channels import deliver
 from sandbox.reporting.delivery import masked_question
 from sandbox.text.redaction import mask
@@ -74,6 +74,7 @@ class Governance:
         self._policies = Policies(dirs)
         self._registry = Registry(dirs)
         self._known = KnownWorkspaces(dirs, None)
+        self._standing = Standing.said(Registry(dirs))
         self._kept = Reputations(dirs)
         self._contexts = Contexts(dirs, self._policies, known=self._known, reputations=self._kept)
         self._grants = Grants(dirs)
@@ -398,8 +399,8 @@ class Governance:
             "cwd": cwd or root,
         }
         if isinstance(call, Use):
-            return plan_of(said, Caller(None), use=call)
-        return plan_of({**said, **call}, Caller(None))
+            return plan_of(said, Caller(None), self._standing, use=call)
+        return plan_of({**said, **call}, Caller(None), self._standing)
 
     async def _decided(
         self, plan: ActionPlan, settings: Settings | None = None

@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.mcp.peers import Peers
-from sandbox.mcp.server import build
+from sandbox.mcp.server import Tools, build
 from sandbox.mcp.session import Door
 
 HOST = "127.0.0.1"
@@ -75,7 +75,13 @@ async def _refuse(send: Send) -> None:
     await send({"type": "http.response.body", "body": body})
 
 
-def app(door: Door, token: str, port: int, watch: Callable[[int], object] | None) -> ASGIApp:
+def app(
+    door: Door,
+    token: str,
+    port: int,
+    watch: Callable[[int], object] | None,
+    tools: Tools = "work",
+) -> ASGIApp:
     """Return the application for one port; `watch` is told the pid of each client."""
     names = [f"{host}:{port}" for host in (HOST, "localhost")]
     security = TransportSecuritySettings(
@@ -83,7 +89,7 @@ def app(door: Door, token: str, port: int, watch: Callable[[int], object] | None
         allowed_hosts=names,
         allowed_origins=[f"http://{name}" for name in names],
     )
-    inner = build(door).streamable_http_app(
+    inner = build(door, tools=tools).streamable_http_app(
         streamable_http_path=PATH,
         transport_security=security,
         max_request_body_size=_BODY_BYTES,
@@ -98,6 +104,7 @@ async def serve_http(
     port: int,
     say: Callable[[str], None],
     watch: Callable[[int], object] | None = None,
+    tools: Tools = "work",
 ) -> None:
     """Serve until the process is told to end. Raises BadInput where the port is taken."""
     import socket
@@ -113,7 +120,7 @@ async def serve_http(
     bound = listener.getsockname()[1]
     path = token_file(door.dirs)
     config = uvicorn.Config(
-        app(door, path.read_text("ascii").strip(), bound, watch),
+        app(door, path.read_text("ascii").strip(), bound, watch, tools),
         log_level="warning",
         lifespan="on",
         timeout_graceful_shutdown=5,

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 
 from sandbox.errors import SandboxError
 from sandbox.host.version import VERSION
-from sandbox.mcp.answers import ToolAnswer, as_result
+from sandbox.mcp.answers import MOST_TEXT, as_result, shortened
 from sandbox.mcp.elicitation import called
 from sandbox.mcp.session import Door
 from sandbox.results import Ending
@@ -30,15 +30,19 @@ refused says why and what to do instead; do that, and do not try to get around i
 must approve, the answer names the command that they type; make the same call again afterwards.
 Changes land in the workspace only when they passed the second gate; `landed` says so.
 """
-Answer = Annotated[CallToolResult, ToolAnswer] | InputRequiredResult
+Tools = Literal["work", "all"]
+"""Which tools are served: those that work is done with, or also those that ask about trust."""
+Answer = CallToolResult | InputRequiredResult
+"""Without a schema: it would cost a model more than it tells."""
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, open_world_hint=False)
 _NOTES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=False)
 _Path = Annotated[str, Field(description="Path, absolute or relative to the workspace.")]
 
 
-def build(door: Door, **options: Any) -> MCPServer:
-    """Return the server with all its tools."""
+def build(door: Door, *, tools: Tools = "work", **options: Any) -> MCPServer:
+    """Return the server with the tools that work is done with, or with all: also those that ask
+    about permissions and workspaces."""
     server = MCPServer(
         "lockgate",
         title="Lockgate",
@@ -49,8 +53,9 @@ def build(door: Door, **options: Any) -> MCPServer:
     )
     _add_shell(server, door)
     _add_files(server, door)
-    _add_permissions(server, door)
-    _add_workspaces(server, door)
+    if tools == "all":
+        _add_permissions(server, door)
+        _add_workspaces(server, door)
     return server
 
 
@@ -111,7 +116,11 @@ def _add_shell(server: MCPServer, door: Door) -> None:
     @_clear
     async def job_output(call: str) -> dict[str, Any]:
         """Return what a background command has written so far, and whether it still runs."""
-        return await door.job_output(call)
+        said = await door.job_output(call)
+        for name in ("stdout", "stderr"):
+            if isinstance(said.get(name), str):
+                said[name] = shortened(said[name], MOST_TEXT // 2, call)
+        return {key: one for key, one in said.items() if one is not None}
 
     @server.tool(title="End a background command", annotations=_WRITES)
     @_clear

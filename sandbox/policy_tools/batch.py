@@ -53,7 +53,7 @@ def check_batch(
             yield from _answers(lines, partial(_plan, Caller(None), standing), alone)
         return
     registry = Registry(dirs)
-    standing = Standing(folder, str, partial(_around, registry))
+    standing = Standing(folder, str, partial(_around, registry), registry)
     with OfflineGate(dirs) as gate:
         plan_of = partial(_plan, Caller.itself(dirs), standing)
         yield from _answers(lines, plan_of, lambda plan: gate.answer(plan)[0].decision)

@@ -27,6 +27,9 @@ CONTENT_LINES = 400
 as what is done at its beginning."""
 _TEXTS = ("command", "file_path", "path", "old_string", "new_string", "content", "pattern")
 """Parameters that have a field of their own."""
+REGISTERS = "workspace_add"
+"""The tool that asks a person to register a folder: it runs nothing."""
+NOT_REHEARSED = "not rehearsed: `preview: rehearse` in the settings shows what it would change"
 ACCESS = {"none": "nothing", "read": "nothing (reads only)", "write": "files of"}
 
 
@@ -47,6 +50,8 @@ def card(
     out: all of them are approved.
     """
     params = plan.get("params", {})
+    if plan.get("tool") == REGISTERS:
+        return _registering(plan, params)
     rows = [("agent", f"{plan.get('agent', '')} calls {plan.get('tool', '')}")]
     for key in _TEXTS:
         if params.get(key) is not None:
@@ -81,15 +86,40 @@ def card(
     if paths:
         rows.append(("names", _excerpt("\n".join(paths))))
     rows += _expected(plan, preview or {})
-    rows.append(("roll back", "lockgate undo, while the before-image is kept"))
+    rows.append(("roll back", _roll_back(decision)))
     return "Lockgate asks: may this call run?\n" + fields(rows, fold=True)
+
+
+def _registering(plan: Mapping[str, Any], params: Mapping[str, Any]) -> str:
+    """Return the card of a folder that is to become a workspace."""
+    path = str(params.get("path") or "")
+    rows = [
+        ("agent", str(plan.get("agent", ""))),
+        ("folder", path),
+        *([("intent", _excerpt(str(plan["intent"])))] if plan.get("intent") else []),
+        ("may change", "nothing now; from then on, agents' calls may, through both gates"),
+        ("expected", "it stands on the list of workspaces, and cells of agents can see its files"),
+        ("risk", "caution: what is in it can be read by agents"),
+        ("roll back", f"lockgate workspace remove {path}"),
+    ]
+    return "Lockgate asks: may this folder be a workspace?\n" + fields(rows, fold=True)
+
+
+def _roll_back(decision: Mapping[str, Any]) -> str:
+    """Say what takes a call back, and what does not."""
+    writes = decision.get("rights", {}).get("workspace") == "write"
+    undo = "lockgate undo, while the before-image is kept" if writes else ""
+    if _may_reach(decision):
+        gone = "nothing takes back what it sends"
+        return f"{gone}; files of the workspace: {undo}" if undo else gone
+    return undo or "it changes no file, so there is nothing to take back"
 
 
 def _expected(plan: Mapping[str, Any], preview: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the rows about the outcome: what a rehearsal showed, or what the agent says."""
     if not preview:
         said = str(plan.get("intent") or "")
-        return [("expected", f"as the agent says: {_excerpt(said)}" if said else "not rehearsed")]
+        return [("expected", f"as the agent says: {_excerpt(said)}" if said else NOT_REHEARSED)]
     if preview.get("skipped"):
         return [("expected", f"not rehearsed: {preview['skipped']}")]
     status = preview.get("exit_status")

@@ -20,6 +20,7 @@ from policy.tools.dialects import Use
 from sandbox.agents.peer import Caller
 from sandbox.errors import BadInput
 from sandbox.host import login as person
+from sandbox.questions.named import named_workspaces
 from sandbox.text.terminal import is_unicode
 from sandbox.workspaces.registry import Registry
 
@@ -37,6 +38,10 @@ class Standing:
     """Returns the workspace at a path that the call names. Raises BadInput."""
     around: Callable[[str], str]
     """Returns the workspace that holds a folder. Raises BadInput."""
+    workspaces: Registry | None = None
+    """The registered ones, of which a call may name further ones; None: there are none."""
+    names_all: bool = False
+    """Whether each call says its workspace and its folder itself."""
 
     @classmethod
     def registered(cls, workspaces: Registry, here: str | None) -> Standing:
@@ -45,6 +50,7 @@ class Standing:
             here,
             lambda path: workspaces.find(path).path,
             lambda folder: workspaces.around(folder).path,
+            workspaces,
         )
 
     @classmethod
@@ -55,10 +61,25 @@ class Standing:
             found = workspaces.holding(folder)
             return found.path if found is not None else folder
 
-        return cls(here, lambda path: workspaces.check(path).path, around)
+        return cls(here, lambda path: workspaces.check(path).path, around, workspaces)
+
+    def with_named(self, plan: ActionPlan) -> ActionPlan:
+        """Return a plan with the further workspaces that it names and that can be used now."""
+        if self.workspaces is None:
+            return plan
+        named = named_workspaces(plan, (one.path for one in self.workspaces.list()))
+        usable = tuple(one for one in named if _usable(self.workspaces, one))
+        return plan.model_copy(update={"also": (*plan.also, *usable)}) if usable else plan
+
+    @classmethod
+    def said(cls, workspaces: Registry) -> Standing:
+        """Return where somebody stands who names workspace and folder in every call."""
+        return cls(None, str, str, workspaces, names_all=True)
 
     def place(self, said: Said) -> dict[str, Any]:
         """Return what was said with a workspace, and the folder in it that the call starts in."""
+        if self.names_all:
+            return dict(said)
         if said.get("workspace") is not None:
             workspace = self.named(str(said["workspace"]))
         elif self.here is not None:
@@ -69,6 +90,13 @@ class Standing:
         if cwd is None and self.here is not None and Path(self.here).is_relative_to(workspace):
             cwd = self.here
         return {**said, "workspace": workspace, "cwd": cwd}
+
+
+def _usable(workspaces: Registry, path: str) -> bool:
+    try:
+        return bool(workspaces.check(path))
+    except BadInput:
+        return False
 
 
 def plan_of(
@@ -89,8 +117,10 @@ def plan_of(
         said = standing.place(said)
     who = caller.attributed(said)
     if use is None:
-        return read_plan(who)
-    return use.plan(**{key: value for key, value in who.items() if value is not None})
+        plan = read_plan(who)
+    else:
+        plan = use.plan(**{key: value for key, value in who.items() if value is not None})
+    return plan if standing is None else standing.with_named(plan)
 
 
 def read_plan(said: object) -> ActionPlan:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Protocol
@@ -28,6 +29,8 @@ BATCH_SECONDS = 60.0
 """How often reports that wait are sent to channels."""
 NOTE_SECONDS = 0.5
 """How long reports come together before they are noted."""
+SHOWN: ContextVar[bool] = ContextVar("shown", default=False)
+"""Whether the door of the call at work shows its report in the answer; a door sets it."""
 Now = Callable[[], datetime]
 
 
@@ -66,18 +69,29 @@ class People:
         self._noting: asyncio.Future[None] | None = None
 
     async def told(
-        self, plan: ActionPlan, result: CallResult, title: str, levels: Levels
+        self,
+        plan: ActionPlan,
+        result: CallResult,
+        title: str,
+        levels: Levels,
+        *,
+        shown: bool = False,
+        commits: int | None = None,
     ) -> CallResult:
-        """Note a call's report; return the result with it, unless its user is to have quiet."""
+        """Note a call's report; return the result with it, unless its user is to have quiet.
+
+        It counts as told where the door shows it (`shown`); else it waits.
+        """
         self._levels = levels
         now = self._now()
         report = await self._record.off_loop.read(
-            plan, partial(report_of, plan, result, title, now)
+            plan, partial(report_of, plan, result, title, now, commits)
         )
         if report is None:
             return result
         quiet = is_quiet(levels.user(plan.user).quiet_hours, self._zone, now)
-        how = None if quiet or self._channel(levels.user(plan.user)) else "inline"
+        waits = quiet or not shown or self._channel(levels.user(plan.user)) is not None
+        how = None if waits else "inline"
         self._notes.append((result.id, plan.user, report, how))
         if self._noting is None or self._noting.done():
             self._noting = asyncio.ensure_future(self._note_soon())
@@ -91,6 +105,12 @@ class People:
         channel = self._channel(levels.user(user))
         if channel is not None:
             self._later(self._send(channel, said.as_json()))
+
+    def tell(self, event: AuditRecord, user: str, levels: Levels) -> None:
+        """Send what happened over the user's channel at once, if there is one; wait for nothing."""
+        channel = self._channel(levels.user(user))
+        if channel is not None:
+            self._later(self._send(channel, dict(mask_all(event.as_json()))))
 
     async def batch(self) -> None:
         """Send what waits to the channels of those who have no quiet hours now."""

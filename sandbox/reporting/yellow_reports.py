@@ -8,6 +8,7 @@ first; quiet hours hold all three back (autonomy-levels.md, "Report delivery").
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from zoneinfo import ZoneInfo
 
 from policy.autonomy.levels_schema import QuietHours
 from policy.model import ActionPlan, Verdict
+from policy.people.done import say_done
 from policy.people.reports import YellowReport
 from sandbox.host.dirs import Dirs
 from sandbox.host.sqlite import Database
@@ -47,11 +49,12 @@ class Noted:
 
 
 def report_of(
-    plan: ActionPlan, result: CallResult, title: str, now: datetime
+    plan: ActionPlan, result: CallResult, title: str, now: datetime, commits: int | None = None
 ) -> YellowReport | None:
     """Return what is to be reported of a call that has ended; None for what is not YELLOW.
 
-    `title` is the category as autonomy-levels.md writes it, `now` an instant with a time zone.
+    `title` is the category as autonomy-levels.md writes it, `now` an instant with a time zone,
+    `commits` how many a push took along, where that is known.
     Secrets are masked: it is kept, and may leave this host over a channel.
     """
     if result.verdict is not Verdict.REPORT or result.ending in (Ending.DENIED, Ending.RUNNING):
@@ -60,7 +63,7 @@ def report_of(
     return YellowReport(
         action=action_name(plan.tool, mask(plan.params.command or "")),
         category=title,
-        details=_details(plan, result),
+        details=_details(title, plan, result, commits),
         timestamp=now.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         reversible=undo is not None or not result.landed,
         undo_command=undo,
@@ -68,34 +71,65 @@ def report_of(
 
 
 def action_name(tool: str, command: str | None) -> str:
-    """Return a short name such as `git_push` or `write_file`."""
-    words = (command or "").split()
+    """Return a short name such as `git_push`, `pytest` or `write_file`."""
+    words = _words(command or "")
     if not words:
         return tool.lower()
     name = words[0].rsplit("/", 1)[-1]
+    if _PYTHON.fullmatch(name) and len(words) > 2 and words[1] == "-m":
+        return action_name(tool, " ".join(words[2:]))
     verb = words[1] if len(words) > 1 and words[1].isalpha() and name in _WITH_VERB else ""
     return f"{name}_{verb}" if verb else name
 
 
+def _words(command: str) -> list[str]:
+    """Return the words of the first command that does something, as far as can be told at once."""
+    text = command[:_MOST_TEXT]
+    for part in _PARTS.split(text):
+        words = part.split()
+        while words and _SETS.match(words[0]):
+            del words[0]
+        if words and words[0] not in _PREPARES:
+            return words
+    return text.split()
+
+
 _WITH_VERB = frozenset(("git", "npm", "pip", "cargo", "go", "yarn", "pnpm", "uv", "poetry"))
+_PREPARES = frozenset(("cd", "export", "set", "source", ".", "unset", "pushd", "ulimit"))
+_PYTHON = re.compile(r"python[\d.]*")
+_PARTS = re.compile(r"&&|\|\||[;\n]")
+_SETS = re.compile(r"[A-Za-z_]\w*=")
+_MOST_TEXT = 2_000
 
 
-def _details(plan: ActionPlan, result: CallResult) -> str:
+def _details(title: str, plan: ActionPlan, result: CallResult, commits: int | None) -> str:
     what = plan.params.command or f"{plan.tool} {plan.params.file_path or ''}".strip()
-    line = " ".join(mask(what).split())  # before it is cut: half a key looks like none
-    line = line if len(line) <= _DETAILS else line[: _DETAILS - 1] + "…"
+    line = _fit(mask(what))  # before it is cut: half a key looks like none
     said = [f"ran `{line}`" if plan.params.command else line]
+    if not result.exit_status and (done := _done(title, plan, result, commits)):
+        said = [_fit(mask(done))]
     if result.exit_status:
         said.append(f"status {result.exit_status}")
-    names = [change.path for change in result.changes[:_NAMED]]
-    total = max(len(result.changes), result.changes_total)
+    names = [change.path for change in result.changes if not change.path.startswith(".git/")]
+    total = max(len(result.changes), result.changes_total) - len(result.changes) + len(names)
     if names:
-        rest = f" and {total - len(names)} more" if total > len(names) else ""
+        rest = f" and {total - _NAMED} more" if total > _NAMED else ""
         verb = "changed" if result.landed else f"changed nothing yet ({result.judgement})"
-        said.append(f"{verb} {', '.join(names)}{rest}")
+        said.append(f"{verb} {', '.join(names[:_NAMED])}{rest}")
     if result.landed and result.message:
         said.append(mask(result.message))
     return "; ".join(said)
+
+
+def _done(title: str, plan: ActionPlan, result: CallResult, commits: int | None) -> str:
+    given = plan.params.model_dump(by_alias=True, exclude_unset=True)
+    output = f"{result.stdout}\n{result.stderr}"
+    return say_done(title, plan.tool, given, plan.params.command, output, commits=commits)
+
+
+def _fit(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _DETAILS else line[: _DETAILS - 1] + "…"
 
 
 def is_quiet(hours: QuietHours | None, zone: str | None, now: datetime) -> bool:
@@ -129,6 +163,22 @@ class Reports:
     def all(self) -> list[Noted]:
         """Return every report, the oldest first."""
         return self._found(f"{_REPORT} ORDER BY at")
+
+    def per_day(self) -> dict[str, int]:
+        """Return how many calls were YELLOW on each day (UTC)."""
+        if not self._db.exists:
+            return {}
+        with self._db.reading() as db:
+            asked = "SELECT date(at, 'unixepoch'), count(*) FROM reports GROUP BY 1"
+            return dict(db.execute(asked).fetchall())
+
+    def waiting_count(self) -> int:
+        """Return how many reports nobody has been told yet."""
+        if not self._db.exists:
+            return 0
+        with self._db.reading() as db:
+            asked = "SELECT count(*) FROM reports WHERE delivered IS NULL"
+            return int(db.execute(asked).fetchone()[0])
 
     def delivered(self, calls: Iterable[str], how: str) -> None:
         """Note that these reports were delivered."""

@@ -256,11 +256,12 @@ async def _run(dirs: Dirs, ready: Callable[[], None]) -> None:
     from sandbox.config.settings import load_settings
 
     settings = load_settings(dirs)
+    supervisor = Supervisor(dirs)
     server = Server(
         dirs,
-        Supervisor(dirs),
+        supervisor,
         idle_seconds=settings.idle.supervisor_seconds,
-        guardian=Guardian(dirs, settings.guard),
+        guardian=Guardian(dirs, settings.guard, supervisor.tell_tampered),
     )
     end_on((signal.SIGTERM, signal.SIGINT, signal.SIGHUP), server.shut_down)
     asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, server.stop_all)

@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 from policy.model import ActionPlan, Decision
 from sandbox.agents.told_sessions import CURRENT
+from sandbox.approvals.objections import ON_WAIT
 from sandbox.client.wire import CHUNK_BYTES, Message, pack, unpack
 from sandbox.errors import BadInput
 from sandbox.questions.plans import Standing, plan_of
+from sandbox.reporting.delivery import SHOWN
 from sandbox.results import Ending
 from sandbox.workspaces.registry import Registry
 
@@ -50,6 +52,8 @@ class ToolCall:
             return await self._redeem(supervisor, message)
         caller = await self._connection.peer.caller()
         CURRENT.set(self._connection.sessions.of_caller(caller.around, message.get("session")))
+        ON_WAIT.set(lambda call, seconds: self._send("waits", call=call, seconds=seconds))
+        SHOWN.set(message.get("shows") is True)
         plan = plan_of(
             message.get("plan"),
             caller,
@@ -70,6 +74,7 @@ class ToolCall:
 
     async def _redeem(self, supervisor: Supervising, message: Message) -> Message:
         """Make a call that a hook admitted; a background one is listened to until it ends."""
+        ON_WAIT.set(lambda call, seconds: self._send("waits", call=call, seconds=seconds))
         admission = self._connection.tickets.take(_text(message, "ticket"))
         CURRENT.set(admission.session)
         result = await supervisor.redeem(
@@ -129,10 +134,10 @@ class ToolCall:
             yield data
 
 
-def _standing(message: Message, registry: Registry) -> Standing | None:
-    """Return where the client stands; None: its plan names workspace and folder itself."""
+def _standing(message: Message, registry: Registry) -> Standing:
+    """Return where the client stands, unless its plan names workspace and folder itself."""
     if "here" not in message:
-        return None
+        return Standing.said(registry)
     here = message["here"]
     return Standing.registered(registry, here if isinstance(here, str) else None)
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from sandbox.audit.call_entry import CallEntry
     from sandbox.results import StopReport
 
+_WHAT_CHARS = 120
+"""Characters of a command that a stop shows."""
 LAST = 5
 """How many actions the answer lists."""
 ANSWER_SECONDS = 5.0
@@ -286,7 +288,7 @@ class Stop:
             left=(*problems, *swept.left, *(() if self._last else asked), *cells.left),
             notes=(*(asked if self._last else ()), *cells.notes),
             last=tuple(
-                f"{one.id} {one.tool} {one.ending or 'not finished'}" for one in calls[:LAST]
+                f"{one.id} {_did(one)}: {one.ending or 'not finished'}" for one in calls[:LAST]
             ),
             rollback=tuple(
                 f"lockgate undo {one.id}"
@@ -328,3 +330,12 @@ class Stop:
                 update={"notes": (*report.notes, f"this stop could not be recorded: {error}")}
             )
         return report
+
+
+def _did(call: CallEntry) -> str:
+    """Return what a call of the record was about, on one line."""
+    params = call.params or {}
+    what = params.get("command") or params.get("file_path") or params.get("path") or ""
+    line = safe_line(" ".join(str(what).split()))
+    short = line if len(line) <= _WHAT_CHARS else line[: _WHAT_CHARS - 1] + "…"
+    return short if call.tool == "Bash" and short else f"{call.tool} {short}".strip()

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from policy.people.shortfall import explain_failure, fitting_images
+from policy.people.shortfall import Seen, explain_failure, fitting_images
 
 SAID = {
     "a program of an image": (127, "bash: line 1: go: command not found", "--for go"),
@@ -43,6 +43,28 @@ QUIET = {
     "nothing": (1, ""),
     "it was ended": (None, "Could not resolve host"),
 }
+
+
+SEEN = Seen("/home/me/w", ("/home/me/w", "/home/me/o"), ("/home/me", "/home/reading"))
+UNSEEN = {
+    "a note of the agent's": ("cat: /home/me/.agent/n.md: No such file or directory", True),
+    "at home in the cell": ("cat: /home/reading/x: No such file or directory", True),
+    "beside the workspace": ("ls: cannot access '../x/a': No such file or directory", True),
+    "a temporary file": ("cat: /tmp/x: No such file or directory", True),
+    "opened by a program": ("FileNotFoundError: [Errno 2] No such file or directory: '/home/me/n'",
+                            True),
+    "in the workspace": ("cat: /home/me/w/n: No such file or directory", False),
+    "in the other one": ("cat: ../o/n: No such file or directory", False),
+    "of the system": ("cat: /etc/n: No such file or directory", False),
+    "a plain name": ("cat: n: No such file or directory", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text, told", UNSEEN.values(), ids=UNSEEN)
+def test_what_the_cell_does_not_see_is_told(text: str, told: bool) -> None:
+    said = explain_failure(1, "", text, seen=SEEN)
+    assert ("a cell sees `/home/me/w`, `/home/me/o` and nothing else" in said) == told
+    assert explain_failure(0, "", text, seen=SEEN) == ""
 
 
 @pytest.mark.parametrize("status, text", QUIET.values(), ids=QUIET)

@@ -38,3 +38,41 @@ def test_without_a_rehearsal_the_outcome_is_the_agents_word() -> None:
     decision = decide(PLAN, Context((Workspace("/w"),), home="/home/me"), Policy.default())
     shown = card(PLAN.model_dump(mode="json"), decision.model_dump(mode="json"))
     assert "expected     | as the agent says: notes.txt is no longer needed" in shown
+
+
+ROLL_BACK = {
+    "a deletion": ("rm notes.txt", "roll back    | lockgate undo, while"),
+    "what reaches a host": ("curl https://example.com/", "nothing takes back what it sends"),
+}
+
+
+@pytest.mark.parametrize("command, said", ROLL_BACK.values(), ids=ROLL_BACK)
+def test_a_card_promises_no_undo_of_what_cannot_be_undone(command: str, said: str) -> None:
+    plan = PLAN.model_copy(update={"params": Params(command=command)})
+    decision = decide(plan, Context((Workspace("/w"),), home="/home/me"), Policy.default())
+    shown = card(plan.model_dump(mode="json"), decision.model_dump(mode="json"))
+    assert said in shown
+
+
+def test_a_card_says_which_part_is_off() -> None:
+    plan = PLAN.model_copy(update={"intent": ""})
+    decision = decide(plan, Context((Workspace("/w"),), home="/home/me"), Policy.default())
+    shown = card(plan.model_dump(mode="json"), decision.model_dump(mode="json"))
+    assert "expected     | not rehearsed: `preview: rehearse` in the settings" in shown
+
+
+def test_a_folder_that_is_to_be_a_workspace_has_a_card_of_its_own() -> None:
+    plan = ActionPlan(
+        tool="workspace_add", params=Params.model_validate({"path": "/home/me/x"}), workspace="/w"
+    )
+    decision = decide(plan, Context((Workspace("/w"),), home="/home/me"), Policy.default())
+    shown = card(plan.model_dump(mode="json"), decision.model_dump(mode="json"))
+    for part in (
+        "may this folder be a workspace?",
+        "folder       | /home/me/x",
+        "may change   | nothing now",
+        "risk         | caution",
+        "roll back    | lockgate workspace remove /home/me/x",
+    ):
+        assert part in shown
+    assert "not known to the policy" not in shown

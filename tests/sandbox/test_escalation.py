@@ -18,13 +18,19 @@ from sandbox.results import CallResult, Ending
 
 EARLIER = tuple(
     CallEntry(
-        id=name, last=name, agent=agent, landed=landed, changes=[{"path": path} for path in paths]
+        id=name,
+        last=name,
+        agent=agent,
+        landed=landed,
+        judgement=None if landed else judgement,
+        changes=[{"path": path} for path in paths],
     )
-    for name, agent, landed, paths in (
-        ("c3", "sub:a", True, "bc"),
-        ("c2", "main", True, "x"),
-        ("c1", "sub:a", True, "a"),
-        ("c0", "sub:a", False, "y"),
+    for name, agent, landed, judgement, paths in (
+        ("c3", "sub:a", True, None, "bc"),
+        ("c2", "main", True, None, "x"),
+        ("c1", "sub:a", True, None, "a"),
+        ("c0", "sub:a", False, None, "y"),
+        ("b9", "sub:a", False, "hold", "z"),
     )
 )
 
@@ -40,7 +46,7 @@ def test_it_is_the_object_of_the_document() -> None:
     context = Context((Workspace("/w"),), home="/home/me")
     found = escalation(plan, decide(plan, context, Policy.default()), EARLIER).model_dump()
     assert found["status"] == "escalation"
-    assert found["completed_work"] == "landed c1 (a), c3 (b, c)"
+    assert found["completed_work"] == "landed c1 (a), c3 (b, c); waits for a person b9 (z)"
     assert set(found["escalation"]) == {"action", "details", "proposed_content", "reason"}
     assert found["escalation"]["proposed_content"] == "mail -s pricing vendor@example.com"
     assert found["escalation"]["reason"] == "Need to email vendor about pricing"

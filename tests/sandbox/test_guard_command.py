@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.audit.events import AcknowledgedRecord, TamperedRecord
+from sandbox.audit.open_changes import OpenChanges
 from sandbox.audit.store import Store
 from sandbox.workspaces.registry import Registry
 from tests.fakes import lines_of
@@ -40,13 +42,51 @@ def read_line(process: subprocess.Popen[bytes], stream: str = "stderr") -> str:
 def test_once(guarded: Shell) -> None:
     assert guarded("guard", "--once") == (0, "no protected file was changed around Lockgate\n", "")
     (guarded.workspace / ".envrc").write_text("evil")
-    assert guarded("guard", "--once") == (
-        1,
-        "",
-        f"lockgate: `.envrc` in `{guarded.workspace}` was changed and no landing did it "
-        "(shell-environment): it was left so\n",
-    )
-    assert guarded("guard", "--once")[0] == 0
+    for _ in range(2):  # it is told until a person has seen it
+        status, out, err = guarded("guard", "--once")
+        assert (status, out[21:]) == (
+            1,
+            f"`.envrc` in `{guarded.workspace}` was changed and no landing did it "
+            "(shell-environment): it was left so\n",
+        )
+        assert err == (
+            "lockgate: told until a person has seen it: `lockgate guard --acknowledge`\n"
+        )
+
+
+def test_what_was_changed_is_told_until_a_person_acknowledges_it(guarded: Shell) -> None:
+    guarded("guard", "--once")
+    (guarded.workspace / ".envrc").write_text("evil")
+    assert guarded("guard", "--once")[0] == 1
+    assert "changed around Lockgate: `.envrc`; `lockgate guard --once` lists" in guarded("ps")[2]
+    assert "around Lockgate, in " in guarded("log")[1]
+    assert "around Lockgate: `.envrc` in " in guarded("audit", "show")[1]
+    status, _, err = guarded("guard", "--acknowledge", "--yes")
+    assert (status, "is a person's decision" in err) == (126, True)
+    status, shown = guarded.at_terminal("guard", "--acknowledge", typing=[(b"[yes/no]", b"no\n")])
+    assert (status, "`.envrc` in `" in shown) == (1, True)
+    assert guarded("guard", "--once")[0] == 1
+    assert guarded.at_terminal("guard", "--acknowledge", "--yes")[0] == 0
+    assert guarded("guard", "--once") == (0, "no protected file was changed around Lockgate\n", "")
+    assert "around" not in guarded("ps")[2]
+    assert "around Lockgate, in " in guarded("log")[1]  # the record keeps it
+    (guarded.workspace / ".envrc").write_text("worse")
+    assert guarded("guard", "--once")[0] == 1
+
+
+def test_a_reading_that_was_kept_does_not_outlive_its_log(guarded: Shell) -> None:
+    store, root = Store(guarded.dirs), str(guarded.workspace)
+    for path in ("a/.envrc", "b/.envrc"):
+        store.append(TamperedRecord(workspace=root, path=path), durable=True)
+        assert OpenChanges(guarded.dirs).read()[-1].path == path
+    for file in guarded.dirs.state.glob("audit*"):
+        file.unlink()
+    assert OpenChanges(guarded.dirs).read() == []
+    store = Store(guarded.dirs)
+    store.append(TamperedRecord(workspace=root, path="c/.envrc"), durable=True)
+    assert [one.path for one in OpenChanges(guarded.dirs).read()] == ["c/.envrc"]
+    store.append(AcknowledgedRecord(until=1), durable=True)
+    assert OpenChanges(guarded.dirs).read() == []
 
 
 def test_once_with_json_and_restoring(guarded: Shell) -> None:
@@ -99,6 +139,6 @@ def test_a_workspace_that_is_not_registered(shell: Shell) -> None:
 def test_a_name_that_a_terminal_would_obey_is_made_safe(guarded: Shell) -> None:
     guarded("guard", "--once")
     (guarded.workspace / ".aider\x1b[2J\n").write_text("x")
-    _, _, err = guarded("guard", "--once")
-    assert "`.aider\\x1b[2J\\n` in " in err
-    assert err.count("\n") == 1
+    _, out, _ = guarded("guard", "--once")
+    assert "`.aider\\x1b[2J\\n` in " in out
+    assert out.count("\n") == 1

@@ -14,6 +14,7 @@ from typing import Any
 import psutil
 import pytest
 
+from sandbox.audit.events import TamperedRecord
 from sandbox.audit.store import Store
 from sandbox.gates.policy_files import Policies
 from sandbox.guard import child as guardian
@@ -32,6 +33,7 @@ class Home:
 
     def __init__(self, folder: Path) -> None:
         self.dirs = Dirs.under(folder / "lockgate").create()
+        self.told: list[TamperedRecord] = []
         self.top = folder / "home" / "project"
         self.top.mkdir(parents=True)
         (self.top / ".envrc").write_text("old")
@@ -39,7 +41,7 @@ class Home:
 
     @contextlib.asynccontextmanager
     async def guarded(self, **settings: Any) -> AsyncIterator[Guardian]:
-        keeping = Guardian(self.dirs, GuardSettings(**settings))
+        keeping = Guardian(self.dirs, GuardSettings(**settings), self.told.append)
         keeping.start()
         try:
             yield keeping
@@ -93,6 +95,7 @@ def test_it_tells_and_records_and_ends_with_the_supervisor(home: Home) -> None:
 
     run(work)
     assert [one["path"] for one in home.tampered()] == [".envrc"]
+    assert [(one.path, one.kind) for one in home.told] == [(".envrc", "modified")]
 
 
 def test_it_restores_where_the_settings_say_so(home: Home) -> None:

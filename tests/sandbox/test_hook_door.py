@@ -283,3 +283,17 @@ def test_ignore_rules_that_an_agent_writes_through_hooks_are_no_persons(hooks: H
     other = {"file_path": str(hooks.place / "x.py"), "content": "mine/\n"}
     assert hooks.claude("Write", **other)["permissionDecision"] == "allow"
     assert known(str(hooks.place)).trusted("x.py", b"mine/\n") == b"mine/\n"
+
+
+def test_what_codex_shows_says_what_the_ticket_stands_for(hooks: Hooks) -> None:
+    said = {
+        "session_id": "s", "cwd": str(hooks.place), "hook_event_name": "PreToolUse",
+        "tool_name": "Bash", "tool_input": {"command": "echo a; echo b"}, "tool_use_id": "t",
+    }  # fmt: skip
+    command = hooks.ask("codex", said)[1]["hookSpecificOutput"]["updatedInput"]["command"]
+    assert command.endswith(" # echo a； echo b")
+    # the second event of the same call is let through as it was given, and with no other text
+    again = {**said, "tool_input": {"command": command}}
+    assert hooks.ask("codex", again) == (0, None, "")
+    other = {**said, "tool_input": {"command": command + "; echo c"}}
+    assert hooks.ask("codex", other)[1]["hookSpecificOutput"]["permissionDecision"] == "deny"

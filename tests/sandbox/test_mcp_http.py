@@ -71,7 +71,7 @@ def test_a_file_without_a_token_serves_nobody(tmp_path: Path, text: str) -> None
 def test_wrong_parameters_of_a_call_are_named(tmp_path: Path) -> None:
     async def asked() -> Any:
         door = Door(Dirs.under(tmp_path).create(), Who(workspace=str(tmp_path)))
-        async with asyncio.timeout(30), Client(build(door)) as client:
+        async with asyncio.timeout(30), Client(build(door, tools="all")) as client:
             given = {"tool": "Bash", "params": {"command": ["x"]}}
             return await client.call_tool("request_approval", given)
 

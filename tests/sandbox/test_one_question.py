@@ -44,7 +44,7 @@ from sandbox.workspaces.registry import Registry
 from tests.fakes import served
 
 ROOT = Path(__file__).parents[2]
-COMMAND = "rm a*.txt"
+COMMAND = "rm a*.txt; ls ../other ../../other"
 
 
 class Real(Supervisor):
@@ -83,6 +83,9 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     dirs.config.mkdir(parents=True, exist_ok=True)
     (dirs.config / "config.yaml").write_text("hooks: {unattended_seconds: 0.1}\n")
     Registry(dirs).add(here.parent)
+    for other in ("other", "other-one"):  # the call names the first
+        (home / other).mkdir()
+        Registry(dirs).add(home / other)
     reverted = Event(Domain.CODE_CHANGES, success=False, reverted=True, source=Source.PERSON)
     Reputations(dirs).record("main", reverted, TrustFile())
     monkeypatch.setattr("sandbox.cli.calls.run.PATIENCE", 0.1)
@@ -214,7 +217,7 @@ def wanted(bench: Bench, agent: str, role: str) -> ActionPlan:
         {
             "tool": "Bash", "params": {"command": COMMAND}, "agent": agent, "role": role,
             "user": pwd.getpwuid(os.geteuid()).pw_name, "workspace": bench.workspace,
-            "cwd": bench.here,
+            "also": [str(Path(bench.workspace).with_name("other"))], "cwd": bench.here,
         }
     )  # fmt: skip
 

@@ -19,13 +19,14 @@ from pydantic import ValidationError
 from policy.autonomy.levels import Levels
 from policy.autonomy.levels_schema import LevelsFile, QuietHours, UserLevels
 from policy.model import ActionPlan, Params, Tier, Verdict
-from sandbox.audit.events import AskedRecord
+from policy.people.done import say_done
+from sandbox.audit.events import AskedRecord, TamperedRecord
 from sandbox.calls.recorder import Recorder
 from sandbox.config.channels import Channel
 from sandbox.config.settings import Dirs, Settings
 from sandbox.reporting.channels import deliver
 from sandbox.reporting.delivery import People
-from sandbox.reporting.yellow_reports import Reports, is_quiet, report_of
+from sandbox.reporting.yellow_reports import Reports, action_name, is_quiet, report_of
 from sandbox.results import CallResult, ChangeView, Ending
 
 NOON = datetime(2026, 2, 11, 12, 0, tzinfo=UTC)
@@ -106,9 +107,11 @@ class Office:
         self.record = Recorder(self.dirs)
         self.people = People(self.reports, self.record, self.settings, now=lambda: self.now)
 
-    def told(self) -> CallResult:
+    def told(self, *, shown: bool = True) -> CallResult:
         async def tell() -> CallResult:
-            told = await self.people.told(PLAN, result(), "Git Operations", self.levels)
+            told = await self.people.told(
+                PLAN, result(), "Git Operations", self.levels, shown=shown
+            )
             await self.people.close()
             return told
 
@@ -127,6 +130,64 @@ def test_by_day_the_answer_holds_the_report(tmp_path: Path) -> None:
     assert office.told().report is not None
     assert office.reports.waiting() == []
     assert [one.delivered for one in office.reports.all()] == ["inline"]
+
+
+def test_what_no_door_shows_waits(tmp_path: Path) -> None:
+    office = Office(tmp_path, NOON)
+    assert office.told(shown=False).report is not None
+    assert [one.delivered for one in office.reports.waiting()] == [None]
+    assert (office.reports.waiting_count(), office.reports.per_day()) == (1, {"2026-02-11": 1})
+
+
+SAID = {
+    "a push": ("git push origin main", "", "To x\n   abcdef1..abcdef2  main -> main\n", 3,
+               "Pushed 3 commits to main"),
+    "a new branch": ("git push", "", " * [new branch]      x -> x\n", None, "Pushed the new x"),
+    "a commit": ("git add -A && git commit -qm x", "[main abcdef1] design docs\n 1 file", "", None,
+                 "Committed abcdef1 on main: design docs"),
+    "pip": ("pip install requests", "Successfully installed typing-extensions-4.1 requests-2.31.0",
+            "", None, "Installed typing-extensions@4.1, requests@2.31.0"),
+    "npm": ("npm install left-pad@1.3.0", "added 1 package in 1s", "", None,
+            "Installed left-pad@1.3.0"),
+    "nothing that is known": ("make", "pushed", "", None, ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("command, out, err, commits, said", SAID.values(), ids=SAID)
+def test_a_report_says_what_was_done(
+    command: str, out: str, err: str, commits: int | None, said: str
+) -> None:
+    assert say_done("x", "Bash", {}, command, f"{out}\n{err}", commits=commits) == said
+    plan = PLAN.model_copy(update={"params": Params(command=command)})
+    report = report_of(plan, result(stdout=out, stderr=err, changes=()), "x", NOON, commits)
+    assert report is not None
+    assert report.details == (said or f"ran `{command}`")
+
+
+def test_a_report_of_a_tool_says_what_it_did() -> None:
+    for category, params, said in (
+        ("Cron Scheduling", {"name": "backup", "cron": "0 3 * * *"}, "Scheduled: backup at 0 3"),
+        ("Sending Messages", {"to": "ann", "channel": "#dev"}, "Replied to ann in #dev"),
+        ("External API Calls", {"url": "https://x", "id": 1}, "Called https://x with id, url"),
+        ("Notifications", {"topic": "rain"}, "Notified you about rain"),
+        ("Notifications", {"x": "y"}, ""),
+    ):
+        found = say_done(category, "t", params, None, "")
+        assert found.startswith(said) and bool(found) == bool(said)
+
+
+ACTIONS = {
+    "python3 -m pytest -q": "pytest",
+    "cd x && A=1 .venv/bin/pytest": "pytest",
+    "git commit -m x": "git_commit",
+    "cd x": "cd",
+    "python3 x.py": "python3",
+}
+
+
+@pytest.mark.parametrize("command", ACTIONS)
+def test_an_action_is_named_for_what_runs(command: str) -> None:
+    assert action_name("Bash", command) == ACTIONS[command]
 
 
 def test_quiet_hours_hold_it_back_until_somebody_asks(tmp_path: Path) -> None:
@@ -172,6 +233,23 @@ def test_a_question_goes_out_at_night_too(tmp_path: Path) -> None:
 
     asyncio.run(ask())
     assert json.loads(out.read_text()) == {"event": "asked", "call": "c1"}
+
+
+def test_what_was_changed_around_lockgate_goes_to_the_channel_at_once(tmp_path: Path) -> None:
+    out = tmp_path / "sent"
+    program = f"import sys; open({str(out)!r}, 'a').write(sys.stdin.read())"
+    office = Office(tmp_path / "o", NIGHT, Channel(command=(sys.executable, "-c", program)))
+    found = TamperedRecord(workspace="/w", path=".envrc", kind="modified")
+
+    async def tell() -> None:
+        office.people.tell(found, "nobody", office.levels)  # who has no channel
+        await office.people.close()
+        assert not out.exists()
+        office.people.tell(found, "otto", office.levels)
+        await office.people.close()
+
+    asyncio.run(tell())
+    assert json.loads(out.read_text()) == found.as_json()
 
 
 SECRET = "Zx8Kq2Lm9Pw4Rt7Vb3Nc"

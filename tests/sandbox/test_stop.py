@@ -232,7 +232,8 @@ def store(dirs: Dirs) -> Store:
     one = Store(dirs)
     for number in range(7):
         agent = "coder" if number % 2 else "main"
-        one.append(record_of(decided(f"c{number}", agent)), durable=False)
+        params = {"params": {"command": "make"}} if number == 3 else {}
+        one.append(record_of({**decided(f"c{number}", agent), **params}), durable=False)
         if number != 6:
             kind = "hold" if number == 4 else "land"
             one.append(
@@ -248,11 +249,11 @@ def test_the_answer_names_the_last_actions_and_how_to_take_them_back(
 ) -> None:
     report = stop_all(dirs, "a test", engine=NoEngine())
     assert report.last == (
-        "u1 undo ran",
-        "c6 Bash not finished",
-        "c5 Bash ran",
-        "c4 Bash ran",
-        "c3 Bash ran",
+        "u1 undo: ran",
+        "c6 Bash: not finished",
+        "c5 Bash: ran",
+        "c4 Bash: ran",
+        "c3 make: ran",
     )
     assert report.rollback == ("lockgate undo c3", "lockgate undo c1", "lockgate undo c0")
     assert report.held == ("lockgate show c4",)

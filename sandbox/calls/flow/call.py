@@ -6,10 +6,11 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from policy.model import Access, ActionPlan, Decision, Outcome, Verdict
-from policy.people.shortfall import explain_failure
+from policy.people.shortfall import Seen, explain_failure
 from policy.protected.paths import PathPolicy
 from sandbox.approvals.approver import Approver, nobody
 from sandbox.approvals.stdin_capture import Given
@@ -17,6 +18,7 @@ from sandbox.calls.flow.output import Output
 from sandbox.cells.cell import Exit
 from sandbox.cells.observation import Watched
 from sandbox.cells.outlet import Outlet
+from sandbox.containers.plan import HOME, READING_HOME
 from sandbox.gates.gate1 import Answer as GateAnswer
 from sandbox.gates.gate2 import Effects
 from sandbox.results import CallResult, Ending
@@ -136,7 +138,9 @@ class Call:
         notes += self.network.notes() if self.network is not None else []
         if ending is Ending.RAN and self.plan.params.command is not None:
             reach = self.decision.rights.network.words()
-            why = explain_failure(done.status, out, errors, reach=reach)
+            here = self.plan.cwd or self.plan.workspace
+            seen = Seen(here, self.workspaces, (str(Path.home()), HOME, READING_HOME))
+            why = explain_failure(done.status, out, errors, reach=reach, seen=seen)
             notes += [why] if why else []
         return self._base(
             ending,
@@ -189,6 +193,8 @@ class Call:
             rules=self.decision.rules,
             message=message,
             ending=ending,
+            matched_rules=self.decision.matched_rules,
+            enforcement=self.decision.enforcement,
             ms=self.ms,
             **more,
         )

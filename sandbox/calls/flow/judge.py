@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sandbox.approvals.objections import Objection
+from sandbox.approvals.objections import ON_WAIT, Objection
 from sandbox.approvals.rehearsal import as_shown
 from sandbox.approvals.seen_content import approved
 from sandbox.calls.flow.call import Call
@@ -122,7 +122,12 @@ class Judging:
     async def _window(self, call: Call, effects: Effects) -> Objection | None:
         """Give a person time to object to what is about to land."""
         seconds = call.decision.objection_seconds
-        await self._parts.record.waiting(call.id, effects, seconds)
+        said = await self._parts.record.waiting(call.id, effects, seconds)
+        if told := ON_WAIT.get(None):
+            told(call.id, seconds)
+        if call.answer.effective is not None:
+            levels = call.answer.effective.policy.standing.levels
+            self._parts.people.tell(said, call.plan.user, levels)
         return await self._parts.objections.wait(call.id, seconds)
 
     async def _note(self, call: Call, transaction: Transaction, effects: Effects) -> None:

@@ -14,7 +14,7 @@ from sandbox.agents.reputation import Reputations
 from sandbox.approvals.desk import Desk
 from sandbox.approvals.objections import Objections
 from sandbox.approvals.store import Grants
-from sandbox.audit.events import AskedRecord
+from sandbox.audit.events import AskedRecord, TamperedRecord
 from sandbox.calls.flow.learning import Learning
 from sandbox.calls.ids import CallNames
 from sandbox.calls.recorder import Recorder
@@ -26,6 +26,7 @@ from sandbox.gates.gate1 import Gate
 from sandbox.gates.host_made import HostMade
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
+from sandbox.host.login import login
 from sandbox.questions.contexts import Contexts
 from sandbox.reporting.delivery import People
 from sandbox.reporting.yellow_reports import Reports
@@ -88,6 +89,11 @@ class Parts:
     def workspaces_of(self, plan: ActionPlan) -> tuple[str, ...]:
         """Return the workspaces of a plan, its own first. Raises BadInput where one is none."""
         return self.check_workspaces((plan.workspace, *plan.also))
+
+    def tell_tampered(self, record: TamperedRecord) -> None:
+        """Tell this host's user that a file was changed around Lockgate. Raises SandboxError."""
+        levels = self.policies.of((record.workspace,)).policy.standing.levels
+        self.people.tell(record, login(), levels)
 
     async def _notify(self, question: AskedRecord, plan: ActionPlan) -> None:
         """Tell people over their channels that a question waits."""

@@ -4,13 +4,21 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
-from policy.model import Verdict
+from policy.model import Decision, Verdict
 from policy.people.approval import category
+from policy.people.done import pushed
 from sandbox.calls.flow.call import Call
 from sandbox.calls.flow.parts import Parts
+from sandbox.errors import SandboxError
+from sandbox.guard.untrusted_repository import Repository
 from sandbox.host.off_loop import is_quick
+from sandbox.reporting.delivery import SHOWN
 from sandbox.results import CallResult
+
+LEVEL = "level"
+"""The layer of a decision that says GREEN, YELLOW or RED."""
 
 
 class CallReports:
@@ -26,16 +34,43 @@ class CallReports:
 
     async def send(self, call: Call, result: CallResult) -> CallResult:
         """Return the result, with a report where there is to be one."""
-        if call.decision.verdict is not Verdict.REPORT:
+        if call.decision.verdict is not Verdict.REPORT or _is_green(call.decision):
             return result
         if not is_quick(call.plan):
             await self._parts.off_loop.do(call.plan.agent, lambda: self._categorise(call))
         if call.answer.effective is None:
             return result
         levels = call.answer.effective.policy.standing.levels
-        return await self._parts.people.told(call.plan, result, call.category, levels)
+        return await self._parts.people.told(
+            call.plan,
+            result,
+            call.category,
+            levels,
+            shown=SHOWN.get() and not call.plan.params.run_in_background,
+            commits=await asyncio.to_thread(_commits, call, result),
+        )
 
     def _categorise(self, call: Call) -> None:
         if call.answer.effective is not None:
             context = self._parts.contexts.of(call.plan)
             call.category = category(call.plan, context, call.answer.effective.policy)
+
+
+def _is_green(decision: Decision) -> bool:
+    """Whether all that is known of a call is GREEN, of which no report is due."""
+    levels = [one.verdict for one in decision.layers if one.layer == LEVEL]
+    return bool(levels) and all(verdict is Verdict.ALLOW for verdict in levels)
+
+
+def _commits(call: Call, result: CallResult) -> int | None:
+    """Return how many commits a push took along, where that can be told."""
+    if result.exit_status != 0 or "push" not in (call.plan.params.command or ""):
+        return None
+    found = pushed(result.stderr)
+    if found is None or not found[0]:
+        return None
+    try:
+        here = Repository(Path(call.plan.cwd or call.plan.workspace))
+        return here.count(here.commit(found[0]), here.commit(found[1]))
+    except (SandboxError, OSError):
+        return None

@@ -19,6 +19,7 @@ from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
     from sandbox.audit.call_entry import CallEntry
+    from sandbox.audit.events import TamperedRecord
     from sandbox.audit.query import Query
     from sandbox.audit.reader import Audit
 
@@ -90,7 +91,8 @@ def audit() -> None:
 def show(query: Query, *, follow: bool, **flags: bool) -> int:
     """List decisions, each with its rule, who approved it and what came of it, the newest last.
 
-    With --json one object per line. Times without a zone are meant in this host's.
+    What was changed around Lockgate meanwhile stands between them. With --json one object per line.
+    Times without a zone are meant in this host's.
 
     \b
     Examples:
@@ -100,9 +102,16 @@ def show(query: Query, *, follow: bool, **flags: bool) -> int:
       lockgate audit show --follow
     """
     found = _audit().calls(query)
-    for entry in reversed(found):
-        terminal.show(json.dumps(entry.model_dump()) if flags["as_json"] else _line(entry))
-    if not found and not follow and not flags["as_json"]:
+    lines = [
+        (str(one.ts), json.dumps(one.model_dump()) if flags["as_json"] else _line(one))
+        for one in reversed(found)
+    ]
+    around = _around(query, whole=len(found) != query.limit, oldest=lines[0][0] if lines else "")
+    if around:
+        lines = sorted([*lines, *((str(one.ts), _around_line(one, flags)) for one in around)])
+    for _, text in lines:
+        terminal.show(text)
+    if not lines and not follow and not flags["as_json"]:
         terminal.show("no decision is recorded that matches")
     if follow:
         _follow(query, as_json=flags["as_json"])
@@ -134,6 +143,32 @@ def _follow(query: Query, *, as_json: bool) -> None:
             else:
                 terminal.show(_line(history.call([record], "", record.call or "")))
         time.sleep(_POLL_SECONDS)
+
+
+def _around(query: Query, *, whole: bool, oldest: str) -> list[TamperedRecord]:
+    """Return what was changed around Lockgate in the time of the answer; nothing where it is asked
+    for decisions of one kind."""
+    from datetime import UTC, datetime
+
+    from sandbox.audit.query import seconds_of
+    from sandbox.audit.store import Store
+
+    if any(one is not None for one in (query.verdicts, query.tool, query.agent, query.rule)):
+        return []
+    begin = "" if query.since is None else datetime.fromtimestamp(query.since, UTC).isoformat()
+    until = float("inf") if query.until is None else query.until
+    found = Store(terminal.dirs()).tampered(begin if whole else oldest)
+    return [one for one in found if seconds_of(one.ts or "") < until]
+
+
+def _around_line(one: TamperedRecord, flags: dict[str, bool]) -> str:
+    if flags["as_json"]:
+        return json.dumps(one.as_json())
+    end = "put back" if one.restored else "left so"
+    where = f"`{one.path}` in `{one.workspace}`"
+    return safe_line(
+        f"{str(one.ts)[:19]}  around Lockgate: {where} {one.kind}  [{one.rule}]  {end}"
+    )
 
 
 def _line(entry: CallEntry) -> str:

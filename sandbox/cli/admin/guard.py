@@ -12,15 +12,21 @@ import click
 
 from sandbox.cli import terminal
 from sandbox.config.settings import Settings, load_settings
+from sandbox.errors import BadInput
 from sandbox.text.terminal import safe_line
 from sandbox.workspaces.registry import Registry
 
 if TYPE_CHECKING:
+    from sandbox.audit.events import TamperedRecord
     from sandbox.guard.guard import GuardSettings, Tampering
 
 
 @click.command(short_help="Tell changes of protected files that no landing made.")
-@click.option("--once", is_flag=True, help="Look once, against the last look, and end.")
+@click.option(
+    "--once", is_flag=True, help="Look once, list what nobody has acknowledged yet, and end."
+)
+@click.option("--acknowledge", is_flag=True, help="List the same; it is told no more after a yes.")
+@click.option("--yes", is_flag=True, help="With --acknowledge: do not ask; needs a terminal.")
 @click.option("--restore", is_flag=True, help="Put the last known content back.")
 @click.option(
     "-w", "--workspace", "paths", metavar="PATH", multiple=True, help="Only this workspace."
@@ -30,18 +36,23 @@ def guard(paths: tuple[str, ...], **flags: bool) -> int:
     """Watch the protected files of the registered workspaces until it is ended.
 
     A change that no landing or undo made, by a tool that went around Lockgate or by a person, is
-    recorded and told; what changed while no guard ran is told at the start. With --once the status
-    is 1 when there is such a change, 125 when a workspace cannot be looked at.
+    recorded and told; what changed while no guard ran is told at the start. --once lists such
+    changes, also those that the supervisor's guard has told, until a person acknowledges them: the
+    status is 1 when there are some, 125 when a workspace cannot be looked at.
 
     \b
     Examples:
       lockgate guard
       lockgate guard --restore -w ~/project
       lockgate guard --once --json
+      lockgate guard --acknowledge
     """
+    from sandbox.audit.open_changes import OpenChanges
     from sandbox.gates.policy_files import Policies
     from sandbox.guard.guard import Guard
 
+    if flags["acknowledge"]:
+        terminal.require_person("acknowledging what was changed around Lockgate")
     dirs = terminal.dirs()
     registry = Registry(dirs)
     wanted = [registry.find(path).path for path in paths] if paths else None
@@ -50,7 +61,7 @@ def guard(paths: tuple[str, ...], **flags: bool) -> int:
         if flags["as_json"]:
             terminal.show(json.dumps(one.record().as_json()))
         else:
-            terminal.say(line(one))
+            terminal.say(line(one.record()))
 
     settings = _settings(load_settings(dirs), restore=flags["restore"])
     policies = Policies(dirs)
@@ -60,15 +71,23 @@ def guard(paths: tuple[str, ...], **flags: bool) -> int:
         settings=settings,
         paths=lambda root: policies.paths((root,)),
         say=terminal.say,
-        tell=tell,
+        tell=(lambda _: None) if flags["once"] or flags["acknowledge"] else tell,
     )
-    if flags["once"]:
-        told = guarding.look()
+    if flags["once"] or flags["acknowledge"]:
+        guarding.look()
+        found = OpenChanges(dirs).read()
+        here = [one for one in found if wanted is None or one.workspace in wanted]
+        for one in here:
+            terminal.show(json.dumps(one.as_json()) if flags["as_json"] else line(one))
+        if flags["acknowledge"] and here:
+            return _acknowledge(found, here, ask=not flags["yes"])
         if guarding.failed:
             return terminal.FAILED
-        if not told and not flags["as_json"]:
+        if not here and not flags["as_json"]:
             terminal.show("no protected file was changed around Lockgate")
-        return terminal.REFUSED if told else 0
+        if here and not flags["as_json"]:
+            terminal.say("told until a person has seen it: `lockgate guard --acknowledge`")
+        return terminal.REFUSED if here else 0
     stopping = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: stopping.set())
@@ -86,7 +105,7 @@ def guard(paths: tuple[str, ...], **flags: bool) -> int:
     return 0
 
 
-def line(one: Tampering) -> str:
+def line(one: TamperedRecord) -> str:
     """Return one change as a person reads it."""
     done = {
         "created": "was created",
@@ -95,15 +114,33 @@ def line(one: Tampering) -> str:
         "replaced": "was replaced by something else",
         "mode": "got another mode or owner",
         "linked": "got a second name, through which it can be changed",
-    }[one.kind]
+    }.get(one.kind or "", "was changed")
     end = "it is put back" if one.restored else "it was left so"
     if one.note:
-        end = f"it could not be put back: {one.note}"
-    kept = f"; what was found is in `{one.kept}`" if one.kept and one.restored else ""
+        end = f"it could not be put back: {safe_line(one.note)}"
+    kept = f"; what was found is in `{safe_line(one.kept)}`" if one.kept and one.restored else ""
+    when = f"{one.ts[:19].replace('T', ' ')}  " if one.ts else ""
     return (
-        f"`{safe_line(one.path)}` in `{safe_line(one.workspace)}` {done} and no landing did it "
-        f"({one.rule}): {end}{kept}"
+        f"{when}`{safe_line(one.path)}` in `{safe_line(one.workspace)}` {done} and no landing did "
+        f"it ({one.rule}): {end}{kept}"
     )
+
+
+def _acknowledge(found: list[TamperedRecord], here: list[TamperedRecord], *, ask: bool) -> int:
+    """Record that a person has seen all that is open; what comes meanwhile stays open."""
+    from sandbox.audit.events import AcknowledgedRecord
+    from sandbox.audit.store import Store
+
+    if len(here) != len(found):
+        raise BadInput("changes of other workspaces are open too; leave `--workspace` out")
+    if ask and not terminal.ask("Have you seen all of these, so that they are told no more?"):
+        terminal.say("they are told on")
+        return terminal.REFUSED
+    until = max(one.n or 0 for one in found)
+    record = AcknowledgedRecord(until=until, by=terminal.user())
+    Store(terminal.dirs()).append(record, durable=True)
+    terminal.show(f"acknowledged {len(found)} change{'' if len(found) == 1 else 's'}")
+    return 0
 
 
 def _settings(settings: Settings, *, restore: bool) -> GuardSettings:

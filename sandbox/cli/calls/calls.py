@@ -46,7 +46,7 @@ def log(
     session: str | None,
     **flags: bool,
 ) -> int:
-    """List the calls and undos of the record, newest first.
+    """List the calls and undos of the record, newest first, and what was changed around Lockgate.
 
     \b
     Examples:
@@ -70,11 +70,12 @@ def log(
     if flags["as_json"]:
         terminal.show_json([one.model_dump() for one in found])
         return 0
-    if not found:
+    around = [] if some else store.tampered(str(found[-1].ts or "") if len(found) == limit else "")
+    if not found and not around:
         terminal.show("no call is recorded" + (" that matches" if some else ""))
         return 0
     sessions = ("session",) if any(one.session for one in found) else ()
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             one.id,
             str(one.ts or "")[:19],
@@ -88,6 +89,22 @@ def log(
         )
         for one in found
     ]
+    rows += [
+        (
+            "",
+            str(one.ts or "")[:19],
+            "",
+            f"around Lockgate, in {one.workspace}",
+            "",
+            one.rule or "",
+            "put back" if one.restored else "left so",
+            *("" for _ in sessions),
+            brief(({"kind": one.kind, "path": one.path},)),
+        )
+        for one in around
+    ]
+    if around:
+        rows.sort(key=lambda row: row[1], reverse=True)
     columns = ("id", "when", "agent", "call", "verdict", "rules", "outcome", *sessions, "changes")
     terminal.show(table(columns, rows, styles=VERDICT_STYLE))
     return 0

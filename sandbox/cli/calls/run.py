@@ -27,6 +27,9 @@ if TYPE_CHECKING:
     short_help="Run a command in the workspace's cell.",
 )
 @click.option("-w", "--workspace", metavar="PATH", help="Workspace; default: the one you are in.")
+@click.option(
+    "--also", multiple=True, metavar="PATH", help="A further workspace that it may see; repeatable."
+)
 @click.option("--agent", default="main", metavar="ID", help="Agent that the call belongs to.")
 @click.option("--role", metavar="ROLE", help="Role of the agent; it can only narrow.")
 @click.option("--user", metavar="NAME", help="User whose levels count; default: you.")
@@ -55,6 +58,7 @@ if TYPE_CHECKING:
 @click.argument("command", nargs=-1, type=click.UNPROCESSED)
 def run(
     workspace: str | None,
+    also: tuple[str, ...],
     agent: str,
     role: str | None,
     user: str | None,
@@ -112,6 +116,7 @@ def run(
         **({"user": user} if user else {}),
         **({"derived_from": task} if task else {}),
         "workspace": os.path.abspath(workspace) if workspace else None,  # noqa: PTH100
+        "also": [os.path.abspath(one) for one in also],  # noqa: PTH100
         "cwd": os.path.abspath(cwd) if cwd else None,  # noqa: PTH100
     }
     fields = {"plan": plan, "here": _here(), "env": _environment(env), "text": flags["as_json"]}
@@ -144,6 +149,8 @@ def _make(
     typed: bytearray | None = None,
 ) -> int:
     """Make the call, show what comes of it, and return the status."""
+    # only what a person reads counts as told: else it waits for `lockgate reports`
+    shows = sys.stderr.isatty() and not (flags["as_json"] or flags["quiet"] or "ticket" in fields)
     output = _Output(raw=flags["raw"], silent=flags["as_json"])
     interrupts = Interrupts().__enter__()
     sent = bytearray()
@@ -152,11 +159,12 @@ def _make(
             if "ticket" in fields:
                 client.keep_running()
             result = client.exchange(
-                {"op": "call", **fields},
+                {"op": "call", "shows": shows, **fields},
                 on_output=output.write,
                 on_ask=asking,
                 stdin=None if flags.get("no_input") else _input(wanted=flags["stdin"]),
                 on_input=None if typed is None else sent.extend,
+                on_wait=None if flags["as_json"] or flags["quiet"] else _say_waiting,
             )
         output.close()
     except Stopped as error:
@@ -179,7 +187,14 @@ def _make(
     if flags["as_json"]:
         terminal.show_json(result)
         return _status(result)
-    return _conclude(result, quiet=flags["quiet"])
+    status = _conclude(result, quiet=flags["quiet"])
+    if shows and result.get("report"):
+        terminal.say(f"report: {safe_line(result['report']['details'])}")
+    return status
+
+
+def _say_waiting(call: str, seconds: float) -> None:
+    terminal.say(f"landing in {seconds:.0f} s; `lockgate object {call}` prevents it")
 
 
 def _stop_everything() -> int:

@@ -29,13 +29,21 @@ from sandbox.cli import terminal
     help="Put the program that starts this server (over HTTP: each client) under watch, so that a "
     "stop ends it.",
 )
+@click.option(
+    "--tools",
+    type=click.Choice(["work", "all"]),
+    default="work",
+    help="`work` (default): commands and files. `all`: also those that ask about permissions, "
+    "trust and workspaces.",
+)
 @click.option("--http", is_flag=True, help="Serve streamable HTTP on loopback instead of stdio.")
 @click.option("--port", type=click.IntRange(0, 65535), default=8642, help="Port for --http.")
 def mcp(
     workspace: str | None, agent: str, role: str | None, ask_seconds: float, **rest: Any
 ) -> int:
-    """Serve the tools bash, read, write, edit, glob, grep, ls, background jobs and the governance
-    tools. Over HTTP a token is needed; it is printed once, as a file's name.
+    """Serve the tools bash, read, write, edit, glob, grep, ls and background jobs; with `--tools
+    all` the governance tools too. Over HTTP a token is needed; it is printed once, as a file's
+    name.
 
     \b
     Examples:
@@ -71,11 +79,13 @@ def mcp(
             if rest["http"]:
                 from sandbox.mcp.http import serve_http
 
-                await serve_http(door, port=rest["port"], say=terminal.say, watch=watch)
+                await serve_http(
+                    door, port=rest["port"], say=terminal.say, watch=watch, tools=rest["tools"]
+                )
                 return
             from sandbox.mcp.server import build
 
-            await build(door).run_stdio_async()
+            await build(door, tools=rest["tools"]).run_stdio_async()
 
     try:
         asyncio.run(serve())

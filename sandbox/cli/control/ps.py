@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -14,6 +14,9 @@ from sandbox.client.connect import connect
 from sandbox.host.dirs import Dirs
 from sandbox.operations.requests import PsRequest
 from sandbox.text.terminal import safe_line
+
+if TYPE_CHECKING:
+    from sandbox.audit.events import TamperedRecord
 
 MOST_NAMED = 5
 """Stopped agents that run no more of which the names are said."""
@@ -31,11 +34,14 @@ def ps(**flags: bool) -> int:
       lockgate ps --json
     """
     from sandbox.agents.view import ended, lines, tree
+    from sandbox.audit.open_changes import OpenChanges
     from sandbox.host.latch import Latch
     from sandbox.present.render import table
+    from sandbox.reporting.yellow_reports import Reports
 
     dirs = terminal.dirs()
     now = found(dirs)
+    changed = OpenChanges(dirs).read()
     roots = tree(dirs, now["running"], now["cells"])
     latch = Latch(dirs)
     stopped = [info for info in (latch.read(), *latch.agents()) if info is not None]
@@ -45,6 +51,7 @@ def ps(**flags: bool) -> int:
         terminal.show_json(
             {
                 **now,
+                "changed_around": [one.as_json() for one in changed],
                 "agents": roots,
                 "stopped": [info.message() for info in here],
                 "stopped_ended": [info.message() for info in gone],
@@ -60,12 +67,16 @@ def ps(**flags: bool) -> int:
             f"stopped, and nothing of them runs: {names}{more}; "
             "`lockgate resume --ended` lets their names be used again"
         )
+    if changed:
+        terminal.say(around(changed))
     if roots:
         heads = ("what", "pid", "state", "cpu", "memory", "age", "command")
         rows = [tuple(safe_line(cell) for cell in row) for row in lines(roots)]
         terminal.show(table(heads, rows))
     if "guard" in now:
         terminal.show(f"guard: {guard_line(now['guard'])}")
+    if waiting := Reports(dirs).waiting_count():
+        terminal.show(f"reports: {waiting} wait; `lockgate reports` tells them")
     if not now["running"]:
         terminal.show("no call goes on")
     if not now["cells"]:
@@ -84,6 +95,16 @@ def found(dirs: Dirs) -> Mapping[str, Any]:
         return answer
 
 
+def around(changed: Sequence[TamperedRecord]) -> str:
+    """Say in one line what was changed around Lockgate and not acknowledged."""
+    names = dict.fromkeys(f"`{safe_line(one.path)}`" for one in reversed(changed))
+    more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
+    return (
+        f"changed around Lockgate: {', '.join(list(names)[:MOST_NAMED])}{more}; "
+        "`lockgate guard --once` lists them"
+    )
+
+
 def guard_line(state: Mapping[str, Any]) -> str:
     """Say in one line how the supervisor's guard is."""
     match state["state"]:
@@ -97,6 +118,4 @@ def guard_line(state: Mapping[str, Any]) -> str:
             return safe_line(f"failed: {state['problem']}; it is started again")
     count = state["guarded"]
     said = f"watches {count} protected path{'' if count == 1 else 's'}"
-    if state["told"]:
-        said += f"; {state['told']} changed around Lockgate since it started"
     return safe_line("; ".join([said, *state["failed"]]))

@@ -71,12 +71,16 @@ def _counts(*, as_json: bool) -> int:
     from sandbox.audit.query import Query
     from sandbox.audit.reader import Audit
     from sandbox.present.render import table
+    from sandbox.reporting.yellow_reports import Reports
 
     words = {"green": "allow", "yellow": "report", "red": "ask", "denied": "deny"}
-    days = [
-        {"day": day, **{name: found.get(verdict, 0) for name, verdict in words.items()}}
-        for day, found in Audit(terminal.dirs()).stats(Query()).days.items()
-    ]
+    reported = Reports(terminal.dirs()).per_day()
+    days = []
+    for day, found in Audit(terminal.dirs()).stats(Query()).days.items():
+        count = {name: found.get(verdict, 0) for name, verdict in words.items()}
+        green = max(count["yellow"] - reported.get(day, 0), 0)  # of which no report is due
+        count |= {"green": count["green"] + green, "yellow": count["yellow"] - green}
+        days.append({"day": day, **count})
     if as_json:
         terminal.show_json(days)
     elif days:

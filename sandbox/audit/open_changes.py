@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was changed around Lockgate and nobody has acknowledged yet, as the audit log tells it.
+
+    OpenChanges(dirs: Dirs).read() -> list[TamperedRecord]      the oldest first
+
+Where the reading ended is kept in the state folder (`guard/open.json`), so that only what is new is
+read; it is made anew from the log where it does not fit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from dataclasses import dataclass
+
+from sandbox.audit.events import AcknowledgedRecord, AuditRecord, TamperedRecord, read
+from sandbox.audit.segments import BEGIN, Place, Segments
+from sandbox.errors import Unavailable
+from sandbox.host.dirs import Dirs
+from sandbox.host.files import write
+
+_EVENTS = (b'"event":"tampered"', b'"event":"acknowledged"')
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """Where the last line that was read begins, and that line's SHA-256; empty: none was."""
+
+    place: Place = BEGIN
+    sha256: str = ""
+
+
+class OpenChanges:
+    """The changes of one state folder that wait for a person's look."""
+
+    def __init__(self, dirs: Dirs) -> None:
+        self._segments = Segments(dirs.state / "audit.jsonl")
+        self._kept = dirs.state / "guard" / "open.json"
+
+    def read(self) -> list[TamperedRecord]:
+        """Return the changes that nobody has acknowledged, the oldest first. Raises OSError."""
+        known, found = self._load()
+        try:
+            return self._from(known, found)
+        except LookupError:  # another log than the one that was read
+            return self._from(_Read(), [])
+
+    def _from(self, known: _Read, found: list[TamperedRecord]) -> list[TamperedRecord]:
+        lines = self._segments.from_place(known.place)
+        if known.sha256:
+            at, raw = next(lines, (known.place, b""))
+            if at != known.place or _digest(raw) != known.sha256:
+                raise LookupError
+        last: tuple[Place, bytes] | None = None
+        for last in lines:
+            if any(event in last[1] for event in _EVENTS):
+                with contextlib.suppress(ValueError):  # the chain's check names it
+                    _take(found, read(last[1]))
+        if last is not None:
+            self._save(_Read(last[0], _digest(last[1])), found)
+        return found
+
+    def _load(self) -> tuple[_Read, list[TamperedRecord]]:
+        try:
+            kept = json.loads(self._kept.read_bytes())
+            place = Place(*map(int, kept["place"]))
+            found = [TamperedRecord.model_validate(one) for one in kept["open"]]
+            return _Read(place, str(kept["sha256"])), found
+        except (OSError, ValueError, KeyError, TypeError):
+            return _Read(), []
+
+    def _save(self, known: _Read, found: list[TamperedRecord]) -> None:
+        """Keep where the reading ended; where that fails, the log is read again."""
+        place = [known.place.segment, known.place.offset]
+        rows = [one.model_dump(exclude_unset=True) for one in found]
+        text = json.dumps({"place": place, "sha256": known.sha256, "open": rows})
+        with contextlib.suppress(OSError, Unavailable):
+            self._kept.parent.mkdir(mode=0o700, exist_ok=True)
+            write(self._kept, text)
+
+
+def _take(found: list[TamperedRecord], record: AuditRecord) -> None:
+    match record:
+        case TamperedRecord():
+            found.append(record)
+        case AcknowledgedRecord():
+            found[:] = [one for one in found if (one.n or 0) > record.until]
+        case _:
+            pass
+
+
+def _digest(line: bytes) -> str:
+    return hashlib.sha256(line).hexdigest()
