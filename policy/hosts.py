@@ -55,6 +55,22 @@ def covers(pattern: str, name: str) -> bool:
     )
 
 
+def looks_random(label: str) -> bool:
+    """Whether a label could carry something out in itself: it is long, or has a long run of signs
+    that no word has."""
+    runs = [len(one) for one in re.split(r"[-_]", label)]
+    digits = sum(one.isdigit() for one in label)
+    return len(label) > MOST_LABEL or max(runs) > MOST_RUN or (digits > MOST_DIGITS)
+
+
+MOST_LABEL = 40
+"""Characters of a label that `*` stands for."""
+MOST_RUN = 20
+"""... without a `-` or `_`."""
+MOST_DIGITS = 10
+"""... that are digits."""
+
+
 def common(one: str, other: str) -> str | None:
     """Return the pattern of what two patterns both stand for; None where there is nothing."""
     labels = list(zip(one.split("."), other.split("."), strict=False))

@@ -25,6 +25,8 @@ class Ending(str, Enum):
     """A protected path appeared while it ran, and it was ended at once."""
     UNWATCHED = "unwatched"
     """Nobody watched any more whether one does, and it was ended."""
+    TRAFFIC = "traffic"
+    """It sent or received more than it may over its network, and was ended."""
     CANCELLED = "cancelled"
     """A person or a stop ended it."""
     DENIED = "denied"

@@ -21,7 +21,17 @@ from policy.autonomy.categories import LEVELS
 from policy.autonomy.reputation import Domain
 from policy.facts import Facts
 from policy.gate1.decide import Policy
-from policy.model import ActionPlan, Context, Decision, Frozen, Rights, Verdict
+from policy.model import (
+    Access,
+    ActionPlan,
+    Context,
+    Decision,
+    Frozen,
+    Host,
+    Landing,
+    Rights,
+    Verdict,
+)
 from policy.people import covered
 from policy.people.reports import action_id
 from policy.rules import tiers
@@ -76,6 +86,14 @@ class Wanted(Frozen):
     """Variables and texts that decide what they do."""
 
 
+class Opening(Frozen):
+    """Hosts that a person opens for one command about which nobody is asked."""
+
+    command: str
+    """SHA-256 of its text, in hex."""
+    hosts: Annotated[tuple[Host, ...], Field(min_length=1)]
+
+
 class Grant(Frozen):
     """An approval that a person gave."""
 
@@ -94,6 +112,8 @@ class Grant(Frozen):
     reason: str = ""
     used: int = 0
     revoked: float | None = None
+    opens: Opening | None = None
+    """What it opens; then it answers no question."""
 
     def words(self) -> str:
         """Say what it covers, for people."""
@@ -102,6 +122,9 @@ class Grant(Frozen):
         what = what or paths or f"a call of {self.wanted.tool}"
         if self.wanted.settings:
             what += f" (with {', '.join(self.wanted.settings)})"
+        if self.opens is not None:
+            hosts = ", ".join(one.words() for one in self.opens.hosts)
+            return f"to reach {hosts}: {what}"
         match self.scope:
             case Scope.EXACT:
                 return f"exactly: {what}"
@@ -207,7 +230,11 @@ def asking(decision: Decision) -> tuple[str, ...]:
 
 def covers(grant: Grant, call: Wanted, now: float) -> bool:
     """Whether a grant covers a call at an instant."""
-    if not grant.open(now) or (grant.task is not None and grant.task != call.task):
+    if (
+        not grant.open(now)
+        or grant.opens is not None
+        or (grant.task is not None and grant.task != call.task)
+    ):
         return False
     if grant.scope is Scope.EXACT:
         return grant.wanted.digest == call.digest
@@ -228,6 +255,52 @@ def covers(grant: Grant, call: Wanted, now: float) -> bool:
     if not covered.alike(shown_then.acts, call.acts):
         return False
     return bool(call.categories) and set(call.categories) <= set(shown_then.categories)
+
+
+def opening(plan: ActionPlan, hosts: tuple[Host, ...]) -> Opening:
+    """Return what opens hosts for a plan's command."""
+    return Opening(command=_of_command(plan), hosts=hosts)
+
+
+def hosts_for(grant: Grant, plan: ActionPlan, now: float) -> tuple[Host, ...]:
+    """Return the hosts that a grant opens for a plan at an instant: exactly this command of this
+    agent, in this place."""
+    if grant.opens is None or not grant.open(now) or grant.opens.command != _of_command(plan):
+        return ()
+    then = grant.wanted
+    if grant.task is not None and grant.task != plan.derived_from:
+        return ()
+    same = (then.agent, then.user, then.role, then.tool, then.workspace, then.also, then.cwd) == (
+        plan.agent, plan.user, plan.role, plan.tool, plan.workspace, plan.also,
+        plan.cwd or plan.workspace,
+    )  # fmt: skip
+    return grant.opens.hosts if same else ()
+
+
+def with_hosts(decision: Decision, hosts: tuple[Host, ...]) -> Decision:
+    """Return a decision with further hosts that its call may reach, where it can reach any."""
+    if not hosts or not may_open(decision):
+        return decision
+    network = decision.rights.network
+    more = tuple(dict.fromkeys((*network.hosts, *hosts)))
+    network = network.model_copy(update={"hosts": more})
+    rights = decision.rights.model_copy(update={"network": network})
+    return decision.model_copy(update={"rights": rights})
+
+
+def may_open(decision: Decision) -> bool:
+    """Whether hosts can be opened for a call about which this was decided: it runs unasked, and in
+    a layer of its own."""
+    rights = decision.rights
+    return (
+        decision.allowed
+        and rights.workspace is Access.WRITE
+        and decision.landing is not Landing.PROPOSAL
+    )
+
+
+def _of_command(plan: ActionPlan) -> str:
+    return hashlib.sha256((plan.params.command or "").encode()).hexdigest()
 
 
 def _same_programs(then: Wanted, call: Wanted) -> bool:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from policy.people.kits import KITS
+from policy.people.openers import MOST_NAMES, names_wanted
 
 _TAIL = 8_000
 _LINES = 60
@@ -70,11 +71,17 @@ class Seen:
 
 
 def explain_failure(
-    status: int | None, stdout: str, stderr: str, *, reach: str = "none", seen: Seen | None = None
+    status: int | None,
+    stdout: str,
+    stderr: str,
+    *,
+    reach: str = "none",
+    opener: Callable[[tuple[str, ...]], str] | None = None,
+    seen: Seen | None = None,
 ) -> str:
     """Return why a command that ended with `status` could not work in a cell, or nothing.
 
-    `reach` names the hosts that the call could reach.
+    `reach` names the hosts that the call could reach; `opener` says what opens names for it.
     """
     if (name := _missing(stderr)) or (status and (name := _missing(stdout))):
         return _without_program(name)
@@ -87,6 +94,10 @@ def explain_failure(
             "unless it was started in the background (`run_in_background`)"
         )
     if _NO_NETWORK.search(text):
+        if opener is not None and (names := names_wanted(stdout, stderr)):
+            told = ", ".join(f"`{one}`" for one in names[:MOST_NAMES])
+            rest = "" if reach == "none" else f" but for {reach}"
+            return f"this call has no network{rest}, and wanted {told}: {opener(names)}"
         if reach != "none":
             return f"this call has no network but for {reach}: docs/network.md says what opens more"
         return (

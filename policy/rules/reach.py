@@ -123,6 +123,16 @@ def _host(text: str) -> str:
     return f"{name}:{port}"
 
 
+def named_host(text: str) -> Host | None:
+    """Return the host of `NAME` or `NAME:PORT`; None for what is no such thing."""
+    found = _ENTRY.fullmatch(text)
+    name = names.host_name(found[1]) if found is not None else None
+    port = int(found[2] or DEFAULT_PORT) if found is not None else 0
+    if name is None or not 0 < port <= names.MOST_PORT:
+        return None
+    return Host(name=name, port=port)
+
+
 class NetworkRules(Frozen):
     """What calls may reach. Files add hosts; a file that says `packages: false` is heeded."""
 

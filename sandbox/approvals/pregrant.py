@@ -12,7 +12,7 @@ import time
 from collections.abc import Sequence
 
 from policy.model import Verdict
-from policy.people.approval import wanted
+from policy.people.approval import may_open, wanted
 from sandbox.approvals.store import Grants, Request
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
@@ -49,10 +49,12 @@ def of_command(
     cwd: str | None,
     here: str | None,
     task: str | None = None,
+    opens: bool = False,
 ) -> Request:
     """Return the question that `lockgate run --task TASK -- WORDS` would put, and note it as asked.
 
-    Raises BadInput where gate 1 would not ask about it.
+    Raises BadInput where gate 1 would not ask about it; `opens`: where hosts cannot be opened for
+    it, since a person is asked anyway or it only reads.
     """
     from sandbox.agents.peer import Caller
     from sandbox.questions.offline import decide_offline
@@ -74,7 +76,14 @@ def of_command(
     decision = answer.decision
     if decision.verdict is Verdict.DENY or answer.effective is None:
         raise BadInput(f"it cannot be granted: {decision.message}")
-    if decision.verdict is not Verdict.ASK:
+    if opens and not may_open(decision):
+        why = (
+            "a person is asked about it, and their yes opens the hosts that it names"
+            if decision.verdict is Verdict.ASK
+            else "it only reads or proposes, so it gets no network"
+        )
+        raise BadInput(f"`--host` opens nothing for it: {why}; `network` in a policy file does")
+    if not opens and decision.verdict is not Verdict.ASK:
         raise BadInput(
             f"nobody is asked about it, so there is nothing to grant: {decision.message}"
         )

@@ -16,8 +16,8 @@ from typing import Any
 
 from pydantic import Field
 
-from policy.model import ActionPlan, Decision, Frozen
-from policy.people.approval import GRANT_SECONDS, Grant, Scope, Wanted, covers
+from policy.model import ActionPlan, Decision, Frozen, Host
+from policy.people.approval import GRANT_SECONDS, Grant, Opening, Scope, Wanted, covers, hosts_for
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN, below
@@ -82,6 +82,7 @@ class Terms:
     uses: int = 1
     seconds: float = GRANT_SECONDS
     task: str | None = None
+    opens: Opening | None = None
 
 
 class Grants:
@@ -193,6 +194,7 @@ class Grants:
             until=now + terms.seconds,
             by=by,
             reason=reason,
+            opens=terms.opens,
         )
         with self._db.writing() as db:
             done = db.execute(
@@ -226,6 +228,23 @@ class Grants:
                     db.execute("INSERT INTO uses VALUES (?, ?, ?)", (grant.id, call, now))
                     return grant.model_copy(update={"used": grant.used + 1})
         return None
+
+    def open_hosts(self, call: str, plan: ActionPlan, now: float) -> tuple[Host, ...]:
+        """Use the grants that open hosts for a plan's command, each once; return the hosts."""
+        if not self._db.exists or not self._opening(now):
+            return ()
+        hosts: list[Host] = []
+        with self._db.writing() as db:
+            for grant in map(_grant, db.execute(_OPENING, (now,)).fetchall()):
+                if found := hosts_for(grant, plan, now):
+                    db.execute("UPDATE grants SET used = used + 1 WHERE id = ?", (grant.id,))
+                    db.execute("INSERT INTO uses VALUES (?, ?, ?)", (grant.id, call, now))
+                    hosts += found
+        return tuple(dict.fromkeys(hosts))
+
+    def _opening(self, now: float) -> bool:
+        with self._db.reading() as db:
+            return db.execute(f"{_OPENING} LIMIT 1", (now,)).fetchone() is not None
 
     def shown_with(self, grant_id: str) -> dict[str, Any]:
         """Return what a person was shown of the effects when they gave a grant; empty: nothing."""
@@ -271,6 +290,10 @@ class Grants:
 
 _REQUEST = "SELECT body, state, grant_id, answered_by, reason, until FROM requests"
 _GRANT = "SELECT body, used, revoked FROM grants"
+_OPENING = (
+    f"{_GRANT} WHERE revoked IS NULL AND used < uses AND until > ?"
+    " AND json_extract(body, '$.opens') IS NOT NULL"
+)
 _TEXTS = ("plan", "env", "stdin", "preview")
 """The parts of a question that may hold secrets."""
 

@@ -59,6 +59,9 @@ class CallEntry(BaseModel):
     session: str | None = None
     connections: list[Fields] | None = None
     refused: list[str] | None = None
+    sent: int | None = None
+    """Bytes over its network, of all connections."""
+    received: int | None = None
     undone_by: str | None = None
     """The undo that took it back, and stands."""
     last: str

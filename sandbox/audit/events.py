@@ -291,6 +291,8 @@ class GrantedRecord(AuditRecord):
 
     event: Literal["granted"] = "granted"
     grant: str
+    hosts: list[str] | None = None
+    """What it opens for the command; then it answers no question."""
     digest: str | None = None
     action_id: str | None = None
     agent: str | None = None

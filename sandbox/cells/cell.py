@@ -80,7 +80,8 @@ class Exit:
     error: str | None
     ended: str | None
     """Why Lockgate ended it: `timed-out`, `flooded`, `protected` (a protected path appeared),
-    `unwatched` (nobody saw any more whether one does); None if it ended by itself."""
+    `unwatched` (nobody saw any more whether one does), `traffic` (more than it may went over its
+    network), `cancelled`; None if it ended by itself."""
     input_read: int | None = None
     """How many bytes of its input it read; None: it was given none, or all to its end."""
     vouched: bool = False
@@ -302,11 +303,11 @@ class Cell:
             vouched=bool(answer.get("vouched")),
         )
 
-    def end_running(self) -> None:
+    def end_running(self, why: str = "cancelled") -> None:
         """End every command that runs in the cell; their calls go on to be judged."""
         self._over = self.once
         for number in list(self._running):
-            self._end_call(number, "cancelled")
+            self._end_call(number, why)
 
     def _end_call(self, number: int, why: str) -> None:
         running = self._running.get(number)

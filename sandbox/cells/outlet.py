@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
 from policy.model import Network
@@ -31,6 +31,8 @@ TIMES = 100
 """Connections altogether, for each that may be open at once."""
 ASK_SECONDS = 60.0
 MOST_ANSWER = 10_000
+OVER = "traffic"
+"""How a command ends that sent or received more than it may."""
 SHOWN = 5
 """Refused names in a call's answer."""
 _ASKING = {"HOME": HOME, "PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
@@ -71,8 +73,8 @@ class Outlet:
         if tell is not None:
             await tell(self._call, self.traffic)
 
-    def notes(self) -> list[str]:
-        """Say what its call wanted and did not get."""
+    def notes(self, opener: Callable[[Sequence[str]], str]) -> list[str]:
+        """Say what its call wanted and did not get; `opener` says what opens names for it."""
         traffic, out = self.traffic, []
         if traffic.lost:
             out.append(f"it lost its network: {traffic.lost}")
@@ -81,10 +83,11 @@ class Outlet:
             more = len(traffic.refused) - SHOWN
             names += f" and {more} more" if more > 0 else ""
             out.append(
-                f"it asked for {names}, which it may not reach; a command that names the host is "
-                "asked about, and `network` in a policy file opens it"
+                f"it asked for {names}, which it may not reach; {opener(traffic.refused[:SHOWN])}"
             )
-        if traffic.stopped:
+        if traffic.over:
+            out.append(f"it was ended: {traffic.over}")
+        elif traffic.stopped:
             out.append(f"a connection led nowhere: {traffic.stopped}")
         return out
 
@@ -113,7 +116,7 @@ class Outlets:
         async with pool.apart(agent, workspaces, home) as cell:
             reaches, told, indexes = await self._reaches(cell, network)
             check_size(reaches)
-            gateway = Gateway(reaches, self._limits())
+            gateway = Gateway(reaches, self._limits(), lambda: cell.end_running(OVER))
             if home:
                 told |= dict.fromkeys(trust.VARIABLES, f"{HOME}/{trust.FILE}")
             outlet = Outlet(call, cell, told, indexes, gateway, self._tell)

@@ -87,7 +87,7 @@ class NetworkSettings(Frozen):
     connections: Annotated[int, Field(ge=1, le=1024)] = 64
     """Connections at once; altogether it gets a hundred times as many."""
     upload_mib: Annotated[int, Field(ge=1)] = 16
-    """What it may send, in MiB; then its network ends."""
+    """What it may send, in MiB; then it is ended."""
     download_mib: Annotated[int, Field(ge=1)] = 8192
     """What it may receive, in MiB."""
 

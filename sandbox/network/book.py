@@ -88,6 +88,8 @@ class Book:
             return known
         for at, reach in enumerate(self._reaches):
             if reach.covers(name):
+                if "*" in reach.name and _carries(reach.name, name):
+                    return None
                 if not self._free[at]:
                     return None
                 address = self._names[name] = self._free[at].pop(0)
@@ -111,6 +113,13 @@ def merged(reaches: Iterable[Reach]) -> tuple[Reach, ...]:
             ports = tuple(dict.fromkeys((*old.ports, *one.ports)))
             found[one.name] = Reach(one.name, ports, old.private or one.private, old.address)
     return tuple(sorted(found.values(), key=lambda one: ("*" in one.name, one.name)))
+
+
+def _carries(pattern: str, name: str) -> bool:
+    """Whether the labels that a pattern leaves open could carry something out: whoever answers for
+    them reads them."""
+    open_labels = zip(pattern.split("."), name.split("."), strict=True)
+    return any(one == "*" and hosts.looks_random(label) for one, label in open_labels)
 
 
 def _address(number: int) -> str:

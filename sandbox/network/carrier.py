@@ -75,10 +75,19 @@ class Carrier:
 
     BUFFER = CHUNK
 
-    def __init__(self, book: Book, limits: Limits, tell: Callable[[dict[str, Any]], None]) -> None:
+    def __init__(
+        self,
+        book: Book,
+        limits: Limits,
+        tell: Callable[[dict[str, Any]], None],
+        over: Callable[[str], None],
+    ) -> None:
+        """`tell` hears of each connection that has ended, `over` why the whole call is at its
+        end."""
         self._book = book
         self._limits = limits
         self._tell = tell
+        self._tell_over = over
         self._tasks: set[asyncio.Task[None]] = set()
         self._open = 0
         self._total = 0
@@ -217,6 +226,8 @@ class Carrier:
 
     def _end(self, why: str) -> None:
         """End the network of the call: every connection, and whatever would come."""
+        if not self._over:
+            self._tell_over(why)
         self._over = why
         for task in list(self._tasks):
             task.cancel()

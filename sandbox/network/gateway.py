@@ -12,7 +12,7 @@ import contextlib
 import json
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -41,6 +41,8 @@ class Traffic:
     received: int = 0
     refused: list[str] = field(default_factory=list)
     """Names that it asked for and had no right to."""
+    over: str = ""
+    """Why the call was ended: it sent or received more than it may."""
     lost: str = ""
     """How the gateway ended before its call did."""
 
@@ -50,6 +52,8 @@ class Traffic:
             what = json.loads(line)
             if "refused" in what:
                 self.refused.append(str(what["refused"]))
+            elif "over" in what:
+                self.over = str(what["over"])
             elif "connection" in what:
                 one = dict(what["connection"])
                 self.count += 1
@@ -72,7 +76,11 @@ class Traffic:
 class Gateway:
     """The gateway of one call; `end` must follow `start`."""
 
-    def __init__(self, reaches: Sequence[Reach], limits: Limits) -> None:
+    def __init__(
+        self, reaches: Sequence[Reach], limits: Limits, end_call: Callable[[], None]
+    ) -> None:
+        """`end_call` ends the call's command, once it has sent or received more than it may."""
+        self._end_call = end_call
         self._reaches = tuple(reaches)
         self._limits = limits
         self._process: asyncio.subprocess.Process | None = None
@@ -153,6 +161,8 @@ class Gateway:
         with contextlib.suppress(ValueError):  # a line beyond any measure
             while line := await process.stdout.readline():
                 self.traffic.hear(line)
+                if self.traffic.over and not self._ending:
+                    self._end_call()
         if not self._ending:
             status = await process.wait()
             self.traffic.lost = f"the gateway ended before the call, with status {status}"

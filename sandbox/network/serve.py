@@ -92,7 +92,12 @@ async def serve(order: Mapping[str, Any], sockets: list[socket.socket]) -> None:
     loop.set_default_executor(concurrent.futures.thread.ThreadPoolExecutor(_LOOKUPS))
     voice = Voice()
     book = Book(Reach.of(one) for one in order["reaches"])
-    carrier = Carrier(book, Limits(**order["limits"]), lambda ended: voice.say(connection=ended))
+    carrier = Carrier(
+        book,
+        Limits(**order["limits"]),
+        lambda ended: voice.say(connection=ended),
+        lambda why: voice.say(over=why),
+    )
     for kind, one in zip((each[0] for each in book.listeners()), sockets, strict=True):
         one.setblocking(False)
         if kind == "udp":

@@ -99,6 +99,15 @@ def _reached(call: CallEntry) -> list[tuple[str, str]]:
     return rows
 
 
+def sent(call: CallEntry) -> str:
+    """Return how much a call sent, in KiB, and to how many hosts; empty where it sent nothing."""
+    hosts = {one.get("host") for one in call.connections or () if one.get("sent")}
+    amount = -(-(call.sent or 0) // 1024)
+    if not amount:
+        return ""
+    return f"{amount} KiB" + (f" to {len(hosts)} hosts" if len(hosts) > 1 else "")
+
+
 REPLAY_COLUMNS = (("call", 46), ("verdict", 7), ("rule", 17), ("outcome", 14), ("changes", 28))
 WHY_CHARS = 140
 

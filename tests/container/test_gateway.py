@@ -17,7 +17,10 @@ from typing import Any
 import psutil
 import pytest
 
+from policy.gate1.decide import Policy, decide
 from policy.model import Host, Network
+from policy.people.approval import opening, wanted
+from sandbox.approvals.store import Request, Terms
 from sandbox.present import render
 from sandbox.results import CallResult, Ending
 from tests.container.lab import REACHES, WAIT_SECONDS, Lab
@@ -46,6 +49,12 @@ class Served(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(CANARY)))
         self.end_headers()
         self.wfile.write(CANARY.encode())
+
+    def do_POST(self) -> None:
+        """Read what is sent."""
+        left = int(self.headers["Content-Length"])
+        while left > 0 and (data := self.rfile.read(min(left, 1 << 16))):
+            left -= len(data)
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
@@ -342,3 +351,33 @@ def test_what_lands_of_such_a_call_goes_through_gate_2(lab: Lab, server: Server)
     held = lab.sh(f"{fetch} -o .envrc", derived_from=right(server.port))
     assert (held.judgement, held.landed) == ("hold", False)
     assert not (Path(lab.ws) / ".envrc").exists()
+
+
+def test_a_call_that_sends_more_than_it_may_is_ended_and_its_bytes_are_shown(
+    lab: Lab, server: Server
+) -> None:
+    url = f"http://{NAME}:{server.port}"
+    send = f"head -c 18000000 /dev/zero | curl -sS -X POST --data-binary @- -H 'Expect:' {url}/up"
+    done = lab.sh(f"{send}; sleep 600", derived_from=right(server.port))
+    assert done.ending is Ending.TRAFFIC
+    assert "it was ended: the call sent more than it may (`network.upload_mib`)" in done.message
+    (call,) = lab.supervisor._record.store.calls(limit=1)
+    assert render.sent(call).endswith(" KiB")
+    assert 15_000 < (call.sent or 0) / 1024 <= 16_384
+
+
+def test_a_grant_opens_a_host_for_its_command(lab: Lab) -> None:
+    command = "getent hosts api.example > found.txt; cat found.txt"
+    plan = lab.plan(command)
+    decision = decide(plan, lab.supervisor._parts.contexts.of(plan), Policy.default())
+    what = wanted(plan, decision, lab.supervisor._parts.contexts.of(plan), Policy.default())
+    now = time.time()
+    request = Request(
+        call="p1", wanted=what, plan=plan, decision=decision, asked=now, until=now + 600
+    )
+    grants = lab.supervisor._parts.grants
+    grants.ask(request)
+    opens = opening(plan, (Host(name="api.example", port=443),))
+    grants.approve(request, Terms(seconds=600, opens=opens), by="me", reason="", now=now)
+    assert lab.sh(command).stdout.split() == ["127.1.0.1", "api.example"]
+    assert lab.sh(command).stdout == ""  # it could be used once

@@ -229,3 +229,24 @@ def test_a_call_that_is_to_wait_does(shell: Shell) -> None:
         assert shell("run", "--wait", "ask")[0] == 126
         assert shell("run", "ask")[0] == 126
     assert noting.approvers == [waiting, nobody]
+
+
+def test_a_host_is_opened_for_one_command_in_advance(shell: Shell) -> None:
+    Registry(shell.dirs, home=shell.workspace.parent).add(str(shell.workspace))
+    words = ("grant", "--host", "api.example", "--uses", "3", "--", "python3 fetch.py")
+    status, shown = shell.at_terminal(*words)
+    assert status == 0, shown
+    [grant] = Grants(shell.dirs).all()
+    assert grant.words() == "to reach api.example:443: python3 fetch.py"
+    assert '"hosts":["api.example:443"]' in (shell.dirs.state / "audit.jsonl").read_text()
+    for host, command, why in (
+        ("127.0.0.1", "python3 fetch.py", "is no host"),
+        ("api.example:0", "python3 fetch.py", "is no host"),
+        ("api.example", "ls", "only reads or proposes"),
+        ("api.example", "curl https://b.example/", "a person is asked about it"),
+    ):
+        status, shown = shell.at_terminal("grant", "--host", host, "--", command)
+        assert (status, why in shown) == (2, True), shown
+    status, shown = shell.at_terminal(*words[:3], "--scope", "program", "--", "python3 fetch.py")
+    assert (status, "leave `--scope` out" in shown) == (2, True), shown
+    assert len(Grants(shell.dirs).all()) == 1

@@ -49,6 +49,8 @@ class Way:
         self.near = near
         self.told = told
         self.address = address
+        self.over: list[str] = []
+        """Why the whole call was said to be at its end."""
 
     async def send(self, data: bytes, *, end: bool = False) -> bytes:
         """Connect as the cell does, send, and return what comes until the end."""
@@ -82,10 +84,11 @@ async def way(
     book = Book([reach(port or far.port)])
     address = book.address(NAME)
     assert address is not None
-    carrier = Carrier(book, limits, told.append)
+    made = Way(far, port or far.port, told, address)
+    carrier = Carrier(book, limits, told.append, made.over.append)
     near = await asyncio.start_server(carrier.take, address, port or far.port)
     try:
-        yield Way(far, port or far.port, told, address)
+        yield made
     finally:
         near.close()
         await carrier.close()
@@ -263,7 +266,7 @@ def test_an_address_that_nobody_asked_a_name_for_leads_nowhere() -> None:
     async def go() -> None:
         told: list[dict[str, Any]] = []
         book = Book([Reach(NAME, (443,), address="127.0.0.1")])
-        carrier = Carrier(book, FAIR, told.append)
+        carrier = Carrier(book, FAIR, told.append, pytest.fail)
         server = await asyncio.start_server(carrier.take, "127.1.0.1", 0)
         port = server.sockets[0].getsockname()[1]
         reader, writer = await asyncio.open_connection("127.1.0.1", port)
@@ -287,6 +290,7 @@ def test_more_than_a_call_may_send_ends_its_network() -> None:
             assert "network.upload_mib" in one.told[1]["end"]
             assert await one.send(plain(NAME)) == b""
             await one.ended(3)
+            assert one.over == ["the call sent more than it may (`network.upload_mib`)"]
             assert sum(map(len, one.far.heard)) <= 300
 
     run(go())

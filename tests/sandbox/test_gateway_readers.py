@@ -272,3 +272,16 @@ def test_a_pattern_stands_for_one_label_and_for_so_many_names() -> None:
 def test_reaches_of_one_name_are_joined() -> None:
     found = merged([Reach("*.a.b", (1,)), Reach("a.b", (443,)), Reach("a.b", (80, 443))])
     assert found == (Reach("a.b", (443, 80)), Reach("*.a.b", (1,)))
+
+
+CARRYING = ("6c65616b6564" * 3, "a" * 21, "aGVsbG8gd29ybGQgaGVsbG8".lower(), "k7-" * 14,
+            "12345-678901")  # fmt: skip
+PLAIN_LABELS = ("api", "bucket-eu-central-1", "d111111abcdef8", "my_service-staging-2026-11-30",
+                "raw", "xn--bcher-kva")  # fmt: skip
+
+
+def test_a_label_that_could_carry_something_out_stands_for_no_pattern() -> None:
+    book = Book([Reach("*.corp.example", (443,)), Reach("a" * 30 + ".example", (443,))])
+    assert [one for one in CARRYING if book.address(f"{one}.corp.example")] == []
+    assert all(book.address(f"{one}.corp.example") for one in PLAIN_LABELS)
+    assert book.address("a" * 30 + ".example") is not None  # a person wrote it out

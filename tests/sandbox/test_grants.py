@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from policy.gate1.decide import Policy, decide
-from policy.model import ActionPlan, Context, Params, Workspace
-from policy.people.approval import Scope, wanted
+from policy.model import ActionPlan, Context, Host, Params, Workspace
+from policy.people.approval import Scope, covers, opening, wanted
 from sandbox.approvals.store import Grants, Request, Terms
 from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput, Unavailable
@@ -181,3 +181,37 @@ def test_a_file_of_a_newer_version_is_left_alone(dirs: Dirs) -> None:
     db.close()
     with pytest.raises(Unavailable, match="newer"):
         Grants(dirs).open_questions(NOW)
+
+
+def test_a_grant_opens_hosts_for_exactly_its_command_as_often_as_it_says(dirs: Dirs) -> None:
+    grants, hosts = Grants(dirs), (Host(name="api.example", port=443),)
+    one = question("python3 fetch.py")
+    assert grants.open_hosts("c0", one.plan, NOW) == ()
+    grants.ask(one)
+    terms = Terms(uses=2, opens=opening(one.plan, hosts))
+    grant = grants.approve(one, terms, by="me", reason="", now=NOW)
+    assert grant.words() == "to reach api.example:443: python3 fetch.py"
+    assert not covers(grant, one.wanted, NOW)
+    assert grants.use("c1", one.wanted, NOW) is None  # it answers no question
+    others = [
+        one.plan.model_copy(update={"params": Params(command="python3 other.py")}),
+        *(one.plan.model_copy(update=changed) for changed in (
+            {"agent": "other"}, {"cwd": "/w/sub"}, {"workspace": "/x"}, {"role": "Coder"},
+            {"also": ("/y",)},
+        )),
+    ]  # fmt: skip
+    assert [grants.open_hosts("c2", other, NOW) for other in others] == [()] * len(others)
+    assert grants.open_hosts("c3", one.plan, NOW) == hosts
+    assert grants.open_hosts("c4", one.plan, grant.until) == ()
+    assert grants.open_hosts("c5", one.plan, NOW) == hosts
+    assert grants.open_hosts("c6", one.plan, NOW) == ()
+
+
+def test_a_stop_takes_opened_hosts_back(dirs: Dirs) -> None:
+    grants, one = Grants(dirs), question("python3 fetch.py")
+    grants.ask(one)
+    terms = Terms(uses=9, opens=opening(one.plan, (Host(name="api.example", port=443),)))
+    grants.approve(one, terms, by="me", reason="", now=NOW)
+    assert grants.open_hosts("c1", one.plan, NOW) != ()
+    assert grants.revoke_all(NOW) == 1
+    assert grants.open_hosts("c2", one.plan, NOW) == ()

@@ -4,12 +4,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from policy.model import Access, ActionPlan, Decision, Outcome, Verdict
+from policy.people.openers import say_opener
 from policy.people.shortfall import Seen, explain_failure
 from policy.protected.paths import PathPolicy
 from sandbox.approvals.approver import Approver, nobody
@@ -135,12 +136,13 @@ class Call:
         ending = Ending(done.ended) if done.ended else Ending.RAN
         out, errors = self.output.text(1), self.output.text(2)
         notes = self._notes(ending, done, effects, watched)
-        notes += self.network.notes() if self.network is not None else []
+        notes += self.network.notes(self._say_opener) if self.network is not None else []
         if ending is Ending.RAN and self.plan.params.command is not None:
             reach = self.decision.rights.network.words()
             here = self.plan.cwd or self.plan.workspace
             seen = Seen(here, self.workspaces, (str(Path.home()), HOME, READING_HOME))
-            why = explain_failure(done.status, out, errors, reach=reach, seen=seen)
+            opener = None if self.network is not None else self._say_opener
+            why = explain_failure(done.status, out, errors, reach=reach, opener=opener, seen=seen)
             notes += [why] if why else []
         return self._base(
             ending,
@@ -160,6 +162,9 @@ class Call:
             stdout_file=self.output.file(1),
             stderr_file=self.output.file(2),
         )
+
+    def _say_opener(self, names: Sequence[str]) -> str:
+        return say_opener(self.plan, self.decision, names, env=bool(self.env))
 
     def _notes(
         self, ending: Ending, done: Exit, effects: Effects | None, watched: Watched

@@ -67,6 +67,7 @@ class CallFlow:
     async def carry_out(self, request: CallRequest) -> CallResult:
         """Make a call. Raises SandboxError where Lockgate itself fails; nothing lands then."""
         call = await self.preparation.prepare(request)
+        await self.preparation.open_hosts(call)
         if call.decision == request.admitted:  # it is on disk, and answered
             if call.decision.verdict is Verdict.ASK:
                 call.stdin = None  # nobody was asked about any

@@ -69,8 +69,9 @@ class Parts:
         )
         self.learning = Learning(reputations, self.policies, self.record)
         self.people = People(Reports(self.dirs), self.record, self.settings)
+        self.grants = Grants(self.dirs)
         self.desk = Desk(
-            Grants(self.dirs),
+            self.grants,
             seconds=self.settings.approval_seconds,
             notify=self._notify,
             off_loop=self.off_loop,

@@ -4,10 +4,13 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from policy.model import Access, ActionPlan, Context, Decision, Verdict
+from policy.people.approval import may_open, with_hosts
 from sandbox.approvals.stdin_capture import pieces
 from sandbox.calls.flow.call import Call, CallRequest, Stdin
 from sandbox.calls.flow.output import Do, Output
@@ -21,7 +24,7 @@ from sandbox.gates.host_calls import tightened
 
 
 class Preparation:
-    """Makes calls of requests, each decided by gate 1. Writes nothing."""
+    """Makes calls of requests, each decided by gate 1. Writes nothing but the use of a grant."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -62,6 +65,18 @@ class Preparation:
             ledger = self._parts.ledger
             answer = await asyncio.to_thread(tightened, answer, plan, context, ledger)
         return within(answer, self._parts.settings.limits)
+
+    async def open_hosts(self, call: Call) -> None:
+        """Give a call about which nobody is asked the hosts that a person opened for exactly it."""
+        plan = call.plan
+        if call.on_host or plan.params.run_in_background or not may_open(call.decision):
+            return
+        grants = self._parts.grants
+        hosts = await asyncio.to_thread(grants.open_hosts, call.id, plan, time.time())
+        if hosts:
+            decision = with_hosts(call.decision, hosts)
+            call.answer = replace(call.answer, decision=decision)
+            call.request = runner_request(plan, decision, call.id, call.env)
 
     def _work_of(self, agent: str) -> Do:
         """Return what does an agent's work off the event loop."""

@@ -57,7 +57,7 @@ def log(
       lockgate log --agent coder --json
     """
     from sandbox.audit.query import Query
-    from sandbox.present.render import VERDICT_STYLE, brief, ended, subject, table
+    from sandbox.present.render import VERDICT_STYLE, brief, ended, sent, subject, table
 
     some = not (agent is tool is verdict is session is None) or flags["held"]
     verdicts = frozenset((verdict,)) if verdict else None
@@ -74,6 +74,7 @@ def log(
     if not found and not around:
         terminal.show("no call is recorded" + (" that matches" if some else ""))
         return 0
+    networks = ("sent",) if any(one.connections for one in found) else ()
     sessions = ("session",) if any(one.session for one in found) else ()
     rows: list[tuple[str, ...]] = [
         (
@@ -84,6 +85,7 @@ def log(
             one.verdict or "",
             ", ".join(one.rules or ())[:30],
             ended(one),
+            *((sent(one),) if networks else ()),
             *(((one.session or "")[:SESSION_CHARS],) if sessions else ()),
             brief(one.changes or (), total=one.changes_total),
         )
@@ -98,14 +100,15 @@ def log(
             "",
             one.rule or "",
             "put back" if one.restored else "left so",
-            *("" for _ in sessions),
+            *("" for _ in (*networks, *sessions)),
             brief(({"kind": one.kind, "path": one.path},)),
         )
         for one in around
     ]
     if around:
         rows.sort(key=lambda row: row[1], reverse=True)
-    columns = ("id", "when", "agent", "call", "verdict", "rules", "outcome", *sessions, "changes")
+    columns = ("id", "when", "agent", "call", "verdict", "rules", "outcome", *networks, *sessions,
+               "changes")  # fmt: skip
     terminal.show(table(columns, rows, styles=VERDICT_STYLE))
     return 0
 

@@ -20,6 +20,7 @@ from sandbox.errors import BadInput
 from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
+    from policy.model import Host
     from sandbox.audit.events import AuditRecord
 
 _MOST_SHOWN = 400
@@ -195,6 +196,13 @@ def deny(call: str, reason: str) -> int:
 @click.option(
     "--cwd", metavar="PATH", help="Folder that the call starts in; default: where you are."
 )
+@click.option(
+    "--host",
+    "hosts",
+    multiple=True,
+    metavar="NAME[:PORT]",
+    help="A host that the command may reach; for commands about which nobody is asked.",
+)
 @_terms
 @click.argument("action", nargs=-1, required=True, type=click.UNPROCESSED)
 def grant(
@@ -203,6 +211,7 @@ def grant(
     agent: str,
     role: str | None,
     cwd: str | None,
+    hosts: tuple[str, ...],
     scope: str,
     uses: int,
     seconds: float,
@@ -215,14 +224,18 @@ def grant(
     Examples:
       lockgate grant --for 10m -- git push origin main
       lockgate grant --reason 'cleaning up' Bash:1a2b3c4d
+      lockgate grant --host api.example --uses 5 -- python3 fetch.py
     """
-    from policy.people.approval import Scope
+    from policy.people.approval import Scope, opening
     from sandbox.approvals.pregrant import by_id, of_command
     from sandbox.approvals.store import Terms
 
     _person("granting")
     start = os.path.abspath(cwd) if cwd else None  # noqa: PTH100
-    request = by_id(terminal.dirs(), action[0])
+    named = tuple(map(_host, hosts))
+    if named and scope != Scope.EXACT.value:
+        raise BadInput("`--host` is for exactly one command; leave `--scope` out")
+    request = by_id(terminal.dirs(), action[0]) if not named else None
     if request is not None and len(action) > 1:
         raise BadInput(f"options come before the id: `{safe_line(action[1])}` is not understood")
     if request is None:
@@ -235,8 +248,10 @@ def grant(
             cwd=start,
             here=start or _here(),
             task=task,
+            opens=bool(named),
         )
-    _granted(request, Terms(Scope(scope), uses, seconds, task), reason)
+    opens = opening(request.plan, named) if named else None
+    _granted(request, Terms(Scope(scope), uses, seconds, task, opens), reason)
     return 0
 
 
@@ -299,6 +314,16 @@ def revoke(grant_id: str) -> int:
     return 0
 
 
+def _host(text: str) -> Host:
+    from policy.rules.reach import named_host
+
+    host = named_host(text)
+    if host is None:
+        raise BadInput(f"`{safe_line(text)}` is no host: write `NAME` or `NAME:PORT`, such as "
+                       "`api.example`")  # fmt: skip
+    return host
+
+
 def _granted(request: Any, terms: Any, reason: str) -> None:
     from policy.people.approval import Scope
     from sandbox.audit.events import GrantedRecord
@@ -318,6 +343,7 @@ def _granted(request: Any, terms: Any, reason: str) -> None:
             action_id=made.wanted.action_id,
             agent=made.wanted.agent,
             scope=made.scope.value,
+            hosts=[one.words() for one in made.opens.hosts] if made.opens else None,
             uses=made.uses,
             until=made.until,
             task=made.task,
