@@ -48,6 +48,7 @@ COMMANDS = {
     "agent": "control.agent:agent",
     "stop": "control.stop:stop",
     "resume": "control.stop:resume",
+    "shutdown": "control.shutdown:shutdown",
     "replay": "calls.replay:command",
     "audit": "admin.audit:audit",
     "hook": "connect.hook:hook",

@@ -27,6 +27,8 @@ START_SECONDS = 120.0
 """How long a supervisor may take to start; one that ends before is not waited for."""
 HELLO_SECONDS = 30.0
 """How long a supervisor may take to greet whoever connects."""
+END_SECONDS = 60.0
+"""How long a supervisor may take to end, and its cells with it."""
 RETRY_SECONDS = 0.02
 MOST_NAMED = 5
 """Calls that keep a supervisor busy of which the names are said."""
@@ -138,19 +140,49 @@ def reach(dirs: Dirs) -> Line:
     raise Unavailable(f"the supervisor does not answer; see `{dirs.log}`")
 
 
-def _replace(line: Line) -> None:
-    """Ask a supervisor of another version to end. Raises Unavailable when it is busy."""
+def end_idle(dirs: Dirs) -> bool:
+    """End the supervisor, and its cells with it; False where none runs.
+
+    Raises Unavailable: it is busy, which is named, or has not ended within `END_SECONDS`.
+    """
+    line = connect(dirs)
+    if line is None:
+        return False
+    value = _asked_to_end(line)
+    if not value.get("ending"):
+        raise Unavailable(
+            f"the supervisor is busy with {value.get('busy')} calls"
+            f"{_named(value.get('calls') or ())}; try again when they have ended, or "
+            "`lockgate stop`"
+        )
+    deadline = time.monotonic() + END_SECONDS
+    while not _lock_is_free(dirs):
+        if time.monotonic() > deadline:
+            raise Unavailable(
+                f"the supervisor has not ended within {END_SECONDS:.0f} s; see `{dirs.log}`"
+            )
+        time.sleep(RETRY_SECONDS)
+    return True
+
+
+def _asked_to_end(line: Line) -> Mapping[str, Any]:
+    """Ask a supervisor to end; return what it says. The line is closed then."""
     try:
         line.send({"id": 0, **ShutdownRequest().message()})
         said = line.receive()
     except Unavailable:  # it has ended by itself
-        return
+        return {"ending": True}
     finally:
         line.close()
     if said.get("event") == "cancelled":  # it was ending already
         time.sleep(RETRY_SECONDS)
-        return
-    value = said.get("value") or {}
+        return {"ending": True}
+    return said.get("value") or {}
+
+
+def _replace(line: Line) -> None:
+    """Ask a supervisor of another version to end. Raises Unavailable when it is busy."""
+    value = _asked_to_end(line)
     if not value.get("ending"):
         raise Unavailable(
             f"the supervisor (version {line.hello.get('version')}, pid {line.hello.get('pid')}) "

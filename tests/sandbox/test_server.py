@@ -16,6 +16,8 @@ from typing import Any
 import pytest
 
 from policy.model import ActionPlan, Params
+from sandbox.cli.main import status
+from sandbox.cli.terminal import FAILED
 from sandbox.client import wire
 from sandbox.client.blocking import BlockingClient
 from sandbox.client.connect import Line, connect, reach
@@ -212,6 +214,36 @@ def test_shutdown_waits_for_nobody_when_forced(dirs: Dirs) -> None:
         assert one.ended.wait(WAIT_SECONDS)
         assert one.fake.cancelled == ["c1"]
         line.close()
+
+
+def test_shutdown_names_what_keeps_a_supervisor_busy(
+    running: Served, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Dirs, "default", lambda: running.dirs)
+    line = reach(running.dirs)
+    line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
+    assert running.fake.started.wait(WAIT_SECONDS)
+    running.fake.questions.append({"id": "c2", "agent": "main"})
+    assert status(["shutdown"]) == FAILED
+    named = "(`c2` of main waits for a person (`lockgate deny c2`))"
+    assert f"the supervisor is busy with 1 calls {named}; try" in capsys.readouterr().err
+    assert not running.ended.is_set()
+    line.close()
+
+
+def test_shutdown_returns_when_an_idle_supervisor_has_ended(
+    dirs: Dirs, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Dirs, "default", lambda: dirs)
+    with BlockingClient(dirs) as client:
+        client.ping()
+    assert hold_lock(dirs) is None
+    assert status(["shutdown"]) == 0
+    lock = hold_lock(dirs)
+    assert lock is not None
+    os.close(lock)
+    assert status(["shutdown"]) == 0
+    assert capsys.readouterr().out == "the supervisor has ended\nno supervisor runs\n"
 
 
 def test_another_version_is_replaced_when_idle(running: Served) -> None:
