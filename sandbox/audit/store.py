@@ -8,16 +8,18 @@ say of calls that of `history.py`.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sandbox.audit import chain, history
 from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import (
     AuditRecord,
     DecidedRecord,
+    EndedRecord,
+    OutcomeRecord,
     TamperedRecord,
     read,
     unknown_part,
@@ -38,6 +40,8 @@ INDEXED = MIB
 """A longer log is asked through its index."""
 ALL = 1_000_000
 """More calls than such a log holds."""
+MOST_LOOKED_AT = 20_000
+"""Records that are looked through for what agents made."""
 
 
 class Store:
@@ -100,6 +104,12 @@ class Store:
             except ValueError:
                 return
             yield record
+
+    def made(self) -> Iterator[Mapping[str, Any]]:
+        """Give what calls noted of the files that their agents made, the newest first."""
+        for record in islice(self.records(), MOST_LOOKED_AT):
+            if isinstance(record, (EndedRecord, OutcomeRecord)) and record.made:
+                yield {"made": record.made}
 
     def calls(self, *, limit: int = 50) -> list[CallEntry]:
         """Return the newest calls and undos, newest first, each with all that is known of it."""

@@ -9,8 +9,7 @@ written makes the next decision fail: no call runs unrecorded.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import islice
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from policy.model import ActionPlan, Decision
@@ -23,7 +22,6 @@ from sandbox.audit.events import (
     EndedRecord,
     ForgottenRecord,
     NetworkRecord,
-    OutcomeRecord,
     RehearsedRecord,
     WaitingRecord,
 )
@@ -48,8 +46,6 @@ from sandbox.host.process_owner import owner_label
 from sandbox.network.gateway import Traffic
 from sandbox.results import CallResult, Ending
 
-MOST_LOOKED_AT = 20_000
-"""Newest records that are looked through for what agents made."""
 
 
 class Recorder:
@@ -138,12 +134,6 @@ class Recorder:
         files = {path: [*one] for path, one in (made or {}).items()}
         record = ended_record(result, *by, {"agent": agent, "files": files} if files else None)
         self._soon(lambda: self._guarded(lambda: self._append(masked_record(record), False)))
-
-    def made(self) -> Iterator[Mapping[str, Any]]:
-        """Give what calls noted of the files that their agents made, the newest first."""
-        for record in islice(self.store.records(), MOST_LOOKED_AT):
-            if isinstance(record, (EndedRecord, OutcomeRecord)) and record.made:
-                yield {"made": record.made}
 
     async def failed(self, call: str, error: BaseException, ms: float) -> None:
         """Record that a call was cancelled or stopped, or that Lockgate failed under it."""

@@ -79,7 +79,8 @@ class Governance:
         self._contexts = Contexts(dirs, self._policies, known=self._known, reputations=self._kept)
         self._grants = Grants(dirs)
         self._store = Store(dirs)
-        self._gate = Gate(self._policies, SecondOpinion(), ProjectFiles())
+        self._files = ProjectFiles(self._store.made)
+        self._gate = Gate(self._policies, SecondOpinion(), self._files)
 
     # -- permissions
 
@@ -407,6 +408,7 @@ class Governance:
     ) -> tuple[Answer, Context]:
         """Return gate 1's answer, and the context in which it was given."""
         context = self._contexts.of(plan)
+        self._files.forget()
         answer = await self._gate.decide(plan, context, (plan.workspace,))
         return within(answer, (settings or load_settings(self._dirs)).limits), context
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from policy.model import ActionPlan, Context
+from sandbox.audit.store import Store
 from sandbox.config.settings import load_settings
 from sandbox.gates.gate1 import Answer, Gate, within
 from sandbox.gates.policy_files import Policies
@@ -19,11 +20,12 @@ class OfflineGate:
     """Gate 1 of this process, for one state folder; use as `with`."""
 
     def __init__(self, dirs: Dirs, *, files: bool = True) -> None:
-        """Without `files` no script that a call runs is looked at."""
+        """Without `files` no script that a call runs is looked at, and nobody's files are known."""
         self._policies = Policies(dirs)
         self._contexts = Contexts(dirs, self._policies)
         self._opinion = SecondOpinion()
-        self._gate = Gate(self._policies, self._opinion, ProjectFiles() if files else None)
+        seen = ProjectFiles(Store(dirs).made) if files else None
+        self._gate = Gate(self._policies, self._opinion, seen)
         self._limits = load_settings(dirs).limits
 
     def __enter__(self) -> OfflineGate:

@@ -45,7 +45,12 @@ class ProjectFiles:
         """Know of no landing yet, but for those that `recall` reads from the record, newest first,
         when files are looked at for the first time."""
         self._made: OrderedDict[str, tuple[str, Identity]] = OrderedDict()
-        self._recall = recall
+        self._recall = self._record = recall
+
+    def forget(self) -> None:
+        """Know what the record says by now, and nothing else, when files are looked at next."""
+        self._made.clear()
+        self._recall = self._record
 
     def note(self, plan: ActionPlan, result: CallResult) -> dict[str, Identity]:
         """Remember what a landing of an agent made, or changed of what it had made before.

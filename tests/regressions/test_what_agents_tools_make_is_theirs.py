@@ -22,7 +22,8 @@ from sandbox.cells.turns import Turns
 from sandbox.config.settings import Dirs, HookSettings, Settings
 from sandbox.gates.host_made import HostMade
 from sandbox.hooks.service import HookDoor
-from sandbox.questions.offline import OfflineGate
+from sandbox.mcp.governance import Governance, Who
+from sandbox.questions.offline import OfflineGate, decide_offline
 from sandbox.workspaces.project_files import ProjectFiles
 from sandbox.workspaces.registry import Registry
 
@@ -144,6 +145,30 @@ def test_an_agents_word_makes_no_file_its_own(session: Session) -> None:
         assert await agent.verdict("rm c.txt") is REPORT  # the control
 
     session.run(work)
+
+
+def test_who_asks_beforehand_knows_it_from_the_record(session: Session) -> None:
+    governance = Governance(session.dirs)
+    who = Who(workspace=str(session.place))
+
+    def foretold(name: str) -> tuple[Verdict, bool]:
+        plan = ActionPlan(
+            tool="Bash", workspace=str(session.place), params=Params(command=f"rm {name}")
+        )
+        said = asyncio.run(governance.can_execute(who, "Bash", f"rm {name}"))
+        return decide_offline(session.dirs, plan)[0].decision.verdict, bool(said["can_execute"])
+
+    async def work(agent: Agent) -> None:
+        await agent.write("a.txt", "x\n")
+        assert await agent.verdict("rm a.txt") is REPORT
+
+    (session.place / "b.txt").write_text("a person's\n")
+    assert foretold("b.txt") == (ASK, False)
+    session.run(work)
+    assert foretold("a.txt") == (REPORT, True)
+    assert foretold("b.txt") == (ASK, False)
+    (session.place / "a.txt").write_text("a person's\n")
+    assert foretold("a.txt") == (ASK, False)
 
 
 class Host:

@@ -61,7 +61,7 @@ class Parts:
         self.replaced = ReplacedLedger(self.dirs.state / "replaced")
         self.aftermath = Aftermath(self.record, self.policies.paths)
         self.opinion = SecondOpinion()
-        self.files = ProjectFiles(self.record.made)
+        self.files = ProjectFiles(self.record.store.made)
         self.gate = Gate(self.policies, self.opinion, self.files, off_loop=self.off_loop)
         reputations = Reputations(self.dirs)
         self.contexts = Contexts(
