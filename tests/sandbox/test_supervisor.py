@@ -470,8 +470,8 @@ def test_a_wrong_policy_file_lets_nothing_run(bench: Bench) -> None:
 
 def test_what_an_agent_made_is_recorded_and_read_again(bench: Bench) -> None:
     (bench.workspace / "new.txt").write_text("x\n")
-    assert list(bench.supervisor._record.made()) == []
+    assert list(bench.supervisor._record.store.made()) == []
     assert bench.sh("echo x > new.txt").landed
-    (noted,) = bench.supervisor._record.made()
+    (noted,) = bench.supervisor._record.store.made()
     assert noted["made"]["agent"] == "main"
     assert list(noted["made"]["files"]) == [f"{bench.workspace}/new.txt"]
