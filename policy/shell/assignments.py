@@ -67,6 +67,7 @@ def assign(shell: Shell, node: Node) -> None:
         index = name.child_by_field_name("index")
         key = shell.words.text(index) if index is not None else "0"
         subscript(shell, source(name))
+        shell.words.number(key)
         text = value if isinstance(value, str) else HOLE
         set_item(shell, source(base) if base is not None else "", key, text)
         return
@@ -75,11 +76,26 @@ def assign(shell: Shell, node: Node) -> None:
 
 def give(shell: Shell, name: str, value: Value, *, adds: bool = False) -> None:
     """Set a variable and record what setting it does."""
+    if shell.state.references.get(name) == "" and isinstance(value, str):
+        shell.state.references[name] = value  # a reference gets what it stands for
+        return
     if adds:
         shell.state.append(name, value)
     else:
         shell.state.set(name, value)
-    shell.catalog.environment(shell, name, value if isinstance(value, str) else " ".join(value))
+    note_setting(shell, name, value)
+
+
+def note_setting(shell: Shell, name: str, value: Value) -> None:
+    """Record what it does that a variable is set, or the one that it stands for."""
+    text = value if isinstance(value, str) else " ".join(value)
+    seen = {name}
+    shell.catalog.environment(shell, name, text)
+    while (target := shell.state.references.get(name.partition("[")[0])) and target not in seen:
+        name = target.partition("[")[0]
+        seen.add(target)
+        shell.state.set(name, value)
+        shell.catalog.environment(shell, name, text)
 
 
 def set_item(shell: Shell, name: str, key: str, value: str) -> None:
@@ -87,3 +103,4 @@ def set_item(shell: Shell, name: str, key: str, value: str) -> None:
     if name == "BASH_CMDS" or name == "BASH_ALIASES":
         shell.state.aliases[key] = value
     shell.state.set_item(name, key, value)
+    note_setting(shell, name, value)

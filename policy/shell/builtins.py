@@ -22,6 +22,8 @@ from policy.values.paths import absolute
 if TYPE_CHECKING:
     from policy.shell.walker import Shell
 
+_NEEDED = frozenset(("PATH", "HOME"))
+"""Variables without which programs are found, and settings read, elsewhere."""
 Builtin = Callable[["Shell", Call], str]
 
 
@@ -54,6 +56,9 @@ def _popd(shell: Shell, call: Call) -> str:
 def _declare(shell: Shell, call: Call) -> str:
     words = call.args
     counts = any(one.startswith("-") and "i" in one for one in words)
+    refers = call.name not in ("export", "readonly") and any(
+        re.fullmatch(r"-\w*n\w*", one) for one in words
+    )
     printed, kept = "-p" in words, call.name in ("local", "declare", "typeset")
     for word in words:
         if word.startswith(("-", "+")):
@@ -62,6 +67,10 @@ def _declare(shell: Shell, call: Call) -> str:
         subscript(shell, word)
         if counts:
             subscript(shell, value)
+        if refers and name.isidentifier():
+            shell.state.references[name] = value
+            if equals:
+                continue
         if equals:
             give(shell, name.removesuffix("+"), value)
         if call.name == "export" and isinstance(known := shell.state.get(name), str):
@@ -85,6 +94,9 @@ def _unset(shell: Shell, call: Call) -> str:
     for word in call.args:
         subscript(shell, word)
         shell.state.values.pop(word, None)
+        shell.state.references.pop(word, None)
+        if word in _NEEDED:
+            shell.catalog.environment(shell, word, "")
         shell.state.functions.pop(word, None)
         if word == "HISTFILE":
             shell.find(Tier.DANGER, "security", "it switches the shell's history off")
@@ -135,7 +147,7 @@ def _read(shell: Shell, call: Call) -> str:
     parts = text.split() if marks == " \t\n" else split(text, marks).split(BREAK)
     if array:
         subscript(shell, array)
-        shell.state.set(array, parts)
+        give(shell, array, parts)
         return ""
     for at, name in enumerate(names or ["REPLY"]):
         subscript(shell, name)
@@ -166,7 +178,7 @@ def _mapfile(shell: Shell, call: Call) -> str:
     subscript(shell, name)
     text = call.stdin if call.stdin is not None else HOLE
     keep = "" if any(one.startswith("-") and "t" in one for one in call.args) else "\n"
-    shell.state.set(name, [one + keep for one in text.split("\n") if one][:256])
+    give(shell, name, [one + keep for one in text.split("\n") if one][:256])
     return ""
 
 
@@ -306,6 +318,7 @@ def _test(shell: Shell, call: Call) -> str:
         elif word in ("-eq", "-ne", "-lt", "-le", "-gt", "-ge"):
             for one in (words[at - 1] if at else "", following):
                 subscript(shell, one)
+                shell.words.number(one)
         elif re.fullmatch(r"-[a-hkprsuwxGLNOS]", word) and following:
             shell.touch(How.EXIST, following)
     return ""
@@ -316,7 +329,17 @@ def _let(shell: Shell, call: Call) -> str:
         shell.words.evaluated(word)
         name, equals, value = word.partition("=")
         if equals and name.isidentifier():
-            shell.state.set(name, shell.words.number(value))
+            give(shell, name, shell.words.number(value))
+        else:
+            shell.words.number(word)
+    return ""
+
+
+def _getopts(shell: Shell, call: Call) -> str:
+    if len(call.args) > 1:
+        subscript(shell, call.args[1])
+        give(shell, call.args[1], HOLE)
+        shell.state.set("OPTARG", HOLE)
     return ""
 
 
@@ -376,6 +399,7 @@ def _wait(shell: Shell, call: Call) -> str:
             give(shell, value, NUM)
         elif flag.startswith("-p"):
             subscript(shell, flag[2:])
+            give(shell, flag[2:], NUM)
     return ""
 
 
@@ -407,7 +431,7 @@ BUILTINS: dict[str, Builtin] = {
     "cd": _cd, "pushd": _cd, "popd": _popd,
     "export": _declare, "declare": _declare, "typeset": _declare,
     "local": _declare, "readonly": _declare,
-    "unset": _unset, "set": _set, "shift": _shift, "getopts": _let,
+    "unset": _unset, "set": _set, "shift": _shift, "getopts": _getopts,
     "read": _read, "mapfile": _mapfile, "readarray": _mapfile,
     "printf": _printf, "echo": _echo, "eval": _eval, "source": _source, ".": _source,
     "trap": _trap, "alias": _alias, "hash": _hash, "enable": _enable,

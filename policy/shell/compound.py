@@ -173,12 +173,15 @@ def _for(shell: Shell, node: Node, stdin: str | None) -> str:
         items = list(shell.state.args) if shell.state.args is not None else [HOLE]
     body = _body(node)
     out: list[str] = []
+    refers = name in shell.state.references  # each round it stands for another variable
     for item in items[:MOST_ROUNDS]:
-        shell.state.set(name, item)
+        variables.give(shell, name, item)
+        if refers:
+            shell.state.references[name] = item
         if body is not None:
             out.append(shell.walk(body, stdin))
     if len(items) > MOST_ROUNDS and body is not None:
-        shell.state.set(name, HOLE)
+        variables.give(shell, name, HOLE)
         out.append(shell.walk(body, stdin))
     return "".join(out)
 
@@ -191,6 +194,7 @@ def _c_for(shell: Shell, node: Node, stdin: str | None) -> str:
             if child.type == "variable_assignment":
                 variables.assign(shell, child)
     _assigned(shell, node)
+    shell.words.number(source(node).partition("((")[2].partition("))")[0])
     if node.child_by_field_name("condition") is None:
         _flood(shell, body)
     return shell.walk(body, stdin) if body is not None else ""
@@ -244,6 +248,8 @@ def _test(shell: Shell, node: Node, stdin: str | None) -> str:
         elif word == "-v" and at + 1 < len(words):
             operands.append(words[at + 1])
         elif word in _NUMERIC:
+            for one in (*words[at - 1 : at], *words[at + 1 : at + 2]):
+                shell.words.number(one)
             operands += words[at - 1 : at] + words[at + 1 : at + 2]
     for operand in operands:
         variables.subscript(shell, operand)
@@ -293,7 +299,10 @@ def _declaration(shell: Shell, node: Node, stdin: str | None) -> str:
             if counts:  # an integer's value is evaluated once more
                 variables.subscript(shell, value if isinstance(value, str) else "")
         elif child.is_named:
-            fields += shell.words.fields(child)
+            words = shell.words.fields(child)
+            if refers and child.type in ("variable_name", "word") and source(child).isidentifier():
+                shell.state.references.setdefault(source(child), "")
+            fields += words
     return shell.call(Call(tuple(fields), stdin))
 
 

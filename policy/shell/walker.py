@@ -28,9 +28,10 @@ from policy.shell.recursion import FORK_BOMB, endless, multiplies, repeats
 from policy.shell.state import Call, Files, State
 from policy.shell.syntax import guards as shell_guards
 from policy.shell.syntax.normalize import mended
-from policy.values.partial import HOLE, NET, clean, holds_marks, known_part, shown, unknown
+from policy.values.partial import HOLE, NET, NUM, clean, holds_marks, known_part, shown, unknown
 from policy.values.paths import absolute
 
+_COPROC = re.compile(r"\bcoproc[ \t]+([A-Za-z_]\w*)")
 MOST_STEPS = 500
 MOST_DEPTH = 32
 MOST_TOUCHES = 1500
@@ -237,6 +238,8 @@ class Shell:
                 self._parsed(plainer, stdin)
         if (mark := shell_guards.hidden(readable)) is not None:
             self.find(Tier.DANGER, "hidden-text", f"it holds the invisible character {mark}")
+        for named in _COPROC.finditer(readable) if "coproc" in readable else ():
+            self.note_setting(named[1], NUM)  # its name, which the grammar leaves out
         return self.walk(tree.root_node, stdin)
 
     def suspect(self, text: str) -> None:
@@ -430,6 +433,10 @@ class Shell:
             return self.catalog.run(self, call)
         finally:
             self.depth -= 1
+
+    def note_setting(self, name: str, value: str) -> None:
+        """Record what it does that a variable is set."""
+        variables.note_setting(self, name, value)
 
     def define(self, name: str, body: Node, extra: list[Node]) -> None:
         """Define a function; what its definition redirects is opened whenever it is called."""

@@ -25,6 +25,18 @@ _MOST = 1 << 62
 _LONGEST = 200
 
 
+_SETS = re.compile(
+    r"(?<![\w$])([A-Za-z_]\w*)\s*(?:\[|(?:[-+*/%&|^]|<<|>>)?=(?!=)|\+\+|--)"
+    r"|(?:\+\+|--)\s*([A-Za-z_]\w*)"
+)
+"""An element of an array counts as set, whatever is done with it."""
+
+
+def assigned(text: str) -> list[str]:
+    """Return the variables that an arithmetic text sets."""
+    return list(dict.fromkeys(one[1] or one[2] for one in _SETS.finditer(text)))
+
+
 def evaluate(text: str, value: Callable[[str], str]) -> str:
     """Return the value of an arithmetic text as digits, or NUM; `value` gives variables."""
     plain = text.strip()

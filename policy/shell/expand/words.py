@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from tree_sitter import Node
 
 from policy.shell.expand import parameters
-from policy.shell.expand.arithmetic import evaluate
+from policy.shell.expand.arithmetic import assigned, evaluate
 from policy.shell.expand.documents import Quotes, expanded, literal
 from policy.shell.state import Value, as_list, as_text
 from policy.shell.syntax.guards import decode
@@ -58,6 +58,8 @@ _ANSI_NAMES = {
 }
 _ONE_CHARACTER = frozenset("0123456789@*#?$!-")
 _LITERAL = frozenset(("word", "number", "command_name"))
+_COUNTED = re.compile(r"\[([^\[\]]*)|:(?![-=?+])([^:}]*)")
+"""What of `${name[...]:...:...}` the shell counts with."""
 _EXPANDING = frozenset(
     (
         "simple_expansion",
@@ -310,6 +312,9 @@ class Words:
         return HOLE if value is None else as_text(value)
 
     def _braced(self, body: str, *, quoted: bool) -> str:
+        for counted in _COUNTED.finditer(body):
+            for name in assigned(counted[1] or counted[2] or ""):
+                self._shell.note_setting(name, NUM)
         return parameters.expand(self, body, quoted=quoted)
 
     def positional(self) -> list[str] | None:
@@ -319,6 +324,7 @@ class Words:
     def assign(self, name: str, value: str) -> None:
         """Set a variable, as `${name:=value}` does."""
         self._shell.state.set(name, value)
+        self._shell.note_setting(name, value)
 
     def items(self, name: str) -> list[str] | None:
         """Return the elements of an array, or None if the text never set it."""
@@ -342,6 +348,8 @@ class Words:
                 self.evaluated(found)
             return found
 
+        for name in assigned(body):
+            self._shell.note_setting(name, NUM)
         return evaluate(body, value)
 
     def visit(self, node: Node) -> None:
