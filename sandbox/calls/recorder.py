@@ -47,7 +47,6 @@ from sandbox.network.gateway import Traffic
 from sandbox.results import CallResult, Ending
 
 
-
 class Recorder:
     """The record of one supervisor."""
 
