@@ -41,6 +41,10 @@ _NO_SERVICE = re.compile(
     r"(?i)has not been booted with systemd|failed to connect to bus"
     r"|cannot connect to the docker daemon|docker\.sock"
 )
+_NO_LOGIN = re.compile(
+    r"(?i)permission denied \((?:publickey|password)|host key verification failed"
+    r"|could not read (?:username|password) for|authentication failed for '|cannot run ssh:"
+)
 _TEMPORARY = "/tmp"  # noqa: S108 - named, not used
 _IMAGES = {
     "gradle:jdk21": ("gradle",),
@@ -81,7 +85,8 @@ def explain_failure(
 ) -> str:
     """Return why a command that ended with `status` could not work in a cell, or nothing.
 
-    `reach` names the hosts that the call could reach; `opener` says what opens names for it.
+    `reach` names the hosts that the call could reach (empty: what it wanted in vain was told
+    already); `opener` says what opens names for it.
     """
     if (name := _missing(stderr)) or (status and (name := _missing(stdout))):
         return _without_program(name)
@@ -93,7 +98,14 @@ def explain_failure(
             "nothing listens there in this call: a server of an earlier call has ended with it, "
             "unless it was started in the background (`run_in_background`)"
         )
+    if _NO_LOGIN.search(text):
+        return (
+            "no ssh key and no token is in a cell, so that it can log in nowhere: let a person "
+            "push or fetch outside, or take a remote over https that asks for no login"
+        )
     if _NO_NETWORK.search(text):
+        if not reach:
+            return ""
         if opener is not None and (names := names_wanted(stdout, stderr)):
             told = ", ".join(f"`{one}`" for one in names[:MOST_NAMES])
             rest = "" if reach == "none" else f" but for {reach}"

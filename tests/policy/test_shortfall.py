@@ -23,6 +23,12 @@ SAID = {
     ),
     "a clone by hard links": (
         128, "fatal: hardlink different from source at 'x/.git/objects/84/ec69'", "--no-hardlinks"),
+    "a remote over ssh": (128, "git@code.example: Permission denied (publickey).", "let a person"),
+    "a remote with a login": (
+        128, "fatal: could not read Username for 'https://code.example': No such device",
+        "no token is in a cell",
+    ),
+    "no ssh at all": (128, "error: cannot run ssh: No such file or directory", "no ssh key"),
     "a service": (1, "System has not been booted with systemd as init system", "services"),
     "an engine": (1, "Cannot connect to the Docker daemon at unix:///run/x.sock", "engine"),
 }  # fmt: skip
@@ -87,3 +93,9 @@ def test_a_project_gets_the_image_that_fits() -> None:
         "--for go", "--for java", "--from node:22-bookworm --tag NAME",
     )  # fmt: skip
     assert fitting_images(["README.md"]) == ()
+
+
+def test_what_was_told_of_the_network_is_not_told_twice() -> None:
+    text = "curl: (6) Could not resolve host: example.com"
+    assert explain_failure(6, "", text, reach="") == ""
+    assert explain_failure(6, "", text) != ""

@@ -136,9 +136,10 @@ class Call:
         ending = Ending(done.ended) if done.ended else Ending.RAN
         out, errors = self.output.text(1), self.output.text(2)
         notes = self._notes(ending, done, effects, watched)
-        notes += self.network.notes(self._say_opener) if self.network is not None else []
+        missed = self.network.notes(self._say_opener) if self.network is not None else []
+        notes += missed
         if ending is Ending.RAN and self.plan.params.command is not None:
-            reach = self.decision.rights.network.words()
+            reach = "" if missed else self.decision.rights.network.words()
             here = self.plan.cwd or self.plan.workspace
             seen = Seen(here, self.workspaces, (str(Path.home()), HOME, READING_HOME))
             opener = None if self.network is not None else self._say_opener
