@@ -39,6 +39,7 @@ _RULE = "tools"
 _TAKES = frozenset((How.DELETE, How.EMPTY))
 """What may take away all that a file holds."""
 _PARTS = re.compile(r"[\s,]+")
+_LONGEST_GLOB, _LONGEST_NAME, _MOST_BRACES = 4096, 255, 32
 _MOST_PATTERNS = 256
 """Patterns that one with braces may stand for; with more, it stands for every name."""
 
@@ -232,6 +233,10 @@ class _Call:
     def _globs(self, how: How, patterns: Iterable[str], *, required: bool = False) -> None:
         """Take patterns of files, which stand in the folder that the call names."""
         given = [one for one in patterns if one]
+        if any(_is_endless(one) for one in given):
+            because = "its pattern of files is too long, or nests too deeply, to be read"
+            self._found.find(Tier.FORBIDDEN, "bad-input", because)
+            return
         if not given and required:
             self._found.find(Tier.DANGER, "bad-input", "the path is missing")
         base = (self._plan.params.path or ".") if how is not How.READ or not required else "."
@@ -244,6 +249,13 @@ class _Call:
                 outside = text.startswith("/") or ".." in text or "~" in plain
                 if outside or how is How.READ:
                     self._found.touch(Touch(how, absolute(text, place), "tool"))
+
+
+def _is_endless(pattern: str) -> bool:
+    """Whether a pattern is none that names files: no name is that long."""
+    names = pattern.split("/")
+    long = len(pattern) > _LONGEST_GLOB or any(len(one.encode()) > _LONGEST_NAME for one in names)
+    return long or pattern.count("{") > _MOST_BRACES
 
 
 def parted(patterns: str) -> list[str]:

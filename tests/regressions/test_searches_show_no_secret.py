@@ -62,6 +62,15 @@ def test_a_type_that_takes_it_in_shows_it(hooks: Hooks) -> None:
     assert _allowed(hooks.claude("Grep", pattern="x", type="py"))
 
 
+@pytest.mark.parametrize("glob", ["{" * 2000, "[[[[[:alpha:" * 500, "a" * 300 + "*"])
+def test_a_glob_that_names_no_file_is_denied_in_words(hooks: Hooks, glob: str) -> None:
+    for more in ({"glob": glob}, {"glob": f"!{glob}"}):
+        said = hooks.claude("Grep", pattern="x", **more)
+        assert not _allowed(said)
+        assert "too long" in said["permissionDecisionReason"]
+    assert _allowed(hooks.claude("Grep", pattern="x", glob="{a,b{c,d}}/*.{ts,tsx}"))
+
+
 def test_what_git_ignores_is_not_searched(hooks: Hooks) -> None:
     assert _allowed(hooks.claude("Grep", pattern="x"))
     (hooks.place / ".env").write_text("DB_PASSWORD=x\n")
