@@ -16,6 +16,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from sandbox.containers.images import Images, check_image, names
 from sandbox.containers.plan import LABEL_OWNER, LABEL_STATE
 from sandbox.containers.probe import prove_mounts
 from sandbox.containers.runtimes import default_of, missing, moves_mounts, unenforced, unfiltered
+from sandbox.containers.trial import programs_in
 from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.process_owner import lives
@@ -143,6 +145,7 @@ def _engine_checks(client: docker.DockerClient, dirs: Dirs | None) -> Iterator[C
     yield from problems
     if all(check.status is Status.OK for check in problems):
         yield from proof(prove_mounts(client, tags.keeper))
+        yield from shown_toolchains(client, dirs or Dirs.default())
     known = client.containers.list(
         all=True, ignore_removed=True, filters={"label": LABEL_STATE}
     )  # fmt: skip
@@ -323,6 +326,34 @@ def proof(found: Mapping[str, str]) -> Iterator[Check]:
         yield Check("owner map", Status.WARN, detail, "keep workspaces of a plain user")
     else:
         yield Check("owner map", Status.OK, "a workspace of root can be shown as a plain user's")
+
+
+def shown_toolchains(client: docker.DockerClient, dirs: Dirs) -> Iterator[Check]:
+    """Check that what projects use of this host's toolchains is shown, and runs in the image."""
+    from sandbox.projects.needed_toolchains import find_needed
+    from sandbox.projects.toolchain_trial import try_toolchains
+    from sandbox.projects.toolchains import ToolchainRecord
+    from sandbox.workspaces.registry import Registry
+
+    try:
+        record = ToolchainRecord(dirs)
+        for workspace in (one.path for one in Registry(dirs).list()):
+            agreed = record.of(workspace)
+            for one in find_needed(workspace, record.home):
+                if not one.folder:
+                    yield Check("toolchain", Status.WARN, f"`{workspace}`: {one.advice}")
+                elif one.folder not in agreed:
+                    detail = f"`{workspace}` uses `{one.folder}`, which cells do not see"
+                    yield Check("toolchain", Status.WARN, detail, f"`lockgate init {workspace}`")
+            for folder in agreed:
+                if problem := record.problem(folder):
+                    yield Check("toolchain", Status.WARN, f"{problem}: cells do not see it")
+            shown = record.shown((workspace,))
+            find = partial(programs_in, client=client)
+            for line in try_toolchains(dirs, record.home, shown, find):
+                yield Check("toolchain", Status.WARN, line)
+    except SandboxError as error:
+        yield Check("toolchain", Status.WARN, str(error))
 
 
 # What this host says

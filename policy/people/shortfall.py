@@ -63,6 +63,14 @@ _PROJECTS = {
 """Files at a project's top that say which of them fits."""
 
 
+_NO_FILTER = re.compile(r"(?:clean|smudge) filter '([\w.-]{1,64})' failed")
+_NO_REPOSITORY = re.compile(r"fatal: not a git repository: ")
+_INTERPRETER = re.compile(
+    r"(?:^|\s)([\w./+-]{0,200}/?\.?v?env/bin/[\w.+-]{1,40}): "
+    r"(?:No such file or directory|cannot execute: required file not found|bad interpreter)"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Seen:
     """What of this host's files a call saw."""
@@ -88,10 +96,18 @@ def explain_failure(
     `reach` names the hosts that the call could reach (empty: what it wanted in vain was told
     already); `opener` says what opens names for it.
     """
+    if (lacking := _NO_FILTER.search(stderr[-_TAIL:])) is not None:
+        return (
+            f"files here go through the filter `{lacking[1]}`, whose program this cell's image "
+            "lacks; a commit without it would hold the raw files: add others by name, or see "
+            "docs/environment.md"
+        )
     if (name := _missing(stderr)) or (status and (name := _missing(stdout))):
         return _without_program(name)
     if not status:
         return ""
+    if status in (126, 127) and (found := _without_interpreter(stderr)):
+        return found
     text = stderr[-_TAIL:] + "\n" + stdout[-_TAIL:]
     if _NOT_LISTENING.search(text):
         return (
@@ -116,6 +132,11 @@ def explain_failure(
             "this call has no network: an install by itself reaches the host's package index, a "
             "person's yes opens a host that the command names, `network` in a policy file opens "
             "more (docs/network.md)"
+        )
+    if _NO_REPOSITORY.search(text):
+        return (
+            "the repository of this folder lies outside of the workspace, which a cell does not "
+            "see: `lockgate init` at a person's terminal says which folder to register"
         )
     if _NO_HARD_LINKS.search(text):
         return "a cell's layers have no hard links in common: use `git clone --no-hardlinks`"
@@ -164,6 +185,16 @@ def _without_program(name: str) -> str:
         f"`{name}` is not in this cell's image: `lockgate image build --from {image} --tag NAME` "
         "makes one of an image that has it, for `image: NAME` in the settings"
     )
+
+
+def _without_interpreter(text: str) -> str:
+    for line in reversed(text[-_TAIL:].splitlines()[-_LINES:]):
+        if (found := _INTERPRETER.search(line[:400])) is not None:
+            return (
+                f"`{found[1]}` is not there, or made with an interpreter that this cell does not "
+                "see: `lockgate init` at a person's terminal asks whether to show it"
+            )
+    return ""
 
 
 def _missing(text: str) -> str:

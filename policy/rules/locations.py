@@ -250,6 +250,7 @@ class Places(Frozen):
             return _say(Verdict.ASK, "odd-name", touch, why)
         if names and not any(globbed(one) or unknown(one) for one in names) and self._obeyed(names):
             return _say(Verdict.ASK, "executed-files", touch, _OBEYED)
+        names = _in_work_tree(names)
         if not any(globbed(one) or unknown(one) or canonical(one) in self._named for one in names):
             return None  # no part of the path is a part of any of those below
         for wanted in self._asked:
@@ -258,11 +259,21 @@ class Places(Frozen):
         return None
 
 
+def _in_work_tree(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a path as it is called in the work tree that holds it, where an agent keeps those."""
+    known = not any(globbed(one) or unknown(one) or one == ".." for one in names[:3])
+    if known and tuple(map(canonical, names[:2])) == _WORK_TREES and len(names) > 3:
+        return names[3:]
+    return names
+
+
 def _odd(names: tuple[str, ...]) -> str:
     """Return what is odd about names that are known."""
     return "" if any(unknown(one) for one in names) else why_odd("/".join(names))
 
 
+_WORK_TREES = (".claude", "worktrees")
+"""Where Claude Code keeps work trees ("Run parallel sessions with git worktrees")."""
 _ODD = re.compile(r"[^A-Za-z0-9]")
 
 

@@ -20,10 +20,12 @@ from typing import Any, TypeVar
 from sandbox.cell import protocol
 from sandbox.cells.direct_socket import Door
 from sandbox.cells.link import Link
+from sandbox.cells.request import with_programs
 from sandbox.cells.rwlock import ReadWriteLock
 from sandbox.containers.engine import Engine
 from sandbox.containers.plan import HOME, ContainerPlan
 from sandbox.errors import NotEnforced, SandboxError, Unavailable
+from sandbox.projects.toolchains import Shown
 
 START_SECONDS = 180.0
 END_SECONDS = 10.0
@@ -107,6 +109,10 @@ class CellSpec:
     look_seconds: float = 300.0
     land_seconds: float = 900.0
     """How long its keeper may take over a request; over one of CHANGES."""
+    toolchains: tuple[Shown, ...] = ()
+    """Folders of the host that a person has agreed to show in it."""
+    programs: tuple[str, ...] = ()
+    """Folders of programs among them that stand first in PATH."""
 
 
 async def _no_room() -> bool:
@@ -277,7 +283,8 @@ class Cell:
         loop = asyncio.get_running_loop()
         number = next(self._numbers)
         running = self._running[number] = _Running(on_output, most_bytes, room)
-        self._runner.send({**request, "op": "run", "call": number, "stdin": stdin is not None})
+        wanted = with_programs(request, self.spec.programs)
+        self._runner.send({**wanted, "op": "run", "call": number, "stdin": stdin is not None})
         if self._alarmed is not None or self._over:
             self._end_call(number, self._alarmed or "cancelled")
         timer = loop.call_later(seconds, self._end_call, number, "timed-out")

@@ -19,7 +19,7 @@ from typing import Any
 from sandbox.cells.cell import Cell
 from sandbox.cells.disposable import Disposables, Kind
 from sandbox.cells.prepared_views import LoneKeeper, ViewCell
-from sandbox.cells.specs import PathsOf, Specs
+from sandbox.cells.specs import PathsOf, ShownFolders, Specs
 from sandbox.config.settings import Dirs, Lifetime, Settings
 from sandbox.containers.endpoints import connect
 from sandbox.containers.engine import Engine
@@ -29,6 +29,7 @@ from sandbox.containers.plan import LABEL_OWNER
 from sandbox.containers.runtimes import default_of, missing, moves_mounts, unenforced
 from sandbox.errors import ImageProblem, NotEnforced, SandboxError
 from sandbox.host.process_owner import lives, owner_label
+from sandbox.projects.toolchains import ToolchainRecord
 
 Key = tuple[str, tuple[str, ...]]
 COUNT_SECONDS = 5.0
@@ -51,10 +52,11 @@ class CellPool:
         paths: PathsOf,
         labels: Mapping[str, str],
         doors: Path,
+        toolchains: ShownFolders | None = None,
     ) -> None:
         self._engine = engine
         self._settings = settings
-        self._specs = Specs(engine, images, settings, paths, labels, doors)
+        self._specs = Specs(engine, images, settings, paths, labels, doors, toolchains)
         self._cells: dict[Key, Cell] = {}
         self._starting: dict[Key, asyncio.Lock] = {}
         self._extra: set[Cell] = set()
@@ -82,7 +84,9 @@ class CellPool:
         engine = Engine(client, state_label(dirs), ContainerNotes(dirs))
         settings = _enforceable(settings, engine.info())
         doors = dirs.runtime / "cells" / owner_label().replace(":", "-")
-        pool = cls(engine, Images(cell=cell, keeper=wanted.keeper), settings, paths, labels, doors)
+        used = Images(cell=cell, keeper=wanted.keeper)
+        toolchains = ToolchainRecord(dirs).shown
+        pool = cls(engine, used, settings, paths, labels, doors, toolchains)
         pool.sweep()
         return pool
 

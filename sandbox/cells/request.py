@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from policy.model import ActionPlan
@@ -96,6 +96,19 @@ def request(
     if plan.tool in FILE_TOOLS:
         return {**base, "tool": plan.tool, "params": _params(plan, cwd)}
     raise BadInput(f"tool `{plan.tool}` is judged, but not run by Lockgate")
+
+
+def with_programs(request: dict[str, Any], folders: Sequence[str]) -> dict[str, Any]:
+    """Return a request whose command finds programs in these folders first.
+
+    They are a toolchain's, which no command can write. Whether its tests' program is the image's
+    is not asked then.
+    """
+    if not folders or "PATH" not in request.get("env", {}):
+        return request
+    path = ":".join((*folders, request["env"]["PATH"]))
+    rest = {key: value for key, value in request.items() if key != "vouch"}
+    return {**rest, "env": {**request["env"], "PATH": path}}
 
 
 def _command(plan: ActionPlan) -> str:

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from policy.protected.paths import PathPolicy
+from sandbox.cell.overlay.masks import Patterns as MaskPatterns
+from sandbox.cell.overlay.masks import TooLarge, find
 from sandbox.cells.cell import CellSpec
 from sandbox.config.settings import Settings
 from sandbox.containers.engine import Engine
@@ -24,16 +26,23 @@ from sandbox.containers.plan import (
     READING_HOME,
     ContainerPlan,
     Resources,
+    Toolchain,
     cell_plan,
     keeper_plan,
 )
 from sandbox.errors import BadInput
 from sandbox.host.process_owner import owner_label
 from sandbox.host.time_zone import find_time_zone
+from sandbox.projects.git_filters import required_filters
+from sandbox.projects.toolchains import Shown
 
 PathsOf = Callable[[tuple[str, ...]], PathPolicy]
 """Gate 2's rules for workspaces, as they are now."""
+ShownFolders = Callable[[tuple[str, ...]], tuple[Shown, ...]]
+"""The toolchains that a person has agreed to show in workspaces, as they stand now."""
 Patterns = dict[str, list[str]]
+MOST_HIDDEN = 500
+"""Files of one toolchain that are hidden; of one with more, nothing is shown."""
 MIB = 1024 * 1024
 _OF_A_LOOK = 0.5
 """For which part of its time a keeper waits for others in a workspace."""
@@ -53,6 +62,7 @@ class Specs:
         paths: PathsOf,
         labels: Mapping[str, str],
         doors: Path,
+        toolchains: ShownFolders | None = None,
     ) -> None:
         self._engine = engine
         self._images = images
@@ -60,8 +70,10 @@ class Specs:
         self._paths = paths
         self._labels = dict(labels)
         self._doors = doors
+        self._toolchains = toolchains
         self._home = _home_files()
         self._time_zone = find_time_zone()
+        self._hidden: dict[tuple[Any, ...], tuple[tuple[str, bool], ...] | None] = {}
         self._masked: dict[tuple[str, ...], tuple[PathPolicy, Patterns]] = {}
         self.volume = f"lockgate-layers-{engine.state}"
         """Where the keepers of this state folder keep layers."""
@@ -84,6 +96,8 @@ class Specs:
             LABEL_AGENT: agent,
         }
         local = self._engine.local(os.uname().release)
+        found = self._toolchains(workspaces) if self._toolchains and local else ()
+        shown, programs = self._masked_toolchains(found, workspaces)
         door = self._doors / name if local and place == "cell" else None
         images = [self._engine.image_id(tag) for tag in (self._images.cell, self._images.keeper)]
 
@@ -101,6 +115,7 @@ class Specs:
                 views=views,
                 writes=writes,
                 time_zone=self._time_zone,
+                toolchains=shown,
             )
 
         def keeper(identity: str | None, views: tuple[str, str] | None = None) -> ContainerPlan:
@@ -131,6 +146,7 @@ class Specs:
             "wait_seconds": allowed.look_seconds * _OF_A_LOOK,
         }
         home = dict(self._home)
+        home[".gitconfig"] = home.get(".gitconfig", "") + required_filters(workspaces)
         if owners:
             home[".gitconfig"] = home.get(".gitconfig", "") + _OWNERS_DIFFER
         setup["home"] = {"reading": READING_HOME, "files": home}
@@ -147,6 +163,8 @@ class Specs:
             network,
             look_seconds=allowed.look_seconds,
             land_seconds=allowed.land_seconds,
+            toolchains=found,
+            programs=programs,
         )
 
     def patterns(self, workspaces: tuple[str, ...]) -> Patterns:
@@ -165,8 +183,46 @@ class Specs:
         return known[1]
 
     def fits(self, spec: CellSpec) -> bool:
-        """Whether a cell hides and pins what the policy says now."""
-        return bool(spec.setup["patterns"] == self.patterns(spec.workspaces))
+        """Whether a cell hides and pins what the policy says now, and shows what a person did."""
+        if spec.setup["patterns"] != self.patterns(spec.workspaces):
+            return False
+        if self._toolchains is None or not spec.setup["local"]:
+            return True
+        return self._toolchains(spec.workspaces) == spec.toolchains
+
+    def _masked_toolchains(
+        self, shown: Sequence[Shown], workspaces: tuple[str, ...]
+    ) -> tuple[tuple[Toolchain, ...], tuple[str, ...]]:
+        """Return the toolchains with what of them is hidden as in workspaces, and the folders of
+        programs that stand first in PATH."""
+        found, programs = [], []
+        for one in shown:
+            hidden = self._hidden_in(one.source, self.patterns(workspaces))
+            if hidden is None:
+                continue
+            files = tuple(f"{one.path}/{name}" for name, folder in hidden if not folder)
+            folders = tuple(f"{one.path}/{name}" for name, folder in hidden if folder)
+            found.append(Toolchain(one.path, one.source, files, folders))
+            if one.programs:
+                programs.append(one.programs)
+        return tuple(found), tuple(programs)
+
+    def _hidden_in(self, source: str, patterns: Patterns) -> tuple[tuple[str, bool], ...] | None:
+        """Return what a toolchain holds that no cell may see, and whether it is a folder.
+
+        None where it is too much to be hidden, so that the toolchain is not shown. It is looked
+        through once in the life of a supervisor.
+        """
+        key = (source, tuple(patterns["hide"]), tuple(patterns["show"]))
+        if key not in self._hidden:
+            try:
+                names = find(source, MaskPatterns(patterns["hide"], patterns["show"], []))[0]
+            except (TooLarge, OSError):
+                names = [""] * (MOST_HIDDEN + 1)
+            there = [one for one in names if os.path.lexists(f"{source}/{one}")]
+            found = tuple((one, Path(source, one).is_dir()) for one in there)
+            self._hidden[key] = found if len(found) <= MOST_HIDDEN else None
+        return self._hidden[key]
 
     def _resources(self) -> Resources:
         wanted = self._settings.cell

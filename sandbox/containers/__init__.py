@@ -11,4 +11,5 @@ __all__ = [
     "probe",
     "progress",
     "runtimes",
+    "trial",
 ]

@@ -79,6 +79,21 @@ class Bind(NamedTuple):
     read_only: bool = False
 
 
+class Toolchain(NamedTuple):
+    """A folder of the host with a language's programs, which a cell sees and cannot write."""
+
+    path: str
+    source: str
+    """The same without links."""
+    hidden_files: tuple[str, ...] = ()
+    """Files below `path` whose content the cell does not see."""
+    hidden_folders: tuple[str, ...] = ()
+
+
+_EMPTY = "ro,nosuid,nodev,noexec,size=4k,mode=0555"
+"""A place for a mount, or over what is not to be seen."""
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerPlan:
     """One container, whole."""
@@ -116,8 +131,10 @@ def cell_plan(
     views: Sequence[str] = (),
     writes: bool = False,
     time_zone: str | None = None,
+    toolchains: Sequence[Toolchain] = (),
 ) -> ContainerPlan:
-    """Return the plan of a cell: no capability, no network, no host mount (design section 3).
+    """Return the plan of a cell: no capability, no network, no host mount (design section 3), but
+    for the toolchains that a person has agreed to show, which are read-only.
 
     `views` are the engine's paths of the workspaces' views, where they are mounted before the cell
     starts; without them the cell starts with empty places that its keeper moves mounts onto.
@@ -132,7 +149,8 @@ def cell_plan(
         + (f"mode=0700,uid={uid},gid={gid}" if views else "mode=0555"),
     }
     if not views:
-        tmpfs |= dict.fromkeys(workspaces, "ro,nosuid,nodev,noexec,size=4k,mode=0555")
+        tmpfs |= dict.fromkeys(workspaces, _EMPTY)
+    tmpfs |= {folder: _EMPTY for one in toolchains for folder in one.hidden_folders}
     shown = zip(views, workspaces, strict=True) if views else ()
     return ContainerPlan(
         name=name,
@@ -149,7 +167,15 @@ def cell_plan(
         caps=(),
         tmpfs=tuple(sorted(tmpfs.items())),
         # With the pinned files below it. When its keeper detaches a view, the cell loses it too.
-        binds=tuple(Bind(view, path, "rslave", True, not writes) for view, path in shown),
+        binds=(
+            *(Bind(view, path, "rslave", True, not writes) for view, path in shown),
+            *(Bind(one.source, one.path, read_only=True) for one in toolchains),
+            *(
+                Bind("/dev/null", file, read_only=True)
+                for one in toolchains
+                for file in one.hidden_files
+            ),
+        ),
         volumes=(),
         network=network,
         pid="",

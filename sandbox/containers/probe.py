@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import docker
 from docker.models.containers import Container
 from docker.types import Mount, Ulimit
 
-from sandbox.containers.plan import AGENT_ID, IDMAP_CAPS, KEEPER_CAPS, Resources
+from sandbox.containers.plan import AGENT_ID, IDMAP_CAPS, KEEPER_CAPS, Bind, Resources
 from sandbox.errors import ImageProblem
 
 LABEL_PROBE = "org.lockgate.probe"
@@ -125,6 +125,34 @@ except OSError as error:
     out["owners"] = str(error)
 print(json.dumps(out))
 """
+
+
+def run_shown(
+    client: docker.DockerClient, tag: str, binds: Sequence[Bind], argv: Sequence[str], uid: int
+) -> str:
+    """Run a program of a shown folder in an image; return what it said where it failed, or nothing.
+
+    An engine's refusal is an answer.
+    """
+    shown = [Mount(one.target, one.source, type="bind", read_only=True) for one in binds]
+    try:
+        container = client.containers.create(
+            tag,
+            ["bash", "-c", 'exec "$@"', "bash", *argv],
+            user=f"{uid}:{uid}",
+            network_mode="none",
+            read_only=True,
+            cap_drop=["ALL"],
+            security_opt=["no-new-privileges"],
+            pids_limit=64,
+            mem_limit="512m",
+            mounts=shown,
+            labels={LABEL_PROBE: "1"},
+        )
+        status, last = _run(container)
+    except OSError as error:
+        return _reason(error)
+    return last if status else ""
 
 
 def prove_mounts(client: docker.DockerClient, tag: str) -> Mapping[str, str]:

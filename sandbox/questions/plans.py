@@ -20,6 +20,7 @@ from policy.tools.dialects import Use
 from sandbox.agents.peer import Caller
 from sandbox.errors import BadInput
 from sandbox.host import login as person
+from sandbox.projects.git_elsewhere import also_needed
 from sandbox.questions.named import named_workspaces
 from sandbox.text.terminal import is_unicode
 from sandbox.workspaces.registry import Registry
@@ -64,12 +65,19 @@ class Standing:
         return cls(here, lambda path: workspaces.check(path).path, around, workspaces)
 
     def with_named(self, plan: ActionPlan) -> ActionPlan:
-        """Return a plan with the further workspaces that it names and that can be used now."""
+        """Return a plan with the further workspaces that it needs and that can be used now: those
+        that it names, and that of the repository that its own is a linked work tree of."""
         if self.workspaces is None:
             return plan
         named = named_workspaces(plan, (one.path for one in self.workspaces.list()))
-        usable = tuple(one for one in named if _usable(self.workspaces, one))
+        known = (plan.workspace, *plan.also)
+        wanted = dict.fromkeys((*named, *also_needed(plan.workspace, self._holding)))
+        usable = tuple(one for one in wanted if one not in known and _usable(self.workspaces, one))
         return plan.model_copy(update={"also": (*plan.also, *usable)}) if usable else plan
+
+    def _holding(self, folder: str) -> str | None:
+        found = self.workspaces.holding(folder) if self.workspaces is not None else None
+        return found.path if found is not None else None
 
     @classmethod
     def said(cls, workspaces: Registry) -> Standing:

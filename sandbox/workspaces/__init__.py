@@ -3,7 +3,9 @@
 
 __all__ = [
     "cached",
+    "forbidden",
     "git_obeyed",
+    "git_places",
     "gitignore",
     "ignore_ledger",
     "ignore_sources",

@@ -68,11 +68,20 @@ def work_trees(folders: Iterable[str], git_folders: Iterable[str] = ()) -> Itera
                 yield one
 
 
+def pointer_of(work_tree: str) -> tuple[str, str] | None:
+    """Return the git folder that a file `.git` names, and the common one; None without such."""
+    told = read_small(f"{work_tree}/.git")
+    if not told.startswith("gitdir:"):
+        return None
+    own = _joined(work_tree, told.removeprefix("gitdir:").strip())
+    return own, _joined(own, read_small(f"{own}/commondir").strip())
+
+
 def _of(work_tree: str, own: str) -> Iterator[WorkTree]:
-    told = _text(own)
+    told = read_small(own)
     if told.startswith("gitdir:"):
         own = _joined(work_tree, told.removeprefix("gitdir:").strip())
-    common = _joined(own, _text(f"{own}/commondir").strip())
+    common = _joined(own, read_small(f"{own}/commondir").strip())
     yield work_tree, own, common
     if common.endswith("/.git"):
         yield common.removesuffix("/.git"), common, common
@@ -82,7 +91,7 @@ def _of(work_tree: str, own: str) -> Iterator[WorkTree]:
     except OSError:
         return
     for one in linked:
-        pointer = _text(f"{one}/gitdir").strip()
+        pointer = read_small(f"{one}/gitdir").strip()
         if pointer:
             yield os.path.dirname(_joined(one, pointer)), one, common  # noqa: PTH120
 
@@ -91,7 +100,8 @@ def _joined(base: str, path: str) -> str:
     return os.path.normpath(os.path.join(base, path.partition("\0")[0]))  # noqa: PTH118
 
 
-def _text(file: str) -> str:
+def read_small(file: str) -> str:
+    """Return the text of a small file of git's; nothing where there is none."""
     try:
         with own_files.opened(Path(file)) as opened:
             return opened.read(_SMALL).decode("utf-8", "surrogateescape")

@@ -21,6 +21,12 @@ SAID = {
         7, "curl: (7) Failed to connect to localhost port 3000 after 0 ms: Couldn't connect",
         "nothing listens",
     ),
+    "an interpreter of the host": (
+        127, "bash: line 1: .venv/bin/python: No such file or directory", "lockgate init"),
+    "a script of an environment": (
+        126, "bash: /w/.venv/bin/pytest: cannot execute: required file not found", "lockgate init"),
+    "a linked work tree": (
+        128, "fatal: not a git repository: /home/me/shop/.git/worktrees/feat", "lockgate init"),
     "a clone by hard links": (
         128, "fatal: hardlink different from source at 'x/.git/objects/84/ec69'", "--no-hardlinks"),
     "a remote over ssh": (128, "git@code.example: Permission denied (publickey).", "let a person"),

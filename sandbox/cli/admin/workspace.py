@@ -10,6 +10,9 @@ import click
 
 from policy.model import Workspace
 from sandbox.cli import terminal
+from sandbox.cli.admin.toolchains import offer_toolchains
+from sandbox.projects.git_filters import told_of_filters
+from sandbox.projects.toolchains import ToolchainRecord
 from sandbox.text.terminal import safe_line
 from sandbox.workspaces.registry import NeedsApproval, Registry, State
 
@@ -25,7 +28,8 @@ YES = click.option(
 @YES
 def init(path: str, **flags: bool) -> int:
     """Register PATH (default: this folder) as a workspace, and say what its cells will not see
-    (secrets) and cannot write (protected files).
+    (secrets) and cannot write (protected files). Where the project uses a Python, Node, Rust or Go
+    of your home or of /opt, it asks whether cells may see that, read-only; `--yes` says so.
 
     \b
     Examples:
@@ -38,6 +42,10 @@ def init(path: str, **flags: bool) -> int:
     terminal.show(f"workspace {safe_line(found.path)}")
     for line in _unseen(found.path):
         terminal.show(safe_line(line))
+    offer_repository(found.path, yes=flags["yes"])
+    if line := told_of_filters(found.path):
+        terminal.show(safe_line(line))
+    offer_toolchains(found.path, yes=flags["yes"])
     for option in _fitting(found.path):
         terminal.show(f"its programs may need `lockgate image build {option}`")
     terminal.show("next: `lockgate doctor` checks this host, `lockgate run -- COMMAND` runs one")
@@ -94,7 +102,9 @@ def remove(path: str) -> int:
       lockgate workspace remove ~/project
     """
     terminal.only_a_person("taking a workspace off the list")
-    terminal.show(safe_line(Registry(terminal.dirs()).remove(path).path))
+    gone = Registry(terminal.dirs()).remove(path).path
+    ToolchainRecord(terminal.dirs()).agree(gone, ())
+    terminal.show(safe_line(gone))
     return 0
 
 
@@ -178,6 +188,27 @@ def _unseen(path: str) -> list[str]:
             more = f" and {len(named) - MOST_NAMES} more" if len(named) > MOST_NAMES else ""
             lines.append(f"{what}: {', '.join(named[:MOST_NAMES])}{more}")
     return lines
+
+
+def offer_repository(path: str, *, yes: bool) -> None:
+    """Where the repository of a workspace lies elsewhere, say so, and register that on a yes."""
+    from sandbox.projects.git_elsewhere import advice, find_elsewhere, folder_to_register
+
+    registry = Registry(terminal.dirs())
+    elsewhere = find_elsewhere(path)
+    if elsewhere is None:
+        return
+    main = elsewhere.main
+    if main is not None and (around := registry.holding(main)) is not None:
+        terminal.show(safe_line(f"git works here: calls see {around.path} too, its repository's"))
+        return
+    folder = folder_to_register(elsewhere, registry)
+    if main is not None and folder == main and not terminal.is_an_agents():
+        said = safe_line(f"its repository is that of {main}, which no workspace holds")
+        if yes or (terminal.can_ask() and terminal.ask(f"{said}. Register that too?")):
+            terminal.show(safe_line(f"workspace {registry.add(main, approved=True).path}"))
+            return
+    terminal.say(advice(elsewhere, registry))
 
 
 def _add(path: str, *, approved: bool) -> Workspace | None:

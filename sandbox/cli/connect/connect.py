@@ -51,6 +51,10 @@ def connect(agent: str, scope: str | None, mode: str | None, **flags: bool) -> i
     places = here(project)
     if flags["remove"]:
         return _remove(agent, places, yes=flags["yes"])
+    if project is not None:
+        from sandbox.cli.admin.toolchains import offer_toolchains
+
+        offer_toolchains(str(project), yes=flags["yes"])
     return _connect(agent, places, Mode(mode) if mode else MODES[agent][0], yes=flags["yes"])
 
 

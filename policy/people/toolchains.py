@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which folders of a host hold a language's programs, so that cells may see them. Pure.
+
+The table is `defaults/toolchains.yaml`. INVARIANT (P5, toolchains): a path that no entry fits is
+never shown to a cell, whoever wrote it wherever.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import PurePosixPath
+from typing import Literal
+
+from pydantic import Field, model_validator
+
+from policy.model import Frozen
+from policy.values import strict_yaml
+
+Language = Literal["python", "node", "rust", "go"]
+_CHOICE = re.compile(r"\{([^{}]*)\}")
+_ANY = r"[^/\x00-\x1f\x7f]*"
+
+
+class Toolchain(Frozen):
+    """Folders of one manager of versions."""
+
+    id: str
+    language: Language
+    folders: tuple[str, ...] = Field(min_length=1)
+    program: str
+    """What such a folder holds, relative to it."""
+    leads: bool = False
+    """Whether its programs stand before the image's in PATH."""
+    match: tuple[str, ...] = Field(min_length=1)
+    miss: tuple[str, ...] = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _examples_hold(self) -> Toolchain:
+        for path in self.match:
+            if not self.fits(path, "~"):
+                raise ValueError(f"`match`: `{path}` is none of `{self.id}`")
+        for path in self.miss:
+            if self.fits(path, "~"):
+                raise ValueError(f"`miss`: `{path}` is one of `{self.id}`")
+        return self
+
+    def fits(self, path: str, home: str) -> bool:
+        """Whether an absolute path is a folder of this kind for the person with that home."""
+        return any(
+            one.fullmatch(path) is not None
+            for pattern in self.folders
+            for one in _expressions(pattern, home)
+        )
+
+    def globs(self, home: str) -> Iterator[str]:
+        """Give the patterns of its folders as glob patterns below the host's root."""
+        for pattern in self.folders:
+            for one in _choices(pattern):
+                yield _at_home(one, home)
+
+
+class Toolchains(Frozen):
+    """The table."""
+
+    toolchains: tuple[Toolchain, ...] = Field(min_length=1)
+
+    @staticmethod
+    @lru_cache(maxsize=1)
+    def default() -> Toolchains:
+        """Return the table that comes with the package."""
+        return strict_yaml.default(Toolchains, "toolchains.yaml")
+
+    def of(self, path: str, home: str) -> Toolchain | None:
+        """Return what kind of toolchain lies at exactly this path, or None."""
+        return next((one for one in self.toolchains if one.fits(path, home)), None)
+
+    def holding(self, path: str, home: str) -> str | None:
+        """Return the innermost folder of a toolchain that holds a path, or None."""
+        for folder in (path, *map(str, PurePosixPath(path).parents)):
+            if self.of(folder, home) is not None:
+                return folder
+        return None
+
+    def speaking(self, language: Language) -> Iterator[Toolchain]:
+        """Give the entries of a language."""
+        return (one for one in self.toolchains if one.language == language)
+
+
+@lru_cache(maxsize=512)
+def _expressions(pattern: str, home: str) -> tuple[re.Pattern[str], ...]:
+    return tuple(
+        re.compile("/".join(_component(part) for part in _at_home(one, home).split("/")))
+        for one in _choices(pattern)
+    )
+
+
+def _component(part: str) -> str:
+    text = _ANY.join(re.escape(piece) for piece in part.split("*"))
+    return rf"(?!\.){text}" if part.startswith("*") else text
+
+
+def _at_home(pattern: str, home: str) -> str:
+    return home + pattern[1:] if pattern.startswith("~/") else pattern
+
+
+def _choices(pattern: str) -> Iterator[str]:
+    found = _CHOICE.search(pattern)
+    if found is None:
+        yield pattern
+        return
+    for word in found[1].split(","):
+        yield from _choices(pattern[: found.start()] + word + pattern[found.end() :])

@@ -1,0 +1,177 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Toolchains of the host: what a project asks for, what a person agreed to, what cells see."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sandbox.cells.request import with_programs
+from sandbox.errors import BadInput
+from sandbox.host.dirs import Dirs
+from sandbox.projects.needed_toolchains import Needed, find_needed
+from sandbox.projects.toolchains import Shown, ToolchainRecord
+from sandbox.workspaces.registry import Registry
+
+
+class Person:
+    """A home with an interpreter of pyenv, a workspace with an environment made of it."""
+
+    def __init__(self, root: Path) -> None:
+        self.home = root / "home"
+        self.python = self.install(".pyenv/versions/3.12.1", "bin/python3")
+        self.ws = root / "home/work"
+        self.ws.mkdir()
+        self.dirs = Dirs.under(root / "lockgate").create()
+        Registry(self.dirs, home=self.home).add(self.ws)
+        self.record = ToolchainRecord(self.dirs, home=str(self.home))
+
+    def install(self, name: str, program: str) -> str:
+        """Put a program into a folder of the home."""
+        file = self.home / name / program
+        file.parent.mkdir(parents=True)
+        file.write_text("#!/bin/sh\n")
+        return str(self.home / name)
+
+    def environment(self, home: str, name: str = ".venv") -> None:
+        """Write the file of a virtual environment that names its interpreter."""
+        (self.ws / name).mkdir(exist_ok=True)
+        (self.ws / name / "pyvenv.cfg").write_text(f"home = {home}\nversion = 3.12.1\n")
+
+    def needed(self) -> tuple[Needed, ...]:
+        """Return what the project asks for."""
+        return find_needed(str(self.ws), str(self.home))
+
+
+@pytest.fixture
+def person(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Person:
+    """Return a person whose PATH holds nothing."""
+    monkeypatch.setenv("PATH", str(tmp_path / "none"))
+    return Person(tmp_path)
+
+
+def test_the_interpreter_of_an_environment_is_found(person: Person) -> None:
+    assert person.needed() == ()
+    person.environment(f"{person.python}/bin")
+    assert person.needed() == (Needed("python", ".venv/pyvenv.cfg", person.python),)
+
+
+def test_one_of_no_known_place_gets_advice(person: Person) -> None:
+    person.environment("/usr/local/bin")
+    (one,) = person.needed()
+    assert one.folder == ""
+    assert "--from python:3.12-bookworm" in one.advice
+    person.environment("/usr/bin")  # the image has that
+    assert person.needed() == ()
+
+
+@pytest.mark.parametrize("place", ["/root/.ssh", "/", "..", "{home}", "{home}/.ssh/bin", "\0"])
+def test_what_an_agent_writes_there_shows_nothing(person: Person, place: str) -> None:
+    (person.home / ".ssh/bin").mkdir(parents=True)
+    (person.home / ".ssh/bin/python3").write_text("")
+    person.environment(place.format(home=person.home))
+    assert [one.folder for one in person.needed() if one.folder] == []
+    person.environment(f"{person.python}/bin")
+    assert person.record.shown((str(person.ws),)) == ()  # nobody has agreed
+
+
+def test_a_node_is_found_by_what_the_project_asks_for(
+    person: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = person.install(".nvm/versions/node/v18.1.0", "bin/node")
+    new = person.install(".nvm/versions/node/v22.3.0", "bin/node")
+    Path(old, "bin/node").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{old}/bin")
+    assert person.needed() == ()  # no project of Node
+    (person.ws / "package.json").write_text("{}")
+    assert person.needed() == (Needed("node", "package.json", old),)
+    (person.ws / ".nvmrc").write_text("v22\n")
+    assert person.needed() == (Needed("node", "package.json", new),)
+    (person.ws / ".nvmrc").write_text("../../../.ssh\n")
+    assert person.needed() == (Needed("node", "package.json", old),)
+
+
+def test_what_was_agreed_is_shown_until_it_is_taken_back(person: Person) -> None:
+    node = person.install(".nvm/versions/node/v22.3.0", "bin/node")
+    person.record.agree(str(person.ws), (person.python, node))
+    wanted = (Shown(person.python, person.python), Shown(node, node, f"{node}/bin"))
+    assert person.record.shown((str(person.ws),)) == wanted
+    assert person.record.shown(("/elsewhere",)) == ()
+    person.record.agree(str(person.ws), ())
+    assert person.record.shown((str(person.ws),)) == ()
+
+
+def test_a_version_by_another_name_is_shown_at_both(person: Person) -> None:
+    other = f"{person.home}/.pyenv/versions/3.12"
+    Path(other).symlink_to("3.12.1")
+    person.record.agree(str(person.ws), (other,))
+    wanted = (Shown(other, person.python), Shown(person.python, person.python))
+    assert person.record.shown((str(person.ws),)) == wanted
+
+
+def replaced_by_a_link(person: Person) -> str:
+    keys = person.install(".ssh", "bin/python3")
+    Path(person.python).rename(f"{person.python}.old")
+    Path(person.python).symlink_to(keys)
+    return "is no toolchain of the table"
+
+
+def open_to_all(person: Person) -> str:
+    Path(person.python).chmod(0o777)
+    return "can be written by others"
+
+
+def above_it_open_to_all(person: Person) -> str:
+    Path(person.python).parent.chmod(0o777)
+    return "can be written by others"
+
+
+def without_its_program(person: Person) -> str:
+    Path(person.python, "bin/python3").unlink()
+    return "holds no `bin/python3`"
+
+
+def in_a_workspace(person: Person) -> str:
+    Registry(person.dirs, home=person.home).add(person.python, approved=True)
+    return "where agents write"
+
+
+def somebody_elses(person: Person) -> str:
+    if os.geteuid() != 0:
+        pytest.skip("only root can give a file away")
+    os.chown(person.python, 4321, 4321)
+    return "belongs to another user"
+
+
+DOUBTS = (
+    replaced_by_a_link,
+    open_to_all,
+    above_it_open_to_all,
+    without_its_program,
+    in_a_workspace,
+    somebody_elses,
+)
+
+
+@pytest.mark.parametrize("doubt", DOUBTS, ids=lambda one: one.__name__)
+def test_what_is_in_doubt_is_not_shown_though_it_was_agreed(person: Person, doubt: object) -> None:
+    person.record.agree(str(person.ws), (person.python,))
+    assert person.record.problem(person.python) == ""
+    assert callable(doubt)
+    assert doubt(person) in person.record.problem(person.python)
+    assert person.record.shown((str(person.ws),)) == ()
+
+
+def test_a_broken_record_is_an_error(person: Person) -> None:
+    (person.dirs.state / "toolchains.json").write_text("[]")
+    with pytest.raises(BadInput, match="cannot be read; remove it"):
+        person.record.shown((str(person.ws),))
+
+
+def test_programs_of_a_toolchain_come_first_and_are_not_the_images() -> None:
+    request = {"argv": ["x"], "env": {"PATH": "/bin", "A": "b"}, "vouch": {"program": "jest"}}
+    assert with_programs(request, ()) == request
+    wanted = {"argv": ["x"], "env": {"PATH": "/n/bin:/bin", "A": "b"}}
+    assert with_programs(request, ("/n/bin",)) == wanted
