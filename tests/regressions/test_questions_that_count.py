@@ -466,6 +466,24 @@ def test_what_is_moved_to_a_cells_own_folder_is_deleted() -> None:
         assert ask("T=$(mktemp -d); touch $T/a; mv $T/a src/a", root).verdict is REPORT
 
 
+NUMBERED = {
+    "a number in a folder": ("f'out/{i}.txt'", "range(n)", REPORT),
+    "a number of a kind that governance has": ("f'out/{i}.json'", "range(3, 9)", REPORT),
+    "it is joined": ("'out/' + str(i) + '.json'", "range(n)", REPORT),
+    "a number beside what programs obey": ("f'.github/workflows/{i}.yml'", "range(n)", ASK),
+    "any text": ("f'out/{i}.json'", "names", ASK),
+    "a range that is no range": ("f'out/{i}.json'", "(range := open)(n)", ASK),
+}
+
+
+@pytest.mark.parametrize("path, numbers, verdict", NUMBERED.values(), ids=NUMBERED)
+def test_a_number_leads_to_no_other_folder(path: str, numbers: str, verdict: Verdict) -> None:
+    code = f"for i in {numbers}: open({path}, 'w').write('x')"
+    assert bash(f'python3 -c "{code}"').verdict is verdict
+    shadowed = f"range = names.get\n{code}"
+    assert bash(f'python3 -c "{shadowed}"').verdict is ASK
+
+
 THROWN = {
     "a merge's resolution": ("git merge --abort", ASK),
     "a merge goes on": ("git merge --continue", REPORT),

@@ -22,6 +22,8 @@ _MADE = frozenset(
     ("tempfile.mkdtemp", "tempfile.TemporaryDirectory", "tempfile.NamedTemporaryFile",
      "tempfile.mktemp")
 )  # fmt: skip
+_MOST_NUMBERS = 16
+"""Numbers of a range that a loop is followed with."""
 _MOST_LENGTH = 8192
 """Characters of a value that is still followed."""
 _MOST_NODES = 4000
@@ -118,6 +120,8 @@ class Values:
             return self._lists[node.id]
         if node is not None and self._dotted(node) == "sys.argv":
             return self._args
+        if isinstance(node, ast.Call) and self._dotted(node.func) == "range":
+            return self._numbers(node.args)
         if (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
@@ -130,6 +134,19 @@ class Values:
                 else None
             )
         return None
+
+    def _numbers(self, bounds: list[ast.expr]) -> list[str] | None:
+        """Return some numbers of a range: all of them where they are known and few.
+
+        Which they are hardly matters for a path: a number leads to no other folder.
+        """
+        if "range" in self._names:
+            return None
+        known = [self.value(one) for one in bounds]
+        if known and all(one.isdigit() and len(one) < 10 for one in known) and known[2:] != ["0"]:
+            found = range(*map(int, known[:3]))[:_MOST_NUMBERS]
+            return [str(one) for one in found] or None
+        return ["0", "1"]
 
     @staticmethod
     def _join(parts: list[str]) -> str:
