@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+from collections.abc import Sequence
 
 AT_FDCWD, AT_EMPTY_PATH, AT_SYMLINK_NOFOLLOW = -100, 0x1000, 0x100
 _OPEN_TREE, _MOVE_MOUNT, _FSOPEN, _FSCONFIG, _FSMOUNT, _MOUNT_SETATTR = 428, 429, 430, 431, 432, 442
@@ -36,13 +37,16 @@ def _call(number: int, *arguments: object) -> int:
     return result
 
 
-def overlay(options: dict[str, str], attributes: int) -> int:
-    """Return the descriptor of a new detached overlay mount. Raises OSError."""
+def overlay(options: dict[str, str], attributes: int, flags: Sequence[str] = ()) -> int:
+    """Return the descriptor of a new detached overlay mount; `flags` are options without a value.
+    Raises OSError."""
     context = _call(_FSOPEN, "overlay", 1)
     try:
         _call(_FSCONFIG, context, _STRING, "source", "overlay", 0)
         for key, value in options.items():
             _call(_FSCONFIG, context, _STRING, key, value, 0)
+        for flag in flags:
+            _call(_FSCONFIG, context, _FLAG, flag, None, 0)
         _call(_FSCONFIG, context, _CREATE, None, None, 0)
         return _call(_FSMOUNT, context, 1, attributes)
     finally:

@@ -44,12 +44,12 @@ def test_nothing_changes_while_a_writing_call_runs(lab: Lab) -> None:
             seen.append(snapshot(lab.ws) == before)
 
     done = lab.sh(
-        f"{CHANGES}; cat new.txt; sync; echo ready; read x",
+        f"{CHANGES}; cat new.txt; grep -o -m1 volatile /proc/self/mounts; sync; echo ready; read x",
         stdin=b"\n",
         on_output=look,
         derived_from="deletes",
     )
-    assert (done.stdout, seen) == ("new\nready\n", [True])
+    assert (done.stdout, seen) == ("new\nvolatile\nready\n", [True])
     assert done.landed
     assert lab.text("new.txt") == "new\n"
     assert snapshot(lab.ws) != before

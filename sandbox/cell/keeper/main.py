@@ -33,7 +33,7 @@ from ..landing.held_actions import Afterwards, Turned
 from ..landing.spaces import LOWER, Prepared, Space
 from ..observer.client import OutOfWatchers, Watch
 from ..overlay import masks, onward, replaced, shadows, walk
-from . import listeners
+from . import listeners, private
 from . import orphans as leftovers
 from .notes import note_git
 from .placer import Placer
@@ -49,7 +49,6 @@ PART_ITEMS = 1000
 PIECE_SECONDS = 0.02
 """For which old layers are removed at a time: as long as a call may have to wait for it."""
 _FLAGS = mounts.NOSUID | mounts.NODEV
-_OPTIONS = {"redirect_dir": "on", "xino": "off", "index": "off", "metacopy": "off"}
 
 
 class Refused(Exception):
@@ -104,6 +103,7 @@ class Keeper:
         self._staged: Transaction | None = None
         """What stands in the views before the call that will use it is known."""
         self._watch = Watch()
+        self._layers = private.LayerMounts()
 
     @property
     def watching(self) -> list[int]:
@@ -393,7 +393,7 @@ class Keeper:
         """Return a new detached mount over a workspace, with a private layer if it may write."""
         lower = f"{space.mask}:{space.lower}"
         if access == "read":
-            options = {"lowerdir": lower, **_OPTIONS}
+            options = {"lowerdir": lower, **private.OPTIONS}
             return Prepared("", space.mask, mounts.overlay(options, _FLAGS | mounts.RDONLY))
         self._count += 1
         layer = f"{self._cell}/{self._count}.{space.index}"
@@ -405,25 +405,19 @@ class Keeper:
         os.chown(upper, space.uid, space.gid)
         os.chmod(upper, info.st_mode & 0o7777)
         self._watch.begin(layer, space.root)
-        options = {"lowerdir": lower, "upperdir": upper, "workdir": work, **_OPTIONS}
         try:
-            return Prepared(layer, space.mask, mounts.overlay(options, _FLAGS))
+            mount = self._layers.mount(lower, upper, work, _FLAGS)
+            return Prepared(layer, space.mask, mount)
         except OSError:
             self._discard(layer)
             raise
 
     def _keep(self, transaction: Transaction, kept: list[int]) -> None:
         """Put layers where they wait. Raises OSError, then the transaction can only be dropped."""
-        removal.remove(self._cell, "hold")  # what one that failed has left
-        folder = f"{self._cell}/hold"
-        os.mkdir(folder, 0o700)
-        for index in kept:
-            with open(f"{folder}/{index}.since", "w") as file:
-                file.write(str(transaction.since[index]))
-        for index in kept:
-            os.rename(transaction.layers[index], f"{folder}/{index}")
-        self.fault("kept")
-        os.rename(folder, f"{HELD}/{transaction.name}")  # whole, or after a crash not at all
+        layers = {index: transaction.layers[index] for index in kept}
+        since = {index: transaction.since[index] for index in kept}
+        held = f"{HELD}/{transaction.name}"
+        private.keep(layers, since, f"{self._cell}/hold", held, self.fault)
 
     def _place_all(self, transaction: Transaction) -> None:
         try:
