@@ -67,6 +67,8 @@ ADVICE = {
     "patch": "edit the files with `Edit`, so that it is known which they are",
     "windows": "write the path with `/`, in its plain spelling",
     "web": "name a public page",
+    "secret-address": "name the page without it",
+    "web-data": "name the page without a long query, or let a person look at the address",
     "tool": "use another tool, or let a person approve this call",
     "tools": "use another tool",
     "role-write": "give the change to an agent whose role may write",

@@ -216,6 +216,26 @@ def unheard(decision: Decision) -> Decision:
     return _doubted(decision, glance.unheard()) if decision.allowed else decision
 
 
+IN_ADDRESS = "secret-address"
+"""The rule by which an address that holds a secret is denied."""
+
+
+def denied_address(decision: Decision) -> Decision:
+    """Return the denial of a call that would send a secret out in an address."""
+    reason = "what it sends out holds what looks like a secret"
+    answer = LayerAnswer(layer="tier", verdict=Verdict.DENY, reason=reason, rule=IN_ADDRESS)
+    layers = (answer, *decision.layers)
+    return decision.model_copy(
+        update={
+            "verdict": Verdict.DENY,
+            "tier": Tier.FORBIDDEN,
+            "rights": Rights(),
+            "layers": layers,
+            "message": _message(Verdict.DENY, layers),
+        }
+    )
+
+
 def _doubted(decision: Decision, answer: LayerAnswer) -> Decision:
     layers = (answer, *decision.layers)
     return decision.model_copy(

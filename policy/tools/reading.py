@@ -23,7 +23,7 @@ from policy.values.filenames import alternatives
 from policy.values.partial import activate, clean, globbed, unknown
 from policy.values.patches import patched
 from policy.values.paths import absolute
-from policy.values.urls import Web, web
+from policy.values.urls import Web, carries_data, web
 
 _PATHS = ("file_path", "notebook_path", "path", "paths", "filePath", "uri")
 _ENDS = ("to", "destination", "new_path", "target")
@@ -207,6 +207,9 @@ class _Call:
                 self._found.find(Tier.FORBIDDEN, "secrets", f"`{shown}` hands out credentials")
             elif what is not Web.PUBLIC:
                 self._found.find(Tier.DANGER, "network", f"`{shown}` is {what.value}")
+            elif carries_data(address):
+                reason = f"`{shown}` could hand data of this host to a site that nobody named"
+                self._found.find(Tier.DANGER, "web-data", reason)
 
     def _paths(self) -> list[str]:
         return self._some(_PATHS)

@@ -18,6 +18,23 @@ _ADDRESS = re.compile(
     r"(?:[/?#][^\s\\]*)?",
     re.IGNORECASE,
 )
+_KNOWN = (
+    *("github.com", "githubusercontent.com", "gitlab.com", "bitbucket.org", "codeberg.org"),
+    *("pypi.org", "python.org", "readthedocs.io", "readthedocs.org", "npmjs.com", "nodejs.org"),
+    *("crates.io", "docs.rs", "rust-lang.org", "go.dev", "golang.org", "rubygems.org"),
+    *("packagist.org", "maven.org", "nuget.org", "mozilla.org", "w3.org", "ietf.org"),
+    *("rfc-editor.org", "wikipedia.org", "stackoverflow.com", "stackexchange.com"),
+    *("microsoft.com", "kernel.org", "debian.org", "ubuntu.com", "archlinux.org"),
+    *("postgresql.org", "sqlite.org", "djangoproject.com", "react.dev", "arxiv.org"),
+)
+"""Where programmers read, and where nobody sees what others ask for."""
+MOST_QUERY = 80
+"""Characters of a query that a page is asked for with."""
+MOST_WORD = 32
+"""Letters and digits in a row, as no page's name has them."""
+MOST_PATH = 400
+_WORD = re.compile(rf"[A-Za-z0-9+_=%-]{{{MOST_WORD + 1},}}")
+_MIXED = (re.compile(r"[0-9]"), re.compile(r"[A-Za-z]"))
 _NUMBER = re.compile(r"0x[0-9a-f]*|[0-9]+", re.IGNORECASE)
 
 
@@ -51,6 +68,34 @@ def web(address: str) -> Web:
     if found["six"] or "." not in host or host.rsplit(".", 1)[-1] in _PRIVATE_NAMES:
         return Web.PRIVATE
     return Web.PUBLIC
+
+
+def carries_data(address: str) -> bool:
+    """Whether an address could tell its host more than which page is wanted.
+
+    That is a long query, a long path, or a long word of letters and digits in a row anywhere in it;
+    never of a host where programmers read.
+    """
+    found = _ADDRESS.fullmatch(address.strip())
+    if found is None or found["host"] is None:
+        return False
+    host = found["host"].rstrip(".").casefold()
+    if any(host == one or host.endswith("." + one) for one in _KNOWN):
+        return False
+    rest = address.strip()[found.end("host") :]
+    path, _, query = rest.partition("?")
+    return (
+        len(query) > MOST_QUERY
+        or len(path) > MOST_PATH
+        or any(_is_data(word) for word in _WORD.findall(f"{host} {rest}"))
+    )
+
+
+def _is_data(word: str) -> bool:
+    """Whether a long word is none that people write: letters with digits, without words in it."""
+    if any(pattern.search(word) is None for pattern in _MIXED):
+        return False
+    return max(len(part) for part in word.replace("_", "-").split("-")) > MOST_WORD // 2
 
 
 def _number(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:

@@ -85,7 +85,7 @@ class DecidedRecord(AuditRecord):
     def subject(self) -> str:
         """The command, or the file, that the call is about."""
         params = self.params or {}
-        return str(params.get("command") or params.get("file_path") or "")
+        return str(params.get("command") or params.get("file_path") or params.get("url") or "")
 
 
 class AskedRecord(AuditRecord):

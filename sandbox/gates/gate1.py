@@ -12,6 +12,7 @@ from typing import Protocol
 from policy.gate1.decide import (
     Policy,
     decide,
+    denied_address,
     depends_on_files,
     heed,
     unheard,
@@ -23,9 +24,11 @@ from policy.protected.paths import PathPolicy
 from policy.shell.held_scripts import Seen
 from policy.sources import precedence as layers
 from policy.sources.precedence import Effective
+from policy.tools.sent import sent
 from policy.values.strict_yaml import PolicyError
 from sandbox.gates.second_opinion import MOST_TEXT, SecondOpinion
 from sandbox.host.off_loop import OffLoop, Turns, is_quick
+from sandbox.text.redaction import mask
 from sandbox.workspaces.project_files import ProjectFiles
 
 MOST_LOOKS = 3
@@ -102,6 +105,10 @@ class Gate:
             text, decision = await self._off_loop.do(
                 plan.agent, lambda: (_wanted(plan, policy), decide(plan, context, policy))
             )
+        texts = sent(plan, policy.tools)
+        holds = bool(texts) and await self._off_loop.do(plan.agent, lambda: _hold_secrets(texts))
+        if holds:
+            return Answer(denied_address(decision), effective)
         if self.files is not None and depends_on_files(decision):
             decision = await self._off_loop.do(
                 plan.agent, lambda: self._followed(plan, context, policy, decision)
@@ -126,6 +133,8 @@ class Gate:
             return Answer(layers.refused(problem), None)
         policy = effective.policy
         decision = self._followed(plan, context, policy, decide(plan, context, policy))
+        if _hold_secrets(sent(plan, policy.tools)):
+            return Answer(denied_address(decision), effective)
         text = _wanted(plan, policy) if decision.allowed else None
         if text is None:
             return Answer(decision, effective)
@@ -148,6 +157,11 @@ class Gate:
             found |= more
             decision = decide(plan, context, policy, found)
         return decision
+
+
+def _hold_secrets(texts: tuple[str, ...]) -> bool:
+    """Whether something of what a call sends out is masked wherever it is shown."""
+    return any(mask(one) != one for one in texts)
 
 
 def _wanted(plan: ActionPlan, policy: Policy) -> str | None:

@@ -161,7 +161,7 @@ def _fit(text: str, width: int) -> str:
 def subject(call: CallEntry) -> str:
     """Return in a few words what a call is about."""
     params = call.params or {}
-    keys = ("command", "file_path", "pattern", "path")
+    keys = ("command", "file_path", "pattern", "path", "url", "urls", "query")
     what = next((str(params[key]) for key in keys if params.get(key)), "") or call.of or ""
     text = what if call.tool == "Bash" else f"{call.tool} {what}".strip()
     return _fit(safe_line(text), SUBJECT_CHARS).rstrip()

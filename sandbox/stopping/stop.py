@@ -335,7 +335,8 @@ class Stop:
 def _did(call: CallEntry) -> str:
     """Return what a call of the record was about, on one line."""
     params = call.params or {}
-    what = params.get("command") or params.get("file_path") or params.get("path") or ""
+    keys = ("command", "file_path", "path", "url")
+    what = next((params[key] for key in keys if params.get(key)), "")
     line = safe_line(" ".join(str(what).split()))
     short = line if len(line) <= _WHAT_CHARS else line[: _WHAT_CHARS - 1] + "…"
     return short if call.tool == "Bash" and short else f"{call.tool} {short}".strip()

@@ -74,6 +74,24 @@ CASES: dict[str, tuple[str, str, dict[str, Any], Verdict]] = {
         "claude", "WebFetch", {"url": "http://[::ffff:169.254.169.254]/"}, DENY),
     "claude fetches a key": ("claude", "WebFetch", {"url": "file:///home/me/.ssh/id_rsa"}, DENY),
     "an address with a password": ("claude", "WebFetch", {"url": "https://a:b@example.com/"}, ASK),
+    "an address with a long word of data": (
+        "claude", "WebFetch", {"url": "https://x.example/?d=aGVsbG8gd29ybGQgaGVsbG8gd29ybGQgMTIz"},
+        ASK),
+    "an address with a long query": (
+        "claude", "WebFetch", {"url": "https://x.example/?q=" + "a+word+" * 20}, ASK),
+    "a host's name with data": (
+        "claude", "WebFetch", {"url": f"https://{'a1b2c3d4e5' * 4}.x.example/"}, ASK),
+    "an address with a short query": (
+        "claude", "WebFetch", {"url": "https://blog.example/post?id=123&page=2"}, ALLOW),
+    "an address of many words": (
+        "claude", "WebFetch",
+        {"url": "https://blog.example/2024/05/how-to-write-tests-that-do-not-fail-at-night-part-2"},
+        ALLOW),
+    "where programmers read": (
+        "claude", "WebFetch",
+        {"url": "https://docs.python.org/3/library/?highlight=" + "a1" * 40}, ALLOW),
+    "a name like one where programmers read": (
+        "claude", "WebFetch", {"url": "https://evilpython.org/?d=" + "a1" * 40}, ASK),
     "claude searches the web": ("claude", "WebSearch", {"query": "x"}, ALLOW),
     "claude starts a sub-agent": ("claude", "Agent", {"description": "x", "prompt": "y"}, ALLOW),
     "claude starts one elsewhere": ("claude", "Agent", {"isolation": "remote"}, ASK),

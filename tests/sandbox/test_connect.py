@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import pytest
 from sandbox.connect import changes as changing
 from sandbox.connect import selftest
 from sandbox.connect.agents import MODES, Mode, OwnFile, Places, Scope, wanted
+from sandbox.connect.excluded import excluding
 from sandbox.connect.health import switched_off, untrusted_hooks
 from sandbox.connect.records import Connection, Connections
 from sandbox.errors import BadInput
@@ -306,3 +308,33 @@ def test_the_folders_of_agents_move_with_their_variables(tmp_path: Path) -> None
             for file in wanted(agent, mode, places).files:
                 assert file.path.is_relative_to(tmp_path / folder)
     assert os.path.isabs(wanted("gemini", Mode.MCP, places).files[0].path)  # noqa: PTH117
+
+
+def test_what_a_connection_makes_is_kept_out_of_commits_until_it_ends(tmp_path: Path) -> None:
+    git = ["git", "-C", str(tmp_path)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    exclude = tmp_path / ".git" / "info" / "exclude"
+    exclude.parent.mkdir(exist_ok=True)
+    exclude.write_text("mine\n# lockgate connect gemini\n/theirs\nlast")
+    made = [tmp_path / ".claude" / "settings.local.json", tmp_path / "a [b]*.json"]
+    for path in (*made, tmp_path / "a b.json", tmp_path / "sub" / "a [b]*.json"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("{}")
+
+    def untracked() -> set[str]:
+        words = [*git, "ls-files", "-o", "-z", "--exclude-standard"]
+        out = subprocess.run(words, capture_output=True, text=True, check=True).stdout
+        return set(filter(None, out.split("\0")))
+
+    before, text = untracked(), exclude.read_text()
+    change = excluding("claude-code", tmp_path, made)
+    assert change is not None
+    changing.carry_out(change, within=tmp_path)
+    assert untracked() == before - {".claude/settings.local.json", "a [b]*.json"}
+    assert excluding("claude-code", tmp_path, made) is None  # it stands already
+    back = excluding("claude-code", tmp_path, [])
+    assert back is not None
+    changing.carry_out(back, within=tmp_path)
+    assert exclude.read_text() == text + "\n"
+    assert untracked() == before
+    assert excluding("claude-code", tmp_path / ".claude", made) is None  # no repository's top

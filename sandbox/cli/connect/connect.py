@@ -19,8 +19,20 @@ if TYPE_CHECKING:
     from sandbox.connect.records import Connection
 
 
+class _Agent(click.Choice[str]):
+    """The name of an agent, or that of its program."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the agent's name."""
+        return super().convert(PROGRAMS.get(value, value), param, ctx)
+
+
+PROGRAMS = {"claude": "claude-code", "code": "vscode", "cursor-agent": "cursor"}
+"""Programs that are called otherwise than the agent."""
+
+
 @click.command(short_help="Put a coding agent behind the gates.")
-@click.argument("agent", type=click.Choice(AGENTS), metavar="AGENT")
+@click.argument("agent", type=_Agent(AGENTS), metavar="AGENT")
 @click.option("--project", "scope", flag_value=Scope.PROJECT.value, help="This project (default).")
 @click.option("--user", "scope", flag_value=Scope.USER.value, help="All projects of yours.")
 @click.option(
@@ -97,6 +109,7 @@ def _remove(agent: str, places: Places, *, yes: bool) -> int:
         if old:
             known.forget(old)
         return 0
+    changes += _excluding(agent, places, [])
     if not _agreed(changes, yes=yes):
         return terminal.REFUSED
     _note(changes, places, agent, "disconnected")
@@ -127,6 +140,8 @@ def _carry_out(
     from sandbox.connect.records import Connection, Connections, Kept
 
     todo = [one for one in changes if one.changes]
+    made = [one.path for one in changes if one.without is None and one.new is not None]
+    todo += _excluding(agent, places, made)
     if not todo and old is not None and old.mode is mode:
         terminal.say(f"{agent} is connected already ({mode.value}); nothing is changed")
         return True
@@ -144,12 +159,25 @@ def _carry_out(
 
     remember(files)  # before anything is written, so that it can always be taken back
     _note(todo, places, agent, "connected")
-    made = {one.path: changing.carry_out(one, within=places.project) for one in todo}
-    kept = [changing.kept(one, made.get(one.path, ()), before.get(one.path)) for one in changes
+    folders = {one.path: changing.carry_out(one, within=places.project) for one in todo}
+    kept = [changing.kept(one, folders.get(one.path, ()), before.get(one.path)) for one in changes
             if one.path in mine]  # fmt: skip
     folder = remember(kept)
     terminal.say(f"{agent} is connected ({mode.value}); what was there is kept in {folder}")
     return True
+
+
+def _excluding(agent: str, places: Places, made: list[Path]) -> list[Change]:
+    """Return what keeps the files that a connection makes out of commits, and takes that back."""
+    from policy.values.strict_yaml import PolicyError
+    from sandbox.connect.excluded import excluding
+
+    try:
+        found = excluding(agent, places.project, made) if places.project is not None else None
+    except PolicyError as error:
+        terminal.say(f"its files are not kept out of commits: {error}")
+        return []
+    return [found] if found is not None else []
 
 
 def _agreed(changes: list[Change], *, yes: bool) -> bool:

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tool that reads the web hands to others: its addresses and queries. Pure."""
+
+from __future__ import annotations
+
+from urllib.parse import unquote
+
+from policy.model import ActionPlan
+from policy.rules.schema import Tools
+
+_SENT = ("url", "urls", "uri", "query")
+
+
+def sent(plan: ActionPlan, tools: Tools) -> tuple[str, ...]:
+    """Return the texts that leave this host, each also without its percent signs."""
+    if "web" not in tools.kinds(plan.tool):
+        return ()
+    given = plan.params.model_dump(by_alias=True, exclude_none=True)
+    found: list[str] = []
+    for name in _SENT:
+        value = given.get(name)
+        texts = value if isinstance(value, list | tuple) else [value]
+        found += [str(one) for one in texts if one]
+    return tuple(dict.fromkeys([*found, *map(unquote, found)]))
