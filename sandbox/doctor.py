@@ -387,6 +387,7 @@ def guard(dirs: Dirs) -> Check:
             return Check("guard", Status.OK, "comes with the supervisor; none runs now")
         line.close()
         with BlockingClient(dirs) as client:
+            client.keep_running()  # whatever its settings
             found = dict(client.ask(PsRequest()).get("guard") or {})
     except SandboxError as error:
         return Check("guard", Status.WARN, str(error))

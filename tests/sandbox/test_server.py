@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from policy.model import ActionPlan, Params
+from sandbox.cli.control.ps import found
 from sandbox.cli.main import status
 from sandbox.cli.terminal import FAILED
 from sandbox.client import wire
@@ -310,6 +311,9 @@ def test_another_version_that_is_busy_is_said(running: Served) -> None:
         reach(running.dirs)
     named = "(`c1` of main runs, `c2` of main waits for a person (`lockgate deny c2`))"
     assert f"is busy with 2 calls {named}; try again" in str(caught.value)
+    with BlockingClient(running.dirs) as client:
+        client.keep_running()  # what `ps`, `held`, `end` and `object` do: they are about that one
+        assert client.running() == list(found(running.dirs)["running"])
     line.close()
 
 

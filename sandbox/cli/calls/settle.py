@@ -177,6 +177,7 @@ def held(**flags: bool) -> int:
     from sandbox.present.render import subject, table
 
     with BlockingClient(terminal.dirs()) as client:
+        client.keep_running()
         found = client.ask(HeldRequest())
     if flags["as_json"]:
         terminal.show_json(found)
@@ -319,6 +320,8 @@ def _settle(request: Request[Any], *, as_json: bool) -> int:
     from sandbox.present.render import changes
 
     with BlockingClient(terminal.dirs()) as client:
+        if request.op in ("end", "object"):  # a call of the supervisor that runs, and of no other
+            client.keep_running()
         result = client.ask(request)
     if as_json:
         terminal.show_json(result)

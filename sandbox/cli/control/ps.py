@@ -91,6 +91,7 @@ def found(dirs: Dirs) -> Mapping[str, Any]:
         return {"running": [], "cells": []}
     line.close()
     with BlockingClient(dirs) as client:
+        client.keep_running()  # whatever its settings
         answer: Mapping[str, Any] = client.ask(PsRequest())
         return answer
 
