@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """Connects agents: edits of their configuration, and the records of these."""
 
-__all__ = ["agents", "changes", "health", "records"]
+__all__ = ["agents", "changes", "excluded", "health", "records", "versions"]

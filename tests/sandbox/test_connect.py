@@ -18,6 +18,7 @@ from sandbox.connect.agents import MODES, Mode, OwnFile, Places, Scope, wanted
 from sandbox.connect.excluded import excluding
 from sandbox.connect.health import switched_off, untrusted_hooks
 from sandbox.connect.records import Connection, Connections
+from sandbox.connect.versions import fails_open
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 
@@ -338,3 +339,23 @@ def test_what_a_connection_makes_is_kept_out_of_commits_until_it_ends(tmp_path: 
     assert exclude.read_text() == text + "\n"
     assert untracked() == before
     assert excluding("claude-code", tmp_path / ".claude", made) is None  # no repository's top
+
+
+VERSIONS = {
+    "2.1.197 (Claude Code)": True,
+    "2.1.295 (Claude Code)": False,
+    "2.2.0 (Claude Code)": False,
+    "no version": False,
+}
+
+
+@pytest.mark.parametrize("said, warned", VERSIONS.items(), ids=VERSIONS)
+def test_a_version_that_runs_a_call_whose_hook_fails_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, warned: bool
+) -> None:
+    program = tmp_path / "claude"
+    program.write_text(f"#!/bin/sh\necho '{said}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert (fails_open("claude-code") is not None) == warned
+    assert fails_open("gemini") is None

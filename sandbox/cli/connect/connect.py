@@ -81,6 +81,7 @@ def _connect(agent: str, places: Places, mode: Mode, *, yes: bool) -> int:
     from sandbox.connect import changes as changing
     from sandbox.connect.agents import wanted
     from sandbox.connect.records import Connections
+    from sandbox.connect.versions import fails_open
 
     known = Connections(terminal.dirs().create())
     old = known.find(agent, places.project)
@@ -91,6 +92,8 @@ def _connect(agent: str, places: Places, mode: Mode, *, yes: bool) -> int:
         return terminal.REFUSED
     for note in want.notes:
         terminal.say(note)
+    if mode is Mode.HOOKS and (warning := fails_open(agent)):
+        terminal.say(f"note: {warning}")
     return _try(agent, mode, places)
 
 
