@@ -118,14 +118,18 @@ def replay_head() -> str:
     return f"  {names}  {'ms':>7}"
 
 
-def replay_row(outcome: Mapping[str, Any]) -> str:
-    """Return one row of a replay's table, and below it how it differs from what was expected."""
-    entry = entry_of({**outcome, "last": outcome["id"]})
+def replay_row(outcome: Mapping[str, Any], *, wrong: bool = False) -> str:
+    """Return one row of a replay's table, and below it how it differs from what was expected.
+
+    Of a `wrong` line nothing was decided.
+    """
+    name = str(outcome["id"])
+    entry = entry_of({**outcome, "id": name, "last": name})
     cells = (
-        f"{entry.id} {subject(entry)}",
-        str(outcome["verdict"]),
+        f"{entry.id} {subject(entry)}" if outcome["tool"] else str(entry.id),
+        "-" if wrong else str(outcome["verdict"]),
         (outcome["rules"] or ["-"])[0],
-        ended(entry) if entry.ending else "failed",
+        "wrong line" if wrong else ended(entry) if entry.ending else "failed",
         brief(outcome["changes"]),
     )
     fitted = [
@@ -142,11 +146,13 @@ def replay_row(outcome: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def replay_sum(outcomes: Sequence[Mapping[str, Any]], *, failed: int) -> str:
+def replay_sum(outcomes: Sequence[Mapping[str, Any]], *, failed: int, wrong: int = 0) -> str:
     """Return the last line of a replay."""
     compared = [one for one in outcomes if "expected" in one]
     differing = sum(1 for one in compared if not one["expected"])
-    parts = [f"{len(outcomes)} calls"]
+    parts = [f"{len(outcomes) - wrong} calls"]
+    if wrong:
+        parts.append(f"{wrong} wrong line{'' if wrong == 1 else 's'}")
     if compared:
         parts.append(f"{differing} NOT as expected" if differing else "all as expected")
     if failed:

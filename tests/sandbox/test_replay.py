@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sandbox.present.render import replay_row, replay_sum
 from sandbox.testing.replay import Expect, Mark, Outcome, differ, replay
 from tests.fakes import FakeSupervisor
 from tests.sandbox.shells import Shell
@@ -93,6 +94,18 @@ def test_a_wrong_line_is_denied_and_the_rest_goes_on(
     assert outcomes[0]["exit_status"] is None
     assert marks == [Mark.BAD, Mark.DONE]
     assert len(fake.plans) == 1
+
+
+def test_a_wrong_line_is_shown_as_one_and_counted() -> None:
+    outcomes, marks, _ = replayed("{", line("exit 0"))
+    rows = [
+        replay_row(one, wrong=mark is Mark.BAD) for one, mark in zip(outcomes, marks, strict=True)
+    ]
+    assert "wrong line" in rows[0]
+    assert "deny" not in rows[0]
+    assert "line 1: not JSON" in rows[0]
+    assert "wrong line" not in rows[1]
+    assert replay_sum(outcomes, failed=0, wrong=1) == "1 calls, 1 wrong line"
 
 
 def test_empty_lines_are_no_lines() -> None:

@@ -34,7 +34,11 @@ def command(file: str, workspace: str | None, **flags: bool) -> int:
     to gate 1's question about this call) and "expect". A PATH that is not registered counts as a
     workspace for this replay alone.
 
-    The status is 1 when an outcome differs from its "expect", 2 when a line is wrong, 125 when
+    "expect" holds what is to be compared: "verdict", "tier", "ending", "judgement", "landed",
+    "exit_status" as they are, and texts, or lists of them, that must be there: "rules_has",
+    "stdout_has", "stdout_not", "stderr_has", "message_has", "changes_has" (paths).
+
+    The status is 2 when a line is wrong, 1 when an outcome differs from its "expect", 125 when
     Lockgate failed.
 
     \b
@@ -60,17 +64,19 @@ async def _replay(lines: list[str], place: Workspace, *, as_json: bool) -> int:
         terminal.show(show.replay_head())
     async with Supervisor(terminal.dirs(), workspaces=(place,)) as supervisor:
         async for outcome, mark in replay(supervisor, lines, place.path):
-            terminal.show(json.dumps(outcome) if as_json else show.replay_row(outcome))
+            row = show.replay_row(outcome, wrong=mark is Mark.BAD)
+            terminal.show(json.dumps(outcome) if as_json else row)
             sys.stdout.flush()
             marks.append(mark)
             outcomes.append(outcome)
     if not as_json:
-        terminal.show(show.replay_sum(outcomes, failed=marks.count(Mark.FAILED)))
+        counts = {"failed": marks.count(Mark.FAILED), "wrong": marks.count(Mark.BAD)}
+        terminal.show(show.replay_sum(outcomes, **counts))
     if Mark.FAILED in marks:
         return terminal.FAILED
-    if any(one.get("expected") is False for one in outcomes):
-        return terminal.REFUSED
-    return terminal.USAGE if Mark.BAD in marks else 0
+    if Mark.BAD in marks:
+        return terminal.USAGE
+    return terminal.REFUSED if any(one.get("expected") is False for one in outcomes) else 0
 
 
 def _read(file: str) -> list[str]:
