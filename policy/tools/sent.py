@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-from urllib.parse import unquote
-
 from policy.model import ActionPlan
 from policy.rules.schema import Tools
 
@@ -12,7 +10,7 @@ _SENT = ("url", "urls", "uri", "query")
 
 
 def sent(plan: ActionPlan, tools: Tools) -> tuple[str, ...]:
-    """Return the texts that leave this host, each also without its percent signs."""
+    """Return the texts that leave this host."""
     if "web" not in tools.kinds(plan.tool):
         return ()
     given = plan.params.model_dump(by_alias=True, exclude_none=True)
@@ -21,4 +19,4 @@ def sent(plan: ActionPlan, tools: Tools) -> tuple[str, ...]:
         value = given.get(name)
         texts = value if isinstance(value, list | tuple) else [value]
         found += [str(one) for one in texts if one]
-    return tuple(dict.fromkeys([*found, *map(unquote, found)]))
+    return tuple(found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Protocol
+from urllib.parse import unquote
 
 from policy.gate1.decide import (
     Policy,
@@ -161,7 +162,7 @@ class Gate:
 
 def _hold_secrets(texts: tuple[str, ...]) -> bool:
     """Whether something of what a call sends out is masked wherever it is shown."""
-    return any(mask(one) != one for one in texts)
+    return any(mask(one) != one for text in texts for one in (text, unquote(text)))
 
 
 def _wanted(plan: ActionPlan, policy: Policy) -> str | None:
