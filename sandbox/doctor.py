@@ -54,7 +54,7 @@ DISK_WISHED = 2 * 1024**3
 """Bytes free for images, layers and before-images."""
 
 
-class Status(str, Enum):
+class CheckStatus(str, Enum):
     """How a check came out."""
 
     OK = "ok"
@@ -63,11 +63,11 @@ class Status(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class HostCheck:
     """One thing that was looked at."""
 
     name: str
-    status: Status
+    status: CheckStatus
     detail: str
     fix: str = ""
     """One line that says what to do; empty when there is nothing to do."""
@@ -82,7 +82,7 @@ class Check:
         }
 
 
-def diagnose(client: docker.DockerClient | None, dirs: Dirs | None = None) -> list[Check]:
+def diagnose(client: docker.DockerClient | None, dirs: Dirs | None = None) -> list[HostCheck]:
     """Return every check of this host, the engine's first. Never raises for what it finds.
 
     Without a client, one is looked for.
@@ -92,18 +92,20 @@ def diagnose(client: docker.DockerClient | None, dirs: Dirs | None = None) -> li
             client = connect()
         except Unavailable as error:
             what, _, fix = str(error).partition(": ")
-            return [Check("engine", Status.FAIL, what, fix), *_host_checks(dirs)]
+            return [HostCheck("engine", CheckStatus.FAIL, what, fix), *_host_checks(dirs)]
     try:
         return [*_engine_checks(client, dirs), *_host_checks(dirs)]
     except (docker.errors.DockerException, requests.RequestException) as error:
         reason = " ".join(str(error).split())
-        failed = Check("engine", Status.FAIL, f"stopped answering: {reason}", "restart the engine")
+        failed = HostCheck(
+            "engine", CheckStatus.FAIL, f"stopped answering: {reason}", "restart the engine"
+        )
         return [failed, *_host_checks(dirs)]
 
 
-def exit_status(checks: list[Check]) -> int:
+def exit_status(checks: list[HostCheck]) -> int:
     """Return 1 if the host is below the floor; an empty list is."""
-    return int(not checks or any(check.status is Status.FAIL for check in checks))
+    return int(not checks or any(check.status is CheckStatus.FAIL for check in checks))
 
 
 def main(arguments: list[str]) -> int:
@@ -113,7 +115,7 @@ def main(arguments: list[str]) -> int:
         print(json.dumps([check.as_dict() for check in checks], indent=2))
     else:
         for check in checks:
-            fix = f" ({check.fix})" if check.fix and check.status is not Status.OK else ""
+            fix = f" ({check.fix})" if check.fix and check.status is not CheckStatus.OK else ""
             print(f"{check.status.value:4}  {check.name:15} {check.detail}{fix}")
     return exit_status(checks)
 
@@ -121,7 +123,7 @@ def main(arguments: list[str]) -> int:
 # What the engine says
 
 
-def _settings_checks(info: Mapping[str, Any], dirs: Dirs | None) -> Iterator[Check]:
+def _settings_checks(info: Mapping[str, Any], dirs: Dirs | None) -> Iterator[HostCheck]:
     try:
         found = load_settings(dirs or Dirs.default())
     except BadInput:
@@ -129,7 +131,7 @@ def _settings_checks(info: Mapping[str, Any], dirs: Dirs | None) -> Iterator[Che
     yield from wanted_runtime(info, found)
 
 
-def _engine_checks(client: docker.DockerClient, dirs: Dirs | None) -> Iterator[Check]:
+def _engine_checks(client: docker.DockerClient, dirs: Dirs | None) -> Iterator[HostCheck]:
     version, info, tags = client.version(), client.info(), names()
     yield engine(version, info)
     yield place(info, os.uname().release)
@@ -143,7 +145,7 @@ def _engine_checks(client: docker.DockerClient, dirs: Dirs | None) -> Iterator[C
     yield storage(info)
     problems = _image_checks(client, tags)
     yield from problems
-    if all(check.status is Status.OK for check in problems):
+    if all(check.status is CheckStatus.OK for check in problems):
         yield from proof(prove_mounts(client, tags.keeper))
         yield from shown_toolchains(client, dirs or Dirs.default())
     known = client.containers.list(
@@ -152,68 +154,80 @@ def _engine_checks(client: docker.DockerClient, dirs: Dirs | None) -> Iterator[C
     yield leftovers(known, lives)
 
 
-def engine(version: Mapping[str, Any], info: Mapping[str, Any]) -> Check:
+def engine(version: Mapping[str, Any], info: Mapping[str, Any]) -> HostCheck:
     """Check that the engine is new enough and runs Linux containers."""
     api = str(version.get("ApiVersion", ""))
     if problem := api_problem(api):
-        return Check("engine", Status.FAIL, problem, "upgrade the engine")
+        return HostCheck("engine", CheckStatus.FAIL, problem, "upgrade the engine")
     if info.get("OSType", "linux") != "linux":
         fix = "switch the engine to Linux containers"
-        return Check("engine", Status.FAIL, "it runs containers of another system", fix)
-    return Check("engine", Status.OK, f"Docker {version.get('Version', '?')}, API {api}")
+        return HostCheck("engine", CheckStatus.FAIL, "it runs containers of another system", fix)
+    return HostCheck("engine", CheckStatus.OK, f"Docker {version.get('Version', '?')}, API {api}")
 
 
-def place(info: Mapping[str, Any], kernel_here: str) -> Check:
+def place(info: Mapping[str, Any], kernel_here: str) -> HostCheck:
     """Check whether the engine shares this host's kernel, and so its files."""
     if info.get("KernelVersion") == kernel_here:
-        return Check("place", Status.OK, "the engine runs on this host")
+        return HostCheck("place", CheckStatus.OK, "the engine runs on this host")
     detail = f"the engine runs on another kernel ({info.get('OperatingSystem', 'unknown')})"
-    return Check("place", Status.WARN, detail, "only folders that it shares can be workspaces")
+    return HostCheck(
+        "place", CheckStatus.WARN, detail, "only folders that it shares can be workspaces"
+    )
 
 
-def kernel(release: str) -> Check:
+def kernel(release: str) -> HostCheck:
     """Check for the system calls with which a workspace is placed into a cell."""
     found = tuple(int(part) for part in re.findall(r"\d+", release)[:2])
     if found < KERNEL_FLOOR:
         detail = f"Linux {release or 'unknown'} has no fsopen and move_mount"
-        return Check("kernel", Status.FAIL, detail, "boot Linux 5.12 or newer")
+        return HostCheck("kernel", CheckStatus.FAIL, detail, "boot Linux 5.12 or newer")
     if found < KERNEL_WISHED:
         detail = f"Linux {release} has no idmapped mounts: workspaces of root are refused"
-        return Check("kernel", Status.WARN, detail, "boot Linux 5.12 or newer")
-    return Check("kernel", Status.OK, f"Linux {release}")
+        return HostCheck("kernel", CheckStatus.WARN, detail, "boot Linux 5.12 or newer")
+    return HostCheck("kernel", CheckStatus.OK, f"Linux {release}")
 
 
-def seccomp(info: Mapping[str, Any]) -> Check:
+def seccomp(info: Mapping[str, Any]) -> HostCheck:
     """Check that the engine filters system calls."""
     options = _options(info)
     if "seccomp" not in options:
         fix = "use a kernel and an engine with seccomp"
-        return Check("seccomp", Status.FAIL, "not enforced: system calls are not filtered", fix)
+        return HostCheck(
+            "seccomp", CheckStatus.FAIL, "not enforced: system calls are not filtered", fix
+        )
     if options["seccomp"] == "unconfined":
         fix = "remove `seccomp-profile` from the engine's settings"
-        return Check("seccomp", Status.FAIL, "not enforced: the default profile is off", fix)
-    return Check("seccomp", Status.OK, f"profile {options['seccomp'] or 'default'}")
+        return HostCheck(
+            "seccomp", CheckStatus.FAIL, "not enforced: the default profile is off", fix
+        )
+    return HostCheck("seccomp", CheckStatus.OK, f"profile {options['seccomp'] or 'default'}")
 
 
-def mandatory_access(info: Mapping[str, Any]) -> Check:
+def mandatory_access(info: Mapping[str, Any]) -> HostCheck:
     """Check for AppArmor or SELinux: a further layer, not one that a promise rests on."""
     found = [name for name in ("apparmor", "selinux") if name in _options(info)]
     if found:
-        return Check("access control", Status.OK, " and ".join(found))
-    return Check("access control", Status.WARN, "not enforced: neither AppArmor nor SELinux")
+        return HostCheck("access control", CheckStatus.OK, " and ".join(found))
+    return HostCheck(
+        "access control", CheckStatus.WARN, "not enforced: neither AppArmor nor SELinux"
+    )
 
 
-def user_namespace(info: Mapping[str, Any]) -> Check:
+def user_namespace(info: Mapping[str, Any]) -> HostCheck:
     """Say whose root the root of a container is."""
     options = _options(info)
     if "rootless" in options:
-        return Check("user namespace", Status.OK, "rootless: the engine is not root")
+        return HostCheck("user namespace", CheckStatus.OK, "rootless: the engine is not root")
     if "userns" in options:
-        return Check("user namespace", Status.OK, "root in containers is nobody on this host")
-    return Check("user namespace", Status.OK, "none: cells run as a plain user without capability")
+        return HostCheck(
+            "user namespace", CheckStatus.OK, "root in containers is nobody on this host"
+        )
+    return HostCheck(
+        "user namespace", CheckStatus.OK, "none: cells run as a plain user without capability"
+    )
 
 
-def limits(info: Mapping[str, Any]) -> Iterator[Check]:
+def limits(info: Mapping[str, Any]) -> Iterator[HostCheck]:
     """Check which limits of a cell the kernel's control groups hold."""
     version = f"cgroup v{info.get('CgroupVersion', '?')}, {info.get('CgroupDriver', '?')}"
     delegate = (
@@ -225,75 +239,77 @@ def limits(info: Mapping[str, Any]) -> Iterator[Check]:
         ("cpu limit", "CpuCfsQuota"),
     ):
         if info.get(key):
-            yield Check(name, Status.OK, version)
+            yield HostCheck(name, CheckStatus.OK, version)
         else:
-            yield Check(name, Status.FAIL, f"not enforced ({version})", delegate)
+            yield HostCheck(name, CheckStatus.FAIL, f"not enforced ({version})", delegate)
     if info.get("SwapLimit"):
-        yield Check("swap limit", Status.OK, version)
+        yield HostCheck("swap limit", CheckStatus.OK, version)
     else:
         fix = "boot with `swapaccount=1 cgroup_enable=memory`"
-        yield Check("swap limit", Status.FAIL, "not enforced: memory could be swapped out", fix)
+        yield HostCheck(
+            "swap limit", CheckStatus.FAIL, "not enforced: memory could be swapped out", fix
+        )
 
 
-def runtimes(info: Mapping[str, Any]) -> Check:
+def runtimes(info: Mapping[str, Any]) -> HostCheck:
     """Name the runtimes that cells could use."""
     default = default_of(info)
     others = sorted(name for name in info.get("Runtimes") or {} if not name.startswith("io."))
     detail = f"{default} by default; has {', '.join(others) or 'no other'}"
-    return Check("runtime", Status.OK, detail)
+    return HostCheck("runtime", CheckStatus.OK, detail)
 
 
-def wanted_runtime(info: Mapping[str, Any], settings: Settings) -> Iterator[Check]:
+def wanted_runtime(info: Mapping[str, Any], settings: Settings) -> Iterator[HostCheck]:
     """Check the runtime and the life-time of cells that the settings name; none is fine."""
     name = settings.runtime or default_of(info)
     apart = not moves_mounts(name)
     if problem := missing(name, info):
         what, _, fix = problem.partition(": ")
-        yield Check("runtime of cells", Status.FAIL, what, fix)
+        yield HostCheck("runtime of cells", CheckStatus.FAIL, what, fix)
         return
     if lacks := unenforced(name, info):
         fix = "register it without that option, and reload the engine"
         detail = f"`{name}` does not enforce {' and '.join(lacks)}"
-        yield Check("runtime of cells", Status.FAIL, detail, fix)
+        yield HostCheck("runtime of cells", CheckStatus.FAIL, detail, fix)
     elif apart and settings.lifetime is Lifetime.RESIDENT:
         detail = f"`{name}` does not see mounts that are moved into a running cell"
         fix = "set `lifetime: disposable` too, or leave the runtime out"
-        yield Check("runtime of cells", Status.FAIL, detail, fix)
+        yield HostCheck("runtime of cells", CheckStatus.FAIL, detail, fix)
     elif apart and (weaker := unfiltered(name, info)):
-        yield Check("runtime of cells", Status.WARN, f"`{name}`: {weaker[0]}", weaker[1])
+        yield HostCheck("runtime of cells", CheckStatus.WARN, f"`{name}`: {weaker[0]}", weaker[1])
     elif settings.runtime is not None or settings.lifetime is not Lifetime.RESIDENT:
         detail = f"`{name}`, {settings.lifetime.value}"
-        yield Check("runtime of cells", Status.OK, detail)
+        yield HostCheck("runtime of cells", CheckStatus.OK, detail)
 
 
-def storage(info: Mapping[str, Any]) -> Check:
+def storage(info: Mapping[str, Any]) -> HostCheck:
     """Check how the engine keeps images: some ways copy whole images for each container."""
     driver = str(info.get("Driver", "?"))
     if driver == "vfs":
         fix = "use a file system on which overlay2 works"
-        return Check("storage", Status.WARN, "vfs: each cell copies its whole image", fix)
-    return Check("storage", Status.OK, driver)
+        return HostCheck("storage", CheckStatus.WARN, "vfs: each cell copies its whole image", fix)
+    return HostCheck("storage", CheckStatus.OK, driver)
 
 
-def leftovers(containers: list[Any], lives: Callable[[str], bool]) -> Check:
+def leftovers(containers: list[Any], lives: Callable[[str], bool]) -> HostCheck:
     """Check for containers whose supervisor is gone."""
     gone = [one for one in containers if not lives(one.labels.get(LABEL_OWNER, ""))]
     if gone:
         detail = f"{len(gone)} containers of supervisors that are gone"
-        return Check(
-            "leftovers", Status.WARN, detail, "run `lockgate stop`, then `lockgate resume`"
+        return HostCheck(
+            "leftovers", CheckStatus.WARN, detail, "run `lockgate stop`, then `lockgate resume`"
         )
-    return Check("leftovers", Status.OK, f"none; {len(containers)} containers in use")
+    return HostCheck("leftovers", CheckStatus.OK, f"none; {len(containers)} containers in use")
 
 
-def _image_checks(client: docker.DockerClient, tags: Images) -> list[Check]:
+def _image_checks(client: docker.DockerClient, tags: Images) -> list[HostCheck]:
     out = []
     for role, tag in (("cell image", tags.cell), ("keeper image", tags.keeper)):
         if problem := check_image(client, tag):
             what, _, fix = problem.rpartition(": ")
-            out.append(Check(role, Status.FAIL, what, fix))
+            out.append(HostCheck(role, CheckStatus.FAIL, what, fix))
         else:
-            out.append(Check(role, Status.OK, tag))
+            out.append(HostCheck(role, CheckStatus.OK, tag))
     return out
 
 
@@ -310,25 +326,31 @@ def _options(info: Mapping[str, Any]) -> dict[str, str]:
 # What a keeper can really do
 
 
-def proof(found: Mapping[str, str]) -> Iterator[Check]:
+def proof(found: Mapping[str, str]) -> Iterator[HostCheck]:
     """Turn what a keeper could do into checks; an empty text is a success."""
     if "rlimit" in found["overlay"]:
         fix = "raise the engine's own limit of open files (LimitNOFILE), or lower `cell.open_files`"
-        yield Check("open files", Status.FAIL, "more are asked for than the engine may give", fix)
+        yield HostCheck(
+            "open files", CheckStatus.FAIL, "more are asked for than the engine may give", fix
+        )
         return
     if found["overlay"]:
         fix = "use a kernel with overlayfs and an engine that may mount"
-        yield Check("overlay", Status.FAIL, f"a keeper cannot mount: {found['overlay']}", fix)
+        yield HostCheck(
+            "overlay", CheckStatus.FAIL, f"a keeper cannot mount: {found['overlay']}", fix
+        )
         return
-    yield Check("overlay", Status.OK, "mounted, written and renamed in a keeper")
+    yield HostCheck("overlay", CheckStatus.OK, "mounted, written and renamed in a keeper")
     if found["owners"]:
         detail = f"no idmapped mounts ({found['owners']}): workspaces of root are refused"
-        yield Check("owner map", Status.WARN, detail, "keep workspaces of a plain user")
+        yield HostCheck("owner map", CheckStatus.WARN, detail, "keep workspaces of a plain user")
     else:
-        yield Check("owner map", Status.OK, "a workspace of root can be shown as a plain user's")
+        yield HostCheck(
+            "owner map", CheckStatus.OK, "a workspace of root can be shown as a plain user's"
+        )
 
 
-def shown_toolchains(client: docker.DockerClient, dirs: Dirs) -> Iterator[Check]:
+def shown_toolchains(client: docker.DockerClient, dirs: Dirs) -> Iterator[HostCheck]:
     """Check that what projects use of this host's toolchains is shown, and runs in the image."""
     from sandbox.projects.needed_toolchains import find_needed
     from sandbox.projects.toolchain_trial import try_toolchains
@@ -341,25 +363,29 @@ def shown_toolchains(client: docker.DockerClient, dirs: Dirs) -> Iterator[Check]
             agreed = record.of(workspace)
             for one in find_needed(workspace, record.home):
                 if not one.folder:
-                    yield Check("toolchain", Status.WARN, f"`{workspace}`: {one.advice}")
+                    yield HostCheck("toolchain", CheckStatus.WARN, f"`{workspace}`: {one.advice}")
                 elif one.folder not in agreed:
                     detail = f"`{workspace}` uses `{one.folder}`, which cells do not see"
-                    yield Check("toolchain", Status.WARN, detail, f"`lockgate init {workspace}`")
+                    yield HostCheck(
+                        "toolchain", CheckStatus.WARN, detail, f"`lockgate init {workspace}`"
+                    )
             for folder in agreed:
                 if problem := record.problem(folder):
-                    yield Check("toolchain", Status.WARN, f"{problem}: cells do not see it")
+                    yield HostCheck(
+                        "toolchain", CheckStatus.WARN, f"{problem}: cells do not see it"
+                    )
             shown = record.shown((workspace,))
             find = partial(programs_in, client=client)
             for line in try_toolchains(dirs, record.home, shown, find):
-                yield Check("toolchain", Status.WARN, line)
+                yield HostCheck("toolchain", CheckStatus.WARN, line)
     except SandboxError as error:
-        yield Check("toolchain", Status.WARN, str(error))
+        yield HostCheck("toolchain", CheckStatus.WARN, str(error))
 
 
 # What this host says
 
 
-def _host_checks(dirs: Dirs | None) -> Iterator[Check]:
+def _host_checks(dirs: Dirs | None) -> Iterator[HostCheck]:
     found = dirs or Dirs.default()
     if sys.platform == "linux":
         yield watching(Path("/proc/sys/fs/inotify"))
@@ -372,63 +398,67 @@ def _host_checks(dirs: Dirs | None) -> Iterator[Check]:
     yield from connected(found)
 
 
-def guard(dirs: Dirs) -> Check:
+def guard(dirs: Dirs) -> HostCheck:
     """Say whether protected files are guarded while the supervisor lives."""
     from sandbox.client.blocking import BlockingClient
     from sandbox.client.connect import connect as reached
 
     try:
         if not load_settings(dirs).guard.enabled:
-            return Check(
-                "guard", Status.WARN, "off by the settings", "set `guard: {enabled: true}`"
+            return HostCheck(
+                "guard", CheckStatus.WARN, "off by the settings", "set `guard: {enabled: true}`"
             )
         line = reached(dirs)
         if line is None:
-            return Check("guard", Status.OK, "comes with the supervisor; none runs now")
+            return HostCheck("guard", CheckStatus.OK, "comes with the supervisor; none runs now")
         line.close()
         with BlockingClient(dirs) as client:
             client.keep_running()  # whatever its settings
             found = dict(client.ask(PsRequest()).get("guard") or {})
     except SandboxError as error:
-        return Check("guard", Status.WARN, str(error))
+        return HostCheck("guard", CheckStatus.WARN, str(error))
     said = found.get("failed") or ()
     if found.get("state") == "failed" or said:
         why = "; ".join([*([found["problem"]] if found.get("problem") else ()), *said])
-        return Check(
-            "guard", Status.WARN, f"failed: {why}", "calls go on; see the supervisor's log"
+        return HostCheck(
+            "guard", CheckStatus.WARN, f"failed: {why}", "calls go on; see the supervisor's log"
         )
     count = found.get("guarded", 0)
-    return Check("guard", Status.OK, f"{found.get('state', 'starting')}, {count} protected paths")
+    return HostCheck(
+        "guard", CheckStatus.OK, f"{found.get('state', 'starting')}, {count} protected paths"
+    )
 
 
-def changed_around(dirs: Dirs) -> Iterator[Check]:
+def changed_around(dirs: Dirs) -> Iterator[HostCheck]:
     """Name what was changed around Lockgate and not acknowledged, if there is something."""
     from sandbox.audit.open_changes import OpenChanges
 
     try:
         changed = OpenChanges(dirs).read()
     except OSError as error:
-        yield Check("protected files", Status.WARN, f"the log cannot be read: {error.strerror}")
+        yield HostCheck(
+            "protected files", CheckStatus.WARN, f"the log cannot be read: {error.strerror}"
+        )
         return
     if changed:
         names = ", ".join(sorted({f"`{safe_line(one.path)}`" for one in changed})[:_MOST_NAMED])
         count = len(changed)
         said = f"{count} change{'' if count == 1 else 's'} around Lockgate: {names}"
         advice = "`lockgate guard --once` lists them; `--acknowledge` once you have seen them"
-        yield Check("protected files", Status.WARN, said, advice)
+        yield HostCheck("protected files", CheckStatus.WARN, said, advice)
 
 
-def settings(dirs: Dirs) -> Check:
+def settings(dirs: Dirs) -> HostCheck:
     """Check that the settings can be read; no call runs otherwise."""
     try:
         load_settings(dirs)
     except BadInput as error:
-        return Check("settings", Status.FAIL, str(error), "mend the file, or remove it")
+        return HostCheck("settings", CheckStatus.FAIL, str(error), "mend the file, or remove it")
     where = str(dirs.settings) if dirs.settings.exists() else "none: the defaults count"
-    return Check("settings", Status.OK, where)
+    return HostCheck("settings", CheckStatus.OK, where)
 
 
-def policy_files(dirs: Dirs) -> Iterator[Check]:
+def policy_files(dirs: Dirs) -> Iterator[HostCheck]:
     """Check each policy file that counts for a workspace; a wrong one stops every call there."""
     from sandbox.gates.policy_files import Policies
     from sandbox.workspaces.registry import Registry
@@ -438,7 +468,7 @@ def policy_files(dirs: Dirs) -> Iterator[Check]:
         workspaces = tuple(one.path for one in Registry(dirs).list())
         own = known.of(())  # the user's files on levels, modes, trust and roles
     except (BadInput, PolicyError) as error:
-        yield Check("policy", Status.FAIL, str(error), "mend the file, or remove it")
+        yield HostCheck("policy", CheckStatus.FAIL, str(error), "mend the file, or remove it")
         return
     read, wrong = 0, False
     for layer, path in known.files(workspaces):
@@ -448,15 +478,17 @@ def policy_files(dirs: Dirs) -> Iterator[Check]:
                 known.of((str(path.parent.parent),))  # what the files amount to together
         except PolicyError as error:
             wrong = True
-            yield Check("policy", Status.FAIL, str(error), "mend the file; no call runs there")
+            yield HostCheck(
+                "policy", CheckStatus.FAIL, str(error), "mend the file; no call runs there"
+            )
     if wrong:
         return
     detail = f"{read} policy file{'s' if read != 1 else ''} besides the built-in rules"
-    yield Check("policy", Status.OK, detail)
+    yield HostCheck("policy", CheckStatus.OK, detail)
     yield from channels(dirs, own.policy.standing.levels)
 
 
-def channels(dirs: Dirs, levels: Levels) -> Iterator[Check]:
+def channels(dirs: Dirs, levels: Levels) -> Iterator[HostCheck]:
     """Check that each escalation channel that a user names is there; else nobody is told."""
     named = levels.channels()
     try:
@@ -466,12 +498,14 @@ def channels(dirs: Dirs, levels: Levels) -> Iterator[Check]:
     missing = [f"`{one}` of {who}" for who, one in named.items() if one not in configured]
     if missing:
         detail = f"{', '.join(missing)}: no such channel, so reports and questions go nowhere else"
-        yield Check("channels", Status.WARN, detail, f"add it under `channels` in {dirs.settings}")
+        yield HostCheck(
+            "channels", CheckStatus.WARN, detail, f"add it under `channels` in {dirs.settings}"
+        )
     elif named:
-        yield Check("channels", Status.OK, ", ".join(sorted(set(named.values()))))
+        yield HostCheck("channels", CheckStatus.OK, ", ".join(sorted(set(named.values()))))
 
 
-def connected(dirs: Dirs) -> Iterator[Check]:
+def connected(dirs: Dirs) -> Iterator[HostCheck]:
     """Try each connected agent: is it written, trusted, does it work, did it ever fire."""
     from sandbox.connect.health import standing
     from sandbox.host.relaunch import program
@@ -480,10 +514,10 @@ def connected(dirs: Dirs) -> Iterator[Check]:
     try:
         first = next(iter(Registry(dirs).list()), None)
     except BadInput as error:
-        yield Check("agents", Status.FAIL, str(error))
+        yield HostCheck("agents", CheckStatus.FAIL, str(error))
         return
     for name, status, detail, fix in standing(dirs, program(), Path(first.path) if first else None):
-        yield Check(name, Status(status), detail, fix)
+        yield HostCheck(name, CheckStatus(status), detail, fix)
 
 
 def count_watchers(proc: Path) -> int:
@@ -503,14 +537,14 @@ def count_watchers(proc: Path) -> int:
     return count
 
 
-def watching(folder: Path, proc: Path = Path("/proc")) -> Check:
+def watching(folder: Path, proc: Path = Path("/proc")) -> HostCheck:
     """Check how many directories and trees one user may watch, and how many are watched."""
     values = {}
     for name in ("max_user_watches", "max_user_instances"):
         try:
             values[name] = int((folder / name).read_text(encoding="ascii"))
         except (OSError, ValueError):
-            return Check("watching", Status.WARN, f"`{folder / name}` cannot be read")
+            return HostCheck("watching", CheckStatus.WARN, f"`{folder / name}` cannot be read")
     most = values["max_user_instances"]
     used = count_watchers(proc)
     detail = f"{values['max_user_watches']} directories; {used} of {most} watchers of this user"
@@ -519,40 +553,44 @@ def watching(folder: Path, proc: Path = Path("/proc")) -> Check:
     for name, least in wished.items():
         if values[name] < least:
             fix = f"`sudo sysctl fs.inotify.{name}={least}`"
-            return Check("watching", Status.WARN, f"{detail}: little for large workspaces", fix)
+            return HostCheck(
+                "watching", CheckStatus.WARN, f"{detail}: little for large workspaces", fix
+            )
     if used > most * WATCHERS_MOST:
         fix = f"`sudo sysctl fs.inotify.max_user_instances={2 * most}`"
         said = f"{detail}: few are left; idle cells end early, then calls are refused"
-        return Check("watching", Status.WARN, said, fix)
-    return Check("watching", Status.OK, detail)
+        return HostCheck("watching", CheckStatus.WARN, said, fix)
+    return HostCheck("watching", CheckStatus.OK, detail)
 
 
-def state(folder: Path) -> Check:
+def state(folder: Path) -> HostCheck:
     """Check that the state folder is this user's alone."""
     try:
         found = folder.stat()
     except FileNotFoundError:
-        return Check("state folder", Status.OK, f"`{folder}` will be made")
+        return HostCheck("state folder", CheckStatus.OK, f"`{folder}` will be made")
     except OSError as error:
-        return Check("state folder", Status.FAIL, f"`{folder}`: {error.strerror}")
+        return HostCheck("state folder", CheckStatus.FAIL, f"`{folder}`: {error.strerror}")
     if found.st_uid != os.geteuid():
         fix = f"`sudo chown -R {os.geteuid()} {folder}`"
         detail = f"`{folder}` belongs to uid {found.st_uid}"
-        return Check("state folder", Status.FAIL, detail, fix)
+        return HostCheck("state folder", CheckStatus.FAIL, detail, fix)
     if found.st_mode & 0o077:
         fix = f"`chmod 700 {folder}`"
-        return Check("state folder", Status.FAIL, f"`{folder}` is open to others", fix)
-    return Check("state folder", Status.OK, f"`{folder}`")
+        return HostCheck("state folder", CheckStatus.FAIL, f"`{folder}` is open to others", fix)
+    return HostCheck("state folder", CheckStatus.OK, f"`{folder}`")
 
 
-def disk(folder: Path) -> Check:
+def disk(folder: Path) -> HostCheck:
     """Check the room where state, before-images and (usually) layers are kept."""
     there = next(path for path in (folder, *folder.parents) if path.is_dir())
     free = shutil.disk_usage(there).free
     detail = f"{free / 1024**3:.1f} GiB free at `{there}`"
     if free < DISK_WISHED:
-        return Check("disk", Status.WARN, detail, "make room: landings need it for before-images")
-    return Check("disk", Status.OK, detail)
+        return HostCheck(
+            "disk", CheckStatus.WARN, detail, "make room: landings need it for before-images"
+        )
+    return HostCheck("disk", CheckStatus.OK, detail)
 
 
 if __name__ == "__main__":

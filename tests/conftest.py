@@ -21,7 +21,7 @@ from hypothesis import settings
 from sandbox.containers.endpoints import connect
 from sandbox.containers.images import Images, ensure_images
 from sandbox.containers.plan import LABEL_TEST
-from sandbox.containers.progress import Silent
+from sandbox.containers.progress import SilentProgress
 from sandbox.errors import Unavailable
 from tests.examples import FEW, QUICK
 
@@ -161,4 +161,4 @@ def docker_client(run_id: str) -> Iterator[docker.DockerClient]:
 @pytest.fixture(scope="session")
 def images(docker_client: docker.DockerClient) -> Images:
     """Return this version's images, built if they are missing."""
-    return ensure_images(docker_client, Silent())
+    return ensure_images(docker_client, SilentProgress())

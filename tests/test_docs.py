@@ -12,7 +12,7 @@ import pytest
 from policy.values import strict_yaml as load
 from sandbox.cli import main as cli
 from sandbox.config.settings import Settings
-from sandbox.testing.replay import Line, parse
+from sandbox.testing.replay import ReplayLine, parse
 
 ROOT = Path(__file__).parent.parent
 PENDING = "pending"
@@ -97,7 +97,7 @@ def test_an_example_of_the_readme_names_a_command(line: str) -> None:
 SESSION = (ROOT / "examples" / "session.jsonl").read_text("utf-8").strip().split("\n")
 
 
-def _session() -> list[Line]:
+def _session() -> list[ReplayLine]:
     return [parse(text, number) for number, text in enumerate(SESSION, start=1)]
 
 

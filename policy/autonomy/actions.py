@@ -106,7 +106,7 @@ class Nature(Frozen):
         return Risk.LOW if self.reads or self.reversible else Risk.MEDIUM
 
 
-class Words(Frozen):
+class ActionWords(Frozen):
     """Words of names of actions, by what they mean."""
 
     reading: frozenset[str] = frozenset()

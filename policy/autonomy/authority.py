@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from policy.autonomy.categories import LEVELS, VERDICTS, Found, strictest_level
+from policy.autonomy.categories import LEVELS, VERDICTS, CategoryMatch, strictest_level
 from policy.autonomy.levels import LevelAnswer, Levels, LevelsFile
 from policy.autonomy.modes import Mode, ModesFile
 from policy.autonomy.reputation import Domain, TrustLevel, lower, rank
@@ -164,7 +164,7 @@ class Standing:
         said += self.roles.answers(plan, facts, judged, context)[0]
         return said, LANDINGS[current]
 
-    def _claimed(self, found: Found, plan: ActionPlan) -> Found:
+    def _claimed(self, found: CategoryMatch, plan: ActionPlan) -> CategoryMatch:
         """Return the answer on a tool that nobody knows as its category's level leaves it, where
         the tables of autonomy-levels.md name an action like it; a RED one is asked about."""
         if found.answer.rule != "unknown-tool" or not found.categories:
@@ -180,11 +180,11 @@ class Standing:
         changed = {"verdict": level.verdict, "reason": reason}
         return replace(found, answer=found.answer.model_copy(update=changed))
 
-    def lowered(self, found: Iterable[Found], user: str) -> list[LayerAnswer]:
+    def lowered(self, found: Iterable[CategoryMatch], user: str) -> list[LayerAnswer]:
         """Return the tier layer's answers, lowered where the user's overrides say so."""
         return [self._lowered(one, user) for one in found]
 
-    def _lowered(self, found: Found, user: str) -> LayerAnswer:
+    def _lowered(self, found: CategoryMatch, user: str) -> LayerAnswer:
         answer = found.answer
         if answer.verdict in (Verdict.ALLOW, Verdict.DENY) or not found.categories:
             return answer
@@ -200,7 +200,7 @@ class Standing:
         return answer.model_copy(update={"verdict": VERDICTS[level], "reason": reason})
 
     def _trusted(
-        self, found: Iterable[Found], agent: str, context: Context
+        self, found: Iterable[CategoryMatch], agent: str, context: Context
     ) -> tuple[Domain, TrustLevel]:
         """Return the domain of a call in which its agent is trusted least, and how far."""
         domains = {

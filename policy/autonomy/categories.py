@@ -66,7 +66,7 @@ class Category(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CategoryMatch:
     """One answer of the tier layer, and the categories that it belongs to (none: unknown)."""
 
     answer: LayerAnswer
@@ -152,11 +152,15 @@ class Categories:
         own = {c for c, one in self._own.items() if _weight(one, action, name)}
         return frozenset({c for c, weight in weights.items() if weight and weight == most} | own)
 
-    def of_call(self, tool: str, facts: Facts, said: Iterable[LayerAnswer]) -> tuple[Found, ...]:
+    def of_call(
+        self, tool: str, facts: Facts, said: Iterable[LayerAnswer]
+    ) -> tuple[CategoryMatch, ...]:
         """Return the categories of each answer that the tier layer gave on a call."""
-        filed = self._of_files(facts)
+        filed, none = self._of_files(facts), frozenset[str]()
         return tuple(
-            Found(one, self._of_answer(tool, one) | (filed if one.rule == "write" else frozenset()))
+            CategoryMatch(
+                one, self._of_answer(tool, one) | (filed if one.rule == "write" else none)
+            )
             for one in said
         )
 

@@ -32,9 +32,9 @@ from policy.values.strict_yaml import PolicyError
 __all__ = [
     "AgentLevels",
     "Category",
-    "Effects",
     "Level",
     "LevelAnswer",
+    "LevelEffects",
     "Levels",
     "LevelsFile",
     "QuietHours",
@@ -48,7 +48,7 @@ _Said = tuple[dict[str, Level], dict[str, Level]]
 """What a file says of a user: the levels of its lists, and those of its overrides."""
 
 
-class Effects(Frozen):
+class LevelEffects(Frozen):
     """What is known of an action that no category covers; what is not given counts as the worse."""
 
     external: bool = True
@@ -80,19 +80,19 @@ class LevelAnswer(Frozen):
         return Verdict.ASK if self.escalate else VERDICTS[self.level]
 
 
-def tree(effects: Effects) -> Level:
+def tree(effects: LevelEffects) -> Level:
     """Return the level by the decision tree."""
     if effects.external:
         return Level.RED if effects.irreversible else Level.YELLOW
     return Level.YELLOW if effects.important_state else Level.GREEN
 
 
-def score(effects: Effects) -> int:
+def score(effects: LevelEffects) -> int:
     """Return the sum of the weights of what is true."""
     return sum(weight for name, weight in WEIGHTS.items() if getattr(effects, name))
 
 
-def classify_unknown(effects: Effects) -> LevelAnswer:
+def classify_unknown(effects: LevelEffects) -> LevelAnswer:
     """Return the level of an action that no category covers: the stricter of tree and score."""
     total = score(effects)
     scored = Level.RED if total >= RED_FROM else Level.YELLOW if total >= YELLOW_FROM else None
@@ -168,7 +168,7 @@ class Levels:
         action: str,
         user: str = "default",
         agent: str = "main",
-        effects: Effects | None = None,
+        effects: LevelEffects | None = None,
     ) -> LevelAnswer:
         """Return the level of an action, or of a category in any spelling, for a user's agent."""
         return self.level_of_all(self.categories.of_action(action), user, agent, effects)
@@ -178,12 +178,12 @@ class Levels:
         categories: Iterable[str],
         user: str = "default",
         agent: str = "main",
-        effects: Effects | None = None,
+        effects: LevelEffects | None = None,
     ) -> LevelAnswer:
         """Return the strictest level of some categories; none at all is an unknown action."""
         names = sorted(categories)
         if not names:
-            return self._bounded(classify_unknown(effects or Effects()), agent)
+            return self._bounded(classify_unknown(effects or LevelEffects()), agent)
         each = {name: self._level(name, user, agent) for name in names}
         level = strictest_level(each.values())
         titles = ", ".join(self.categories.title(n) for n in names if each[n] is level)

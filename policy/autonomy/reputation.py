@@ -52,14 +52,14 @@ def lower(levels: Iterable[TrustLevel]) -> TrustLevel:
     return min(levels, key=rank, default=TrustLevel.PROPOSE)
 
 
-class Bounds(Frozen):
+class ReputationBounds(Frozen):
     """Between which levels reputation may move an agent; a person sets them."""
 
     lowest: TrustLevel = TrustLevel.PROPOSE
     highest: TrustLevel = TrustLevel.AUTONOMOUS
 
     @model_validator(mode="after")
-    def _ordered(self) -> Bounds:
+    def _ordered(self) -> ReputationBounds:
         if rank(self.lowest) > rank(self.highest):
             raise ValueError(
                 f"lowest `{self.lowest.value}` is above highest `{self.highest.value}`"
@@ -130,12 +130,12 @@ class Reputation(Frozen):
 def begin(
     domain: Domain,
     level: TrustLevel = TrustLevel.PROPOSE,
-    bounds: Bounds | None = None,
+    bounds: ReputationBounds | None = None,
     arithmetic: Arithmetic | None = None,
 ) -> Reputation:
     """Return the state of an agent that has done nothing yet, at the level where it starts."""
     numbers = arithmetic or Arithmetic()
-    start = _clamped(level, bounds or Bounds())
+    start = _clamped(level, bounds or ReputationBounds())
     return Reputation(
         domain=domain, level=start, score=max(numbers.start, numbers.threshold(start))
     )
@@ -148,12 +148,12 @@ def record_outcome(
     confidence: float = 1.0,
     reverted: bool = False,
     violation: bool = False,
-    bounds: Bounds | None = None,
+    bounds: ReputationBounds | None = None,
     arithmetic: Arithmetic | None = None,
 ) -> Reputation:
     """Return the state after an outcome ("Build Reputation"). `confidence` is clamped to 0..1; a
     revert or a violation is never a success."""
-    numbers, within = arithmetic or Arithmetic(), bounds or Bounds()
+    numbers, within = arithmetic or Arithmetic(), bounds or ReputationBounds()
     weight = min(max(confidence, 0.0), 1.0) if confidence == confidence else 0.0
     if violation:
         return _violated(state, numbers, within)
@@ -173,13 +173,13 @@ def _fallen(state: Reputation, by: float, done: Mapping[str, int]) -> Reputation
     return state.model_copy(update={"score": score, "streak": 0, **done})
 
 
-def _violated(state: Reputation, numbers: Arithmetic, bounds: Bounds) -> Reputation:
+def _violated(state: Reputation, numbers: Arithmetic, bounds: ReputationBounds) -> Reputation:
     fallen = _fallen(state, numbers.violation, {"violations": state.violations + 1})
     return fallen.model_copy(update={"level": bounds.lowest})
 
 
 def _moved(
-    state: Reputation, numbers: Arithmetic, bounds: Bounds, *, rise: bool = True
+    state: Reputation, numbers: Arithmetic, bounds: ReputationBounds, *, rise: bool = True
 ) -> Reputation:
     level = _clamped(state.level, bounds)
     streak = state.streak
@@ -194,7 +194,7 @@ def _moved(
     return state.model_copy(update={"level": level, "streak": streak})
 
 
-def _clamped(level: TrustLevel, bounds: Bounds) -> TrustLevel:
+def _clamped(level: TrustLevel, bounds: ReputationBounds) -> TrustLevel:
     return TRUST_LEVELS[min(max(rank(level), rank(bounds.lowest)), rank(bounds.highest))]
 
 
@@ -202,7 +202,7 @@ def decayed(
     state: Reputation,
     days: float,
     *,
-    bounds: Bounds | None = None,
+    bounds: ReputationBounds | None = None,
     arithmetic: Arithmetic | None = None,
 ) -> Reputation:
     """Return the state after days without an outcome; what was earned fades, what was lost stays.
@@ -216,7 +216,7 @@ def decayed(
     kept = earned * 0.5 ** (days / numbers.half_life_days)
     score = round(numbers.start + kept, _DIGITS)
     return _moved(
-        state.model_copy(update={"score": score}), numbers, bounds or Bounds(), rise=False
+        state.model_copy(update={"score": score}), numbers, bounds or ReputationBounds(), rise=False
     )
 
 

@@ -61,7 +61,7 @@ def _or_words(schema: dict[str, Any]) -> None:
     schema["anyOf"] = [{"type": "string", "enum": list(_CELLS)}, whole]
 
 
-class Cell(Frozen):
+class MatrixCell(Frozen):
     """One cell of the matrix: the verdict within the project (or tests), and the one beyond."""
 
     model_config = ConfigDict(json_schema_extra=_or_words)
@@ -82,14 +82,14 @@ class Cell(Frozen):
         return {"within": found[0], "beyond": found[1]}
 
     @model_validator(mode="after")
-    def _ordered(self) -> Cell:
+    def _ordered(self) -> MatrixCell:
         if strictest((self.within, self.beyond)) is not self.beyond:
             raise ValueError("what lies beyond must be as strict as what lies within")
         return self
 
-    def meet(self, other: Cell) -> Cell:
+    def meet(self, other: MatrixCell) -> MatrixCell:
         """Return the stricter of both, within and beyond."""
-        return Cell(
+        return MatrixCell(
             within=strictest((self.within, other.within)),
             beyond=strictest((self.beyond, other.beyond)),
         )
@@ -98,10 +98,10 @@ class Cell(Frozen):
 class Role(Frozen):
     """One row of the matrix. What it does not say is denied."""
 
-    read: Cell = Cell()
-    write: Cell = Cell()
-    execute: Cell = Cell()
-    push: Cell = Cell()
+    read: MatrixCell = MatrixCell()
+    write: MatrixCell = MatrixCell()
+    execute: MatrixCell = MatrixCell()
+    push: MatrixCell = MatrixCell()
     limits: Limits = Limits(seconds=86_400)
 
     def meet(self, other: Role) -> Role:
@@ -121,7 +121,7 @@ class Role(Frozen):
 
 
 @dataclass(frozen=True, slots=True)
-class Act:
+class RoleAct:
     """One thing that a call does, in the words of the matrix."""
 
     column: str
@@ -227,16 +227,16 @@ class Roles:
 
     def acts(
         self, plan: ActionPlan, facts: Facts, said: Iterable[LayerAnswer], context: Context
-    ) -> tuple[Act, ...]:
+    ) -> tuple[RoleAct, ...]:
         """Return what a call does, in the words of the matrix; every call reads."""
-        found = {Act("read", True, "it reads"): None}
+        found = {RoleAct("read", True, "it reads"): None}
         for touch in facts.touches:
             if touch.how in WRITES:
                 inside = where(touch.path, context) in _PROJECT
                 place = "in" if inside else "outside"
-                found[Act("write", inside, f"it writes {place} the project")] = None
+                found[RoleAct("write", inside, f"it writes {place} the project")] = None
         for name in sorted(self._file.pushes & facts.programs.keys()):
-            found[Act("push", True, f"`{name}` pushes")] = None
+            found[RoleAct("push", True, f"`{name}` pushes")] = None
         tests = plan.params.command is not None and self.tests(plan.params.command)
         for one in said:
             act = self._act(one, tests=tests)
@@ -244,17 +244,17 @@ class Roles:
                 found[act] = None
         return tuple(found)
 
-    def _act(self, answer: LayerAnswer, *, tests: bool) -> Act | None:
+    def _act(self, answer: LayerAnswer, *, tests: bool) -> RoleAct | None:
         acts, rule = self._file.acts, answer.rule
         if answer.verdict is Verdict.ALLOW or rule in acts.read:
             return None
         if rule in acts.push:
-            return Act("push", True, "it pushes")
+            return RoleAct("push", True, "it pushes")
         if rule in acts.write:
-            return Act("write", True, "it writes in the project")
+            return RoleAct("write", True, "it writes in the project")
         if rule in acts.tests or (tests and rule in self._file.explained):
-            return Act("execute", True, "it runs tests")
-        return Act("execute", False, f"it executes something: {answer.reason}")
+            return RoleAct("execute", True, "it runs tests")
+        return RoleAct("execute", False, f"it executes something: {answer.reason}")
 
     def tests(self, command: str) -> bool:
         """Whether a command line plainly runs tests and nothing else of weight.
@@ -285,8 +285,8 @@ class Roles:
         return any(tuple(words[: len(wanted)]) == wanted for wanted in self._file.tests)
 
 
-def _judged(name: str, role: Role, act: Act) -> LayerAnswer:
-    cell: Cell = getattr(role, act.column)
+def _judged(name: str, role: Role, act: RoleAct) -> LayerAnswer:
+    cell: MatrixCell = getattr(role, act.column)
     verdict = cell.within if act.within else cell.beyond
     if verdict is Verdict.ALLOW:
         return _say(verdict, "", f"`{name}` may {act.column}: {act.what}")

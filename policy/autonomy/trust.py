@@ -20,12 +20,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from policy.autonomy.actions import ActionContext, Risk, Words, words_of
+from policy.autonomy.actions import ActionContext, ActionWords, Risk, words_of
 from policy.autonomy.reputation import (
     TRUST_LEVELS,
     Arithmetic,
-    Bounds,
     Domain,
+    ReputationBounds,
     TrustLevel,
     lower,
     rank,
@@ -50,7 +50,7 @@ class Classification(Frozen):
     reason: str
 
 
-class Permission(Frozen):
+class TrustPermission(Frozen):
     """The answer of `check_permission`."""
 
     allowed: bool
@@ -92,11 +92,11 @@ class TrustFile(Frozen):
     sub-agents (`agent:...`) too, so that a child is trusted no more than its parent (P7)."""
     pins: dict[str, TrustLevel] = Field(default_factory=dict)
     """Levels that a person sets for agents, whatever they earn; globs; the lowest that fits."""
-    bounds: dict[Domain, Bounds] = Field(default_factory=dict)
+    bounds: dict[Domain, ReputationBounds] = Field(default_factory=dict)
     objection_seconds: Annotated[float, Field(ge=0, le=86_400)] = 5.0
     """How long the changes of a `semi-auto` agent wait for an objection before they land."""
     reputation: Arithmetic = Arithmetic()
-    words: Words = Words()
+    words: ActionWords = ActionWords()
     domains: dict[Domain, frozenset[str]] = Field(default_factory=dict)
 
     @staticmethod
@@ -185,7 +185,7 @@ class TrustFile(Frozen):
 
     def check(
         self, action: str, context: ActionContext, current: TrustLevel, *, approved: bool = False
-    ) -> Permission:
+    ) -> TrustPermission:
         """Return whether an agent at a level may execute an action."""
         found = self.classify(action, context)
         kind = self.words.nature(action, context).kind
@@ -200,7 +200,7 @@ class TrustFile(Frozen):
             allowed, reason = True, f"{kind} action was approved"
         else:
             allowed, reason = True, f"{kind} action is allowed at level `{current.value}`"
-        return Permission(
+        return TrustPermission(
             allowed=allowed, reason=reason, required_level=required, current_level=current
         )
 
@@ -268,7 +268,7 @@ def check_permission(
     *,
     approved: bool = False,
     policy: TrustFile | None = None,
-) -> Permission:
+) -> TrustPermission:
     """Return whether an agent may execute an action ("Permission Checking")."""
     policy = policy or TrustFile.default()
     said = ActionContext.model_validate(context or {})

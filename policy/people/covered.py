@@ -59,7 +59,7 @@ _SECRET = re.compile(
 """Options whose value is not kept as it is, and words that hold a secret themselves."""
 
 
-class Kind(str, Enum):
+class ActKind(str, Enum):
     """How far a command may differ where a person approved a kind of question."""
 
     SETTLED = "settled"
@@ -77,7 +77,7 @@ class Act(Frozen):
 
     words: tuple[str, ...]
     """In their order; a word that may hold a secret is its SHA-256."""
-    kind: Kind
+    kind: ActKind
 
     @property
     def options(self) -> frozenset[str]:
@@ -152,17 +152,17 @@ def _kept(word: str, before: str) -> str:
     return "sha256:" + hashlib.sha256(word.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _kind(words: tuple[str, ...], name: str, catalog: Catalog) -> Kind:
+def _kind(words: tuple[str, ...], name: str, catalog: Catalog) -> ActKind:
     if name in _DELETERS:
-        return Kind.DELETES
+        return ActKind.DELETES
     entry = catalog.lookup(name)
     if name == "git":
-        return Kind.BOUND if _REMOTE_VERBS & set(words) else Kind.LOCAL
+        return ActKind.BOUND if _REMOTE_VERBS & set(words) else ActKind.LOCAL
     if name in QUIET or (name in BUILTINS and name not in _MATTER):
-        return Kind.SETTLED
+        return ActKind.SETTLED
     if entry is None or entry.network or entry.handler in _RUNS or "/" in words[0]:
-        return Kind.BOUND
-    return Kind.SETTLED if entry.tier in (Tier.SAFE, Tier.CAUTION) else Kind.LOCAL
+        return ActKind.BOUND
+    return ActKind.SETTLED if entry.tier in (Tier.SAFE, Tier.CAUTION) else ActKind.LOCAL
 
 
 def settings(facts: Facts, command: str | None, env: Mapping[str, str]) -> tuple[str, ...]:
@@ -183,7 +183,7 @@ def same(then: tuple[Act, ...] | None, now: tuple[Act, ...] | None) -> bool:
 
 
 def _same(then: Act, now: Act) -> bool:
-    if then.kind is Kind.DELETES and now.kind is Kind.DELETES:  # its paths are compared as such
+    if then.kind is ActKind.DELETES and now.kind is ActKind.DELETES:
         return then.words[0] == now.words[0] and now.options <= then.options
     return then == now
 
@@ -193,7 +193,7 @@ def alike(then: tuple[Act, ...] | None, now: tuple[Act, ...] | None) -> bool:
     asked about, no option that was not there, nothing else far away."""
     if then is None or now is None:
         return False
-    return all(act.kind is Kind.SETTLED or any(_alike(one, act) for one in then) for act in now)
+    return all(act.kind is ActKind.SETTLED or any(_alike(one, act) for one in then) for act in now)
 
 
 def _alike(then: Act, now: Act) -> bool:
@@ -203,7 +203,7 @@ def _alike(then: Act, now: Act) -> bool:
         return False
     if now.words[0] == "git" and then.operands[:1] != now.operands[:1]:
         return False
-    return now.kind is not Kind.BOUND or then.target == now.target
+    return now.kind is not ActKind.BOUND or then.target == now.target
 
 
 def words(found: Iterable[Act] | None) -> str:

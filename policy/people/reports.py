@@ -63,7 +63,7 @@ def action_id(tool: str, params: Mapping[str, Any]) -> str:
     return f"{tool}:{digest[:_ID_DIGITS]}"
 
 
-class Gate(str, Enum):
+class GateWord(str, Enum):
     """How decisions are named in queries (orchestration.md, "Query Options")."""
 
     ALLOW = "ALLOW"
@@ -72,17 +72,17 @@ class Gate(str, Enum):
 
 
 GATES = {
-    Verdict.ALLOW: Gate.ALLOW,
-    Verdict.REPORT: Gate.ALLOW,
-    Verdict.ASK: Gate.NEED_APPROVAL,
-    Verdict.DENY: Gate.DENY,
+    Verdict.ALLOW: GateWord.ALLOW,
+    Verdict.REPORT: GateWord.ALLOW,
+    Verdict.ASK: GateWord.NEED_APPROVAL,
+    Verdict.DENY: GateWord.DENY,
 }
 
 
 class GateQuery(Frozen):
     """Which decisions are looked for (orchestration.md, "Audit Trail")."""
 
-    decision: Gate | None = None
+    decision: GateWord | None = None
     tool: str | None = None
     since: str | None = None
     """ISO 8601, with a time zone."""

@@ -58,7 +58,7 @@ _GAP = re.compile(rf"(?<=\w){HOLE}+(?=\w)")
 _STREAM = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 
 
-class Catalog(Protocol):
+class ProgramCatalog(Protocol):
     """Knows programs: records what a call of one does, and returns what it prints."""
 
     def run(self, shell: Shell, call: Call) -> str:
@@ -80,7 +80,7 @@ class Catalog(Protocol):
         """Record what a text shows that cannot be read with certainty."""
 
 
-class Budget:
+class ReadingBudget:
     """How much of a text is still read; a text that needs more is opaque."""
 
     def __init__(self, steps: int = MOST_STEPS, text: int = MOST_TEXT) -> None:
@@ -117,14 +117,14 @@ class Budget:
 class Shell:
     """One reading of one text, with the state that it has reached."""
 
-    def __init__(self, catalog: Catalog, state: State, facts: Facts) -> None:
+    def __init__(self, catalog: ProgramCatalog, state: State, facts: Facts) -> None:
         self.catalog = catalog
         self.state = state
         self.facts = facts
         self.files = Files()
         self.disk: Disk = NOTHING_SEEN
         self.workspaces: tuple[str, ...] = ()
-        self.budget = Budget()
+        self.budget = ReadingBudget()
         self.depth = 0
         self.words = Words(self)
         self.calling: list[str] = []
@@ -568,7 +568,7 @@ def _all(shell: Shell, text: str) -> None:
 
 
 def read(
-    catalog: Catalog,
+    catalog: ProgramCatalog,
     text: str,
     place: str,
     home: str,

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from sandbox.agents.budgets import Budgets, Exceeded, Use
+from sandbox.agents.budgets import Budgets, BudgetUse, Exceeded
 from sandbox.audit.events import AuditRecord, BudgetRecord
 from sandbox.config.budgets import BudgetSettings, Then
 from sandbox.errors import SandboxError, Stopped
@@ -56,7 +56,7 @@ class BudgetKeeper:
         except Stopped:
             raise
         except SandboxError:
-            await self._ended(agent, Use(failed=True))
+            await self._ended(agent, BudgetUse(failed=True))
             raise
         await self._ended(agent, _use(result))
         return result
@@ -77,7 +77,7 @@ class BudgetKeeper:
             await self._act(exceeded)
             self._end_running(exceeded.agent)
 
-    async def _ended(self, agent: str, use: Use) -> None:
+    async def _ended(self, agent: str, use: BudgetUse) -> None:
         exceeded = self._budgets.end(agent, use, now=time.time())
         if exceeded is not None:
             await self._act(exceeded)
@@ -101,9 +101,9 @@ class BudgetKeeper:
             task.add_done_callback(self._tasks.discard)
 
 
-def _use(result: CallResult) -> Use:
+def _use(result: CallResult) -> BudgetUse:
     refused = result.ending in REFUSED
-    return Use(
+    return BudgetUse(
         failed=not refused and result.ending is not Ending.RUNNING and result.exit_status != 0,
         denied=refused,
         output_bytes=_size(result.stdout, result.stdout_file)

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 
-from sandbox.config.budgets import Budget, BudgetSettings, Then
+from sandbox.config.budgets import AgentBudget, BudgetSettings, Then
 from sandbox.host.latch import above
 
 MIB = 1024 * 1024
@@ -32,7 +32,7 @@ class Exceeded:
 
 
 @dataclass(frozen=True, slots=True)
-class Use:
+class BudgetUse:
     """What one call used."""
 
     failed: bool = False
@@ -69,7 +69,7 @@ class Budgets:
                 spent.calls.popleft()
         return self._look(agent, now)
 
-    def end(self, agent: str, use: Use, *, now: float) -> Exceeded | None:
+    def end(self, agent: str, use: BudgetUse, *, now: float) -> Exceeded | None:
         """Count what a call used that has ended."""
         for _, spent in self._each(agent):
             spent.output += use.output_bytes
@@ -128,7 +128,7 @@ def _shown(number: float) -> str:
     return f"{math.ceil(number * 100) / 100:.10g}"
 
 
-def _why(budget: Budget, spent: _Spent, running: float) -> str:
+def _why(budget: AgentBudget, spent: _Spent, running: float) -> str:
     """Return which limit is passed, in words, or nothing."""
     seconds = spent.seconds + running
     limits: tuple[tuple[float | None, float, str], ...] = (

@@ -26,7 +26,7 @@ from sandbox.processes.cgroup import FOLDER as GROUPS
 from sandbox.processes.cgroup import ControlGroup
 from sandbox.processes.lost import Lost
 from sandbox.processes.passes import Passes
-from sandbox.processes.seen import Seen
+from sandbox.processes.seen import SeenProcesses
 from sandbox.processes.supervisor_process import supervisor
 from sandbox.processes.table import Host, Known, boot
 from sandbox.processes.targets import Target, Tree, members
@@ -145,9 +145,9 @@ class Registry:
             for agent in agents
         ]
 
-    def seen(self, agent: Agent) -> Seen:
+    def seen(self, agent: Agent) -> SeenProcesses:
         """Return the list of an agent's processes that were seen."""
-        return Seen(self._folder / f"{agent.id}.seen")
+        return SeenProcesses(self._folder / f"{agent.id}.seen")
 
     def group(self, agent: Agent) -> ControlGroup | None:
         """Return an agent's control group."""

@@ -45,7 +45,7 @@ _STEPS = (
 )
 
 
-class Source(str, Enum):
+class ReputationSource(str, Enum):
     """Whose word an outcome is."""
 
     OBSERVED = "observed"
@@ -56,7 +56,7 @@ class Source(str, Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ReputationEvent:
     """One outcome of an agent's action."""
 
     domain: Domain
@@ -64,7 +64,7 @@ class Event:
     confidence: float = 1.0
     reverted: bool = False
     violation: bool = False
-    source: Source = Source.OBSERVED
+    source: ReputationSource = ReputationSource.OBSERVED
     what: str = ""
 
 
@@ -107,7 +107,7 @@ class Reputations:
         current = self._now(agent, domain, trust, fresh=False).current
         return trust.level(agent, domain, {domain.value: current.value})
 
-    def record(self, agent: str, event: Event, trust: TrustFile) -> Reputation:
+    def record(self, agent: str, event: ReputationEvent, trust: TrustFile) -> Reputation:
         """Note an outcome and return the new state. On disk when this returns."""
         with self._db.writing() as db:
             self._load(db)
@@ -117,9 +117,9 @@ class Reputations:
                 self._put(db, agent, state)
         return state
 
-    def _too_soon(self, db: sqlite3.Connection, agent: str, event: Event) -> bool:
+    def _too_soon(self, db: sqlite3.Connection, agent: str, event: ReputationEvent) -> bool:
         """Whether a success was seen a moment ago already; else note that one is seen now."""
-        if not event.success or event.source is not Source.OBSERVED:
+        if not event.success or event.source is not ReputationSource.OBSERVED:
             return False
         key, now = (agent, event.domain.value), self._clock()
         row = db.execute("SELECT at FROM earned WHERE agent = ? AND domain = ?", key).fetchone()
@@ -196,9 +196,9 @@ class Reputations:
         self._states[agent, state.domain] = (at, state)
 
 
-def after(state: Reputation, event: Event, trust: TrustFile) -> Reputation:
+def after(state: Reputation, event: ReputationEvent, trust: TrustFile) -> Reputation:
     """Return the state after an outcome, by whose word it is."""
-    if event.source is Source.AGENT and event.success:  # nobody rises by praising himself
+    if event.source is ReputationSource.AGENT and event.success:  # nobody rises by praising himself
         return state
     return moved(
         state,
@@ -211,7 +211,9 @@ def after(state: Reputation, event: Event, trust: TrustFile) -> Reputation:
     )
 
 
-def observed(result: CallResult, domain: Callable[[], Domain], *, vouched: bool) -> Event | None:
+def observed(
+    result: CallResult, domain: Callable[[], Domain], *, vouched: bool
+) -> ReputationEvent | None:
     """Return what the outcome of a call says about its agent, if it says anything.
 
     A change of a governance path is a violation; an objection counts like an undo; a conflict says
@@ -224,19 +226,25 @@ def observed(result: CallResult, domain: Callable[[], Domain], *, vouched: bool)
     """
     if result.objected:
         what = "a person objected to a change"
-        return Event(domain(), success=False, reverted=True, source=Source.PERSON, what=what)
+        return ReputationEvent(
+            domain(), success=False, reverted=True, source=ReputationSource.PERSON, what=what
+        )
     if result.judgement == Outcome.DISCARD.value:
-        return Event(domain(), success=False, violation=True, what="changed a protected path")
+        return ReputationEvent(
+            domain(), success=False, violation=True, what="changed a protected path"
+        )
     if result.judgement == Outcome.HOLD.value and any(_conflict(one) for one in result.changes):
         weight = _OBSERVED_WEIGHT
-        return Event(domain(), success=False, confidence=weight, what="ran into a conflict")
+        return ReputationEvent(
+            domain(), success=False, confidence=weight, what="ran into a conflict"
+        )
     if result.ending is not Ending.RAN or "tests" not in result.rules:
         return None
     passed = result.exit_status == 0
     if passed and not vouched:
         return None
     what = "tests passed" if passed else "tests failed"
-    return Event(domain(), success=passed, confidence=_OBSERVED_WEIGHT, what=what)
+    return ReputationEvent(domain(), success=passed, confidence=_OBSERVED_WEIGHT, what=what)
 
 
 def _conflict(change: ChangeView) -> bool:

@@ -24,7 +24,7 @@ from sandbox.approvals.stdin_capture import Given
 from sandbox.approvals.store import Grants, Request, Terms
 from sandbox.audit.events import AskedRecord
 from sandbox.cells.transaction import uninterrupted
-from sandbox.gates.gate1 import Answer as GateAnswer
+from sandbox.gates.gate1 import Gate1Answer as GateAnswer
 from sandbox.host.off_loop import OffLoop
 
 POLL_SECONDS = 0.2

@@ -78,7 +78,7 @@ def write_head(head: Head) -> str:
     return f"{head.count:020d} {head.hash}\n"
 
 
-class Walk:
+class ChainWalk:
     """Goes over a log line by line and says what is wrong with it.
 
     `kept` is the head that was kept elsewhere; a chain that ends before it was cut.
@@ -170,7 +170,7 @@ class Walk:
 
 def verify(lines: Iterable[bytes], kept: Head | None) -> str | None:
     """Return what is wrong with a log, naming the first broken line, or None."""
-    walk = Walk(kept)
+    walk = ChainWalk(kept)
     for raw in lines:
         if wrong := walk.line(raw):
             return wrong

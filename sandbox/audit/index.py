@@ -32,7 +32,7 @@ from sandbox.audit.events import (
 )
 from sandbox.audit.history import says_landed, stands
 from sandbox.audit.query import Query, seconds_of
-from sandbox.audit.segments import BEGIN, Place, Segments
+from sandbox.audit.segments import BEGIN, LogPlace, Segments
 from sandbox.errors import Busy, Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.sqlite import Database
@@ -82,7 +82,7 @@ _JUDGED = (EndedRecord, PartedRecord, CorrectionRecord)
 Said = Callable[[int], None]
 
 
-class Index:
+class AuditIndex:
     """The index of one state folder's log."""
 
     def __init__(self, dirs: Dirs, segments: Segments) -> None:
@@ -132,7 +132,7 @@ class Index:
         while True:
             with self._db.writing() as db:
                 (after, _), self._names = self._position(db), _names(db)
-                following = Place(after.segment, after.offset + after.length) if after else BEGIN
+                following = LogPlace(after.segment, after.offset + after.length) if after else BEGIN
                 lines = list(islice(self._segments.from_place(following), BATCH))
                 if lines:
                     self._take(db, lines)
@@ -151,10 +151,10 @@ class Index:
         """Whether the line that was taken last still stands where it stood."""
         if last is None:
             return True
-        raw = self._segments.read(Place(last.segment, last.offset), last.length)
+        raw = self._segments.read(LogPlace(last.segment, last.offset), last.length)
         return hashlib.sha256(raw).hexdigest() == hashed
 
-    def _take(self, db: sqlite3.Connection, lines: list[tuple[Place, bytes]]) -> None:
+    def _take(self, db: sqlite3.Connection, lines: list[tuple[LogPlace, bytes]]) -> None:
         records, entries, places = [], [], []
         counts: Counter[tuple[int, str, int, int, int]] = Counter()
         for place, raw in lines:
@@ -259,10 +259,10 @@ class Index:
         asked = f"SELECT day, rules, agent, tool, verdict, count FROM counts e {where}"  # noqa: S608
         return db.execute(asked, values).fetchall()
 
-    def places_of(self, beginning: str) -> list[tuple[int, Place, int]]:
+    def places_of(self, beginning: str) -> list[tuple[int, LogPlace, int]]:
         """Return (number, place, bytes) of the records of calls whose id so begins, newest first,
         and of the undos of them, and of those in turn."""
-        found: dict[int, tuple[Place, int]] = {}
+        found: dict[int, tuple[LogPlace, int]] = {}
         with self.asking() as db:
             rows = db.execute(
                 f"{_PLACE}, call FROM records WHERE call >= ? AND call < ?",
@@ -278,14 +278,14 @@ class Index:
                         names.add(row[4])
                         asked.append(row[4])
         for number, segment, offset, length, _ in rows:
-            found[number] = Place(segment, offset), length
+            found[number] = LogPlace(segment, offset), length
         return [(number, *found[number]) for number in sorted(found, reverse=True)]
 
-    def place(self, number: int) -> tuple[Place, int] | None:
+    def place(self, number: int) -> tuple[LogPlace, int] | None:
         """Return where a record stands, and its bytes."""
         with self.asking() as db:
             row = db.execute(f"{_PLACE} FROM records WHERE n = ?", (number,)).fetchone()
-        return None if row is None else (Place(row[1], row[2]), row[3])
+        return None if row is None else (LogPlace(row[1], row[2]), row[3])
 
     def waiting(self) -> list[str]:
         """Return the calls of which no later record says that they are held no more, the newest
@@ -415,7 +415,7 @@ class Reader:
         self._segments = segments
         self._files: dict[int, BinaryIO] = {}
 
-    def record(self, place: Place, length: int) -> AuditRecord | None:
+    def record(self, place: LogPlace, length: int) -> AuditRecord | None:
         """Return the record at a place; None where it cannot be read."""
         file = self._files.get(place.segment) or self._segments.open(place.segment)
         if file is None:

@@ -38,7 +38,7 @@ _LOOKED_BACK = 100_000
 
 
 @dataclass(frozen=True, slots=True)
-class Bounds:
+class LogBounds:
     """How the log is divided into files."""
 
     file_bytes: int = 64 * MIB
@@ -53,7 +53,7 @@ class _Moved(Exception):
 class AuditLog:
     """The audit log at a path, for one process; safe for threads."""
 
-    def __init__(self, file: Path, head: Path, bounds: Bounds) -> None:
+    def __init__(self, file: Path, head: Path, bounds: LogBounds) -> None:
         """Reach for nothing yet."""
         self.file = file
         self.head = head

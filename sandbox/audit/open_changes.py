@@ -15,7 +15,7 @@ import json
 from dataclasses import dataclass
 
 from sandbox.audit.events import AcknowledgedRecord, AuditRecord, TamperedRecord, read
-from sandbox.audit.segments import BEGIN, Place, Segments
+from sandbox.audit.segments import BEGIN, LogPlace, Segments
 from sandbox.errors import Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.files import write
@@ -27,7 +27,7 @@ _EVENTS = (b'"event":"tampered"', b'"event":"acknowledged"')
 class _Read:
     """Where the last line that was read begins, and that line's SHA-256; empty: none was."""
 
-    place: Place = BEGIN
+    place: LogPlace = BEGIN
     sha256: str = ""
 
 
@@ -52,7 +52,7 @@ class OpenChanges:
             at, raw = next(lines, (known.place, b""))
             if at != known.place or _digest(raw) != known.sha256:
                 raise LookupError
-        last: tuple[Place, bytes] | None = None
+        last: tuple[LogPlace, bytes] | None = None
         for last in lines:
             if any(event in last[1] for event in _EVENTS):
                 with contextlib.suppress(ValueError):  # the chain's check names it
@@ -64,7 +64,7 @@ class OpenChanges:
     def _load(self) -> tuple[_Read, list[TamperedRecord]]:
         try:
             kept = json.loads(self._kept.read_bytes())
-            place = Place(*map(int, kept["place"]))
+            place = LogPlace(*map(int, kept["place"]))
             found = [TamperedRecord.model_validate(one) for one in kept["open"]]
             return _Read(place, str(kept["sha256"])), found
         except (OSError, ValueError, KeyError, TypeError):

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from policy.model import Verdict
-from policy.people.reports import GATES, Gate
+from policy.people.reports import GATES, GateWord
 from sandbox.audit.events import AuditRecord, DecidedRecord
 from sandbox.errors import BadInput
 
@@ -52,11 +52,11 @@ def verdicts(word: str | None) -> frozenset[str] | None:
     orchestration.md ("Query Options"), or a verdict itself. Raises BadInput."""
     if word is None:
         return None
-    if word in {one.value for one in Gate}:
+    if word in {one.value for one in GateWord}:
         return frozenset(one.value for one, gate in GATES.items() if gate.value == word)
     if word in {one.value for one in Verdict}:
         return frozenset((word,))
-    known = ", ".join([*(one.value for one in Gate), *(one.value for one in Verdict)])
+    known = ", ".join([*(one.value for one in GateWord), *(one.value for one in Verdict)])
     raise BadInput(f"`{word}` is no decision; use one of {known}")
 
 

@@ -19,7 +19,7 @@ from typing import Any
 from sandbox.audit import history
 from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import AuditRecord, DecidedRecord
-from sandbox.audit.index import DAY, Index, Reader, Said
+from sandbox.audit.index import DAY, AuditIndex, Reader, Said
 from sandbox.audit.query import Query
 from sandbox.audit.segments import Segments
 from sandbox.host.dirs import Dirs
@@ -53,7 +53,7 @@ class Audit:
     def __init__(self, dirs: Dirs, *, said: Said | None = None) -> None:
         """`said` is told how many lines were taken where the index takes its time."""
         self._segments = Segments(dirs.state / "audit.jsonl")
-        self._index = Index(dirs.create(), self._segments)
+        self._index = AuditIndex(dirs.create(), self._segments)
         self._said = said
 
     def refresh(self) -> None:

@@ -21,14 +21,14 @@ _OPENINGS = 10
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Place:
+class LogPlace:
     """Where a line begins: the number of its file, and an offset in bytes."""
 
     segment: int
     offset: int
 
 
-BEGIN = Place(0, 0)
+BEGIN = LogPlace(0, 0)
 """Before everything."""
 
 
@@ -74,7 +74,7 @@ class Segments:
             file.close()
         return None
 
-    def from_place(self, place: Place) -> Iterator[tuple[Place, bytes]]:
+    def from_place(self, place: LogPlace) -> Iterator[tuple[LogPlace, bytes]]:
         """Yield complete lines, with their newlines, from a place on; each with its own place."""
         closed = self.closed()
         first = closed[0] if closed else 1
@@ -89,7 +89,7 @@ class Segments:
                 for raw in file:
                     if not raw.endswith(b"\n"):
                         break
-                    yield Place(number, offset), raw
+                    yield LogPlace(number, offset), raw
                     offset += len(raw)
             if number not in self.closed():
                 return
@@ -98,7 +98,7 @@ class Segments:
                 continue
             number, offset, again = number + 1, 0, -1
 
-    def end(self) -> Place:
+    def end(self) -> LogPlace:
         """Return the place after the last complete line."""
         place = BEGIN
         number = [0, *self.closed()][-1] + 1
@@ -113,10 +113,10 @@ class Segments:
                 position -= step
                 file.seek(position)
                 if (at := file.read(step).rfind(b"\n")) >= 0:
-                    return Place(number, position + at + 1)
-        return Place(number, 0)
+                    return LogPlace(number, position + at + 1)
+        return LogPlace(number, 0)
 
-    def reaches(self, place: Place) -> bool:
+    def reaches(self, place: LogPlace) -> bool:
         """Whether the log still reaches to a place; also where what stood there was removed."""
         closed = self.closed()
         if closed and place.segment < closed[0]:
@@ -127,7 +127,7 @@ class Segments:
         with file:
             return file.seek(0, os.SEEK_END) >= place.offset
 
-    def read(self, place: Place, length: int) -> bytes:
+    def read(self, place: LogPlace, length: int) -> bytes:
         """Return the bytes at a place; fewer, or none, where they are not there."""
         file = self.open(place.segment)
         if file is None:
@@ -169,7 +169,7 @@ class Segments:
         Raises OSError where a file cannot be read.
         """
         closed = self.closed()
-        walk = chain.Walk(kept)
+        walk = chain.ChainWalk(kept)
         paths = [*map(self.path, closed), *([self.live] if self.live.exists() else [])]
         for path in paths:
             name = f"{path.name}: " if closed else ""

@@ -24,7 +24,7 @@ from sandbox.audit.events import (
     read,
     unknown_part,
 )
-from sandbox.audit.log import MIB, AuditLog, Bounds
+from sandbox.audit.log import MIB, AuditLog, LogBounds
 from sandbox.audit.query import seconds_of
 from sandbox.audit.retention import until
 from sandbox.audit.segments import Segments
@@ -47,7 +47,7 @@ MOST_LOOKED_AT = 20_000
 class Store:
     """The audit log and the call folders of one state folder."""
 
-    def __init__(self, dirs: Dirs, *, bounds: Bounds | None = None) -> None:
+    def __init__(self, dirs: Dirs, *, bounds: LogBounds | None = None) -> None:
         """`bounds` are those of the settings if none are given."""
         self.log = dirs.state / "audit.jsonl"
         self.head = dirs.state / "audit.head"
@@ -262,10 +262,10 @@ class Store:
         return self.segments.verify(kept)
 
 
-def _bounds(dirs: Dirs) -> Bounds:
+def _bounds(dirs: Dirs) -> LogBounds:
     """Return the bounds that the settings set, or the usual ones where those cannot be read."""
     try:
         audit = load_settings(dirs).audit
     except BadInput:
-        return Bounds()
-    return Bounds(audit.rotate_mib * MIB, audit.keep)
+        return LogBounds()
+    return LogBounds(audit.rotate_mib * MIB, audit.keep)

@@ -23,7 +23,7 @@ class Then(str, Enum):
     """It is stopped with all below it, as by `lockgate stop --agent`, until a person resumes it."""
 
 
-class Budget(Frozen):
+class AgentBudget(Frozen):
     """What one agent may use; what is not set is not limited."""
 
     calls_per_minute: Count | None = None
@@ -45,6 +45,6 @@ class Budget(Frozen):
 class BudgetSettings(Frozen):
     """The key `budgets` of the settings: for every agent, and for named ones."""
 
-    everybody: Budget = Budget()
-    agents: dict[str, Budget] = Field(default_factory=dict)
+    everybody: AgentBudget = AgentBudget()
+    agents: dict[str, AgentBudget] = Field(default_factory=dict)
     """By name; globs. All that fit count beside `everybody`, so that a name can only tighten."""

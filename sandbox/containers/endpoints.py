@@ -45,7 +45,7 @@ class Endpoint:
     tls: docker.TLSConfig | None = None
 
 
-class Answer(str, Enum):
+class EndpointAnswer(str, Enum):
     """What a unix socket does when somebody knocks."""
 
     ACCEPTS = "accepts"
@@ -59,15 +59,15 @@ def connect() -> docker.DockerClient:
     forbidden: Path | None = None
     for endpoint in endpoints(os.environ, Path.home(), os.geteuid()):
         path = socket_path(endpoint.url)
-        answer = knock(path) if path else Answer.ACCEPTS
-        if answer is Answer.ACCEPTS:
+        answer = knock(path) if path else EndpointAnswer.ACCEPTS
+        if answer is EndpointAnswer.ACCEPTS:
             return client_of(endpoint)
         if endpoint.chosen_by:
             raise Unavailable(
                 f"{endpoint.chosen_by} names `{endpoint.url}`, which {_SAYS[answer]}: "
                 "start that engine or choose another"
             )
-        if answer is Answer.FORBIDS:
+        if answer is EndpointAnswer.FORBIDS:
             forbidden = path
     if forbidden:
         raise Unavailable(
@@ -127,19 +127,19 @@ def chosen(environ: Mapping[str, str]) -> Endpoint | None:
     return Endpoint(context.Host, f"docker context `{name}`", context.TLSConfig or None)
 
 
-def knock(path: Path) -> Answer:
+def knock(path: Path) -> EndpointAnswer:
     """Say whether somebody listens on a unix socket."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         probe.settimeout(ANSWER_SECONDS)
         try:
             probe.connect(str(path))
         except PermissionError:
-            return Answer.FORBIDS
+            return EndpointAnswer.FORBIDS
         except (FileNotFoundError, NotADirectoryError):
-            return Answer.ABSENT
+            return EndpointAnswer.ABSENT
         except OSError:
-            return Answer.REFUSES
-    return Answer.ACCEPTS
+            return EndpointAnswer.REFUSES
+    return EndpointAnswer.ACCEPTS
 
 
 def api_problem(version: str) -> str | None:
@@ -172,7 +172,7 @@ def how_to_get(platform: str) -> str:
 
 
 _SAYS = {
-    Answer.ABSENT: "does not exist",
-    Answer.REFUSES: "does not answer",
-    Answer.FORBIDS: "you may not use",
+    EndpointAnswer.ABSENT: "does not exist",
+    EndpointAnswer.REFUSES: "does not answer",
+    EndpointAnswer.FORBIDS: "you may not use",
 }

@@ -30,7 +30,7 @@ class Progress(Protocol):
         """Tell something that is worth keeping on the screen."""
 
 
-class Silent:
+class SilentProgress:
     """Tells nothing: for tests, and for callers that show their own progress."""
 
     def step(self, text: str) -> None:

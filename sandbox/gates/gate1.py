@@ -28,7 +28,7 @@ from policy.sources.precedence import Effective
 from policy.tools.sent import sent
 from policy.values.strict_yaml import PolicyError
 from sandbox.gates.second_opinion import MOST_TEXT, SecondOpinion
-from sandbox.host.off_loop import OffLoop, Turns, is_quick
+from sandbox.host.off_loop import LoopTurns, OffLoop, is_quick
 from sandbox.text.redaction import mask
 from sandbox.workspaces.project_files import ProjectFiles
 
@@ -37,7 +37,7 @@ MOST_LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Gate1Answer:
     """Gate 1's answer, and what gate 2 goes by."""
 
     decision: Decision
@@ -52,7 +52,7 @@ class Answer:
         return self.effective.paths if self.effective else PathPolicy.default()
 
 
-def within(answer: Answer, limits: Limits) -> Answer:
+def within(answer: Gate1Answer, limits: Limits) -> Gate1Answer:
     """Return the answer with rights that are within the limits of the settings."""
     rights = answer.decision.rights
     rights = rights.model_copy(update={"limits": rights.limits.meet(limits)})
@@ -66,7 +66,7 @@ class PolicySource(Protocol):
         """Return the policy. Raises PolicyError."""
 
 
-class Gate:
+class Gate1:
     """Gate 1 of one process."""
 
     def __init__(
@@ -80,12 +80,12 @@ class Gate:
         self.policies = policies
         self.opinion = opinion
         self.files = files
-        self._turns = Turns()
+        self._turns = LoopTurns()
         self._off_loop = off_loop or OffLoop()
 
     async def decide(
         self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]
-    ) -> Answer:
+    ) -> Gate1Answer:
         """Return the answer to a plan that sees `workspaces`; both readings are heard.
 
         One text of an agent is read at a time, so that between two of them others have their turn.
@@ -93,7 +93,7 @@ class Gate:
         try:
             effective = self.policies.of(workspaces)
         except PolicyError as problem:
-            return Answer(layers.refused(problem), None)
+            return Gate1Answer(layers.refused(problem), None)
         policy = effective.policy
         question = None
         if is_quick(plan):
@@ -109,21 +109,23 @@ class Gate:
         texts = sent(plan, policy.tools)
         holds = bool(texts) and await self._off_loop.do(plan.agent, lambda: _hold_secrets(texts))
         if holds:
-            return Answer(denied_address(decision), effective)
+            return Gate1Answer(denied_address(decision), effective)
         if self.files is not None and depends_on_files(decision):
             decision = await self._off_loop.do(
                 plan.agent, lambda: self._followed(plan, context, policy, decision)
             )
         if text is None or not decision.allowed:
-            return Answer(decision, effective)
+            return Gate1Answer(decision, effective)
         if question is None and await self.opinion.until_ready():
             question = self.opinion.ask(text)
         if question is None:
-            return Answer(unheard(decision), effective)
+            return Gate1Answer(unheard(decision), effective)
         heard = await self.opinion.answer(question)
-        return Answer(heed(decision, heard or (), policy), effective, heard)
+        return Gate1Answer(heed(decision, heard or (), policy), effective, heard)
 
-    def decide_now(self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]) -> Answer:
+    def decide_now(
+        self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]
+    ) -> Gate1Answer:
         """Return the answer without an event loop, for a person who asks about a plan.
 
         Waits for the second reading's start, where that could matter.
@@ -131,19 +133,19 @@ class Gate:
         try:
             effective = self.policies.of(workspaces)
         except PolicyError as problem:
-            return Answer(layers.refused(problem), None)
+            return Gate1Answer(layers.refused(problem), None)
         policy = effective.policy
         decision = self._followed(plan, context, policy, decide(plan, context, policy))
         if _hold_secrets(sent(plan, policy.tools)):
-            return Answer(denied_address(decision), effective)
+            return Gate1Answer(denied_address(decision), effective)
         text = _wanted(plan, policy) if decision.allowed else None
         if text is None:
-            return Answer(decision, effective)
+            return Gate1Answer(decision, effective)
         question = self.opinion.ask(text) if self.opinion.wait_ready() else None
         if question is None:
-            return Answer(unheard(decision), effective)
+            return Gate1Answer(unheard(decision), effective)
         seen = self.opinion.wait(question)
-        return Answer(heed(decision, seen or (), policy), effective, seen)
+        return Gate1Answer(heed(decision, seen or (), policy), effective, seen)
 
     def _followed(
         self, plan: ActionPlan, context: Context, policy: Policy, decision: Decision

@@ -38,7 +38,7 @@ from policy.tools import reading as tools
 from policy.values.partial import unknown
 from sandbox.cell.overlay.addresses import MAX_BYTES, condensed_text
 from sandbox.cell.overlay.lower import MAX_TEXT
-from sandbox.gates.gate1 import Answer
+from sandbox.gates.gate1 import Gate1Answer
 from sandbox.host import files as own_files
 from sandbox.host.before_images import Edit, unkept
 from sandbox.workspaces.ignore_ledger import Ledger
@@ -54,8 +54,8 @@ _VERDICTS = {Outcome.HOLD: Verdict.ASK, Outcome.DISCARD: Verdict.DENY}
 
 
 def tightened(
-    answer: Answer, plan: ActionPlan, context: Context, ledger: Ledger | None = None
-) -> Answer:
+    answer: Gate1Answer, plan: ActionPlan, context: Context, ledger: Ledger | None = None
+) -> Gate1Answer:
     """Return gate 1's answer to a call that runs on the host; it can only become stricter.
 
     It may look through a workspace: call it off the event loop. `ledger` is what agents' calls left
@@ -145,7 +145,7 @@ def _real(
             )
 
 
-def _hidden(answer: Answer, facts: Facts, context: Context) -> Iterable[LayerAnswer]:
+def _hidden(answer: Gate1Answer, facts: Facts, context: Context) -> Iterable[LayerAnswer]:
     """Yield that a call would read what no cell sees."""
     for touch in _known(facts):
         root = _root(os.path.realpath(touch.path), context) if touch.how is How.READ else None
@@ -165,7 +165,7 @@ def _hidden(answer: Answer, facts: Facts, context: Context) -> Iterable[LayerAns
 
 
 def _searched(
-    answer: Answer, plan: ActionPlan, facts: Facts, context: Context, ledger: Ledger | None
+    answer: Gate1Answer, plan: ActionPlan, facts: Facts, context: Context, ledger: Ledger | None
 ) -> Iterable[LayerAnswer]:
     """Yield that a search of a folder would show what is hidden from cells."""
     for touch in _known(facts) if plan.tool == _SEARCH else ():
@@ -191,7 +191,7 @@ def _globs(plan: ActionPlan) -> list[str]:
 
 
 def _effects(
-    answer: Answer, plan: ActionPlan, facts: Facts, context: Context
+    answer: Gate1Answer, plan: ActionPlan, facts: Facts, context: Context
 ) -> Iterable[LayerAnswer]:
     """Yield what gate 2 would say of the changes that a call names."""
     roots: dict[str, list[Change]] = {}
@@ -256,7 +256,7 @@ def _count_names(path: Path) -> int:
     return status.st_nlink if stat.S_ISREG(status.st_mode) else 0
 
 
-def edited(answer: Answer, plan: ActionPlan, context: Context) -> dict[str, list[Edit]]:
+def edited(answer: Gate1Answer, plan: ActionPlan, context: Context) -> dict[str, list[Edit]]:
     """Return the files that a tool of the agent's own will change, per workspace, without links.
 
     Not those of a command, which changes more than it names; nor what no copy can be kept of, which
@@ -309,7 +309,9 @@ def _unkept(root: str, edit: Edit) -> str:
         return f"it cannot be read ({error.strerror})"
 
 
-def touched_rules(answer: Answer, plan: ActionPlan, context: Context) -> list[tuple[str, Touched]]:
+def touched_rules(
+    answer: Gate1Answer, plan: ActionPlan, context: Context
+) -> list[tuple[str, Touched]]:
     """Return what a call on the host changes, per workspace, of git's ignore rules and indexes.
 
     What the agent's tool really leaves there, nobody can tell beforehand.
@@ -342,7 +344,7 @@ class Leaves:
     """It moves files, so that what arrives is nothing that it says itself."""
 
 
-def leaves(answer: Answer, plan: ActionPlan, context: Context) -> Leaves:
+def leaves(answer: Gate1Answer, plan: ActionPlan, context: Context) -> Leaves:
     """Return what a call on the host leaves in files of the workspaces that no link leads to."""
     if answer.effective is None:
         return Leaves(frozenset(), {}, moves=True)

@@ -17,7 +17,7 @@ from threading import Lock
 
 from policy.model import ActionPlan, Context
 from sandbox.audit.events import OutcomeRecord
-from sandbox.gates.gate1 import Answer
+from sandbox.gates.gate1 import Gate1Answer
 from sandbox.gates.host_calls import Leaves, leaves
 from sandbox.workspaces.project_files import Identity, ProjectFiles, identity_of_content
 
@@ -50,7 +50,12 @@ class HostMade:
         self._lock = Lock()
 
     def expect(
-        self, call: str, plan: ActionPlan, answer: Answer, context: Context, places: tuple[str, ...]
+        self,
+        call: str,
+        plan: ActionPlan,
+        answer: Gate1Answer,
+        context: Context,
+        places: tuple[str, ...],
     ) -> None:
         """Note what a call that is let through will leave. Looks at files."""
         landings = self._landings(places)

@@ -25,7 +25,7 @@ from sandbox.audit.events import (
     read,
 )
 from sandbox.audit.segments import BEGIN, Segments
-from sandbox.audit.segments import Place as Written
+from sandbox.audit.segments import LogPlace as Written
 
 LONGEST_LANDING = 600.0
 """Seconds that a landing or an undo may take until it is recorded."""

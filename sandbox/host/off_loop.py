@@ -38,7 +38,7 @@ def is_quick(plan: ActionPlan) -> bool:
     )
 
 
-class Turns:
+class LoopTurns:
     """One turn at a time for each agent; those below it share it."""
 
     def __init__(self) -> None:
@@ -65,7 +65,7 @@ class OffLoop:
 
     def __init__(self) -> None:
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="texts")
-        self._turns = Turns()
+        self._turns = LoopTurns()
         self._closed = False
 
     async def do(self, agent: str, work: Callable[[], T]) -> T:

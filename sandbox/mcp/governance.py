@@ -25,7 +25,7 @@ from policy.tools import described
 from policy.tools.dialects import Use
 from policy.values.strict_yaml import PolicyError
 from sandbox.agents.peer import Caller
-from sandbox.agents.reputation import Event, Reputations, Source
+from sandbox.agents.reputation import ReputationEvent, Reputations, ReputationSource
 from sandbox.approvals.desk import MOST_OPEN, TOO_MANY, said_of
 from sandbox.approvals.store import Grants, Request
 from sandbox.audit.events import AskedRecord, UndeliveredRecord, WorkspaceRecord
@@ -35,7 +35,7 @@ from sandbox.audit.store import Store
 from sandbox.config.channels import Channel
 from sandbox.config.settings import Dirs, Settings, load_settings
 from sandbox.errors import BadInput
-from sandbox.gates.gate1 import Answer, Gate, within
+from sandbox.gates.gate1 import Gate1, Gate1Answer, within
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.questions.contexts import Contexts
@@ -80,7 +80,7 @@ class Governance:
         self._grants = Grants(dirs)
         self._store = Store(dirs)
         self._files = ProjectFiles(self._store.made)
-        self._gate = Gate(self._policies, SecondOpinion(), self._files)
+        self._gate = Gate1(self._policies, SecondOpinion(), self._files)
 
     # -- permissions
 
@@ -177,11 +177,11 @@ class Governance:
     ) -> dict[str, Any]:
         """Note what an agent says of its own action ("Build Reputation")."""
         trust = self._trust(who)
-        event = Event(
+        event = ReputationEvent(
             trust.domain(_short(action)),
             success=success,
             confidence=confidence,
-            source=Source.AGENT,
+            source=ReputationSource.AGENT,
             what=f"it says that {action} {'went well' if success else 'failed'}",
         )
         state = self._kept.record(who.agent, event, trust)
@@ -405,7 +405,7 @@ class Governance:
 
     async def _decided(
         self, plan: ActionPlan, settings: Settings | None = None
-    ) -> tuple[Answer, Context]:
+    ) -> tuple[Gate1Answer, Context]:
         """Return gate 1's answer, and the context in which it was given."""
         context = self._contexts.of(plan)
         self._files.forget()

@@ -16,7 +16,7 @@ from policy.model import ActionPlan, Decision, Params
 from policy.values import validation_text as mistakes
 from sandbox.agents.peer import Caller
 from sandbox.errors import BadInput
-from sandbox.gates.gate1 import Gate
+from sandbox.gates.gate1 import Gate1
 from sandbox.gates.policy_files import BuiltIn
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.host.dirs import Dirs
@@ -49,7 +49,7 @@ def check_batch(
     if dirs is None:
         standing = Standing(folder, str, lambda _: DEFAULT_WORKSPACE)
         with SecondOpinion() as second:
-            alone = _alone(home or str(Path.home()), Gate(BuiltIn(), second, ProjectFiles()))
+            alone = _alone(home or str(Path.home()), Gate1(BuiltIn(), second, ProjectFiles()))
             yield from _answers(lines, partial(_plan, Caller(None), standing), alone)
         return
     registry = Registry(dirs)
@@ -65,7 +65,7 @@ def _answers(lines: Iterable[str], plan_of: PlanOf, decide: Decide) -> Iterator[
             yield json.dumps(answer(line, plan_of, decide), ensure_ascii=False)
 
 
-def _alone(home: str, gate: Gate) -> Decide:
+def _alone(home: str, gate: Gate1) -> Decide:
     """Return what decides by the built-in rules, on a host of which nothing else is known."""
     return lambda plan: (
         gate.decide_now(plan, of_nothing((plan.workspace,), home), (plan.workspace,)).decision

@@ -56,7 +56,7 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class CaseOutcome:
     """What a policy said of a case."""
 
     case: Case
@@ -75,10 +75,10 @@ class Outcome:
         return ""
 
 
-def run(cases: Sequence[Case], policy: Policy) -> Iterator[Outcome]:
+def run(cases: Sequence[Case], policy: Policy) -> Iterator[CaseOutcome]:
     """Yield what a policy says of each case."""
     for case in cases:
-        yield Outcome(case, decide(case.plan, CONTEXT, policy))
+        yield CaseOutcome(case, decide(case.plan, CONTEXT, policy))
 
 
 def read_cases(path: Path, policy: Policy) -> tuple[Case, ...]:

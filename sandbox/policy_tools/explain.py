@@ -15,7 +15,7 @@ from policy.gate1.decide import wants_second_opinion
 from policy.gate1.relief import milder
 from policy.model import ActionPlan, LayerAnswer, MatchedRule, Network, Verdict
 from policy.sources.precedence import Effective
-from sandbox.gates.gate1 import Answer
+from sandbox.gates.gate1 import Gate1Answer
 from sandbox.policy_tools.rule_sources import built_in_place
 from sandbox.present.card import fields
 
@@ -27,7 +27,7 @@ _TICKED = re.compile(r"`([^`]+)`")
 _TEXT_WORD = re.compile(r"""[^\s;|&<>()'"`]+""")
 
 
-def explanation(plan: ActionPlan, answer: Answer) -> dict[str, Any]:
+def explanation(plan: ActionPlan, answer: Gate1Answer) -> dict[str, Any]:
     """Return the whole explanation of an answer, as JSON has it."""
     decision, effective = answer.decision, answer.effective
     remaining, needs = milder(decision)
@@ -120,7 +120,7 @@ def _piece(text: str, named: str) -> str:
     return next((word for word in _TEXT_WORD.findall(text) if name and name in word), "")
 
 
-def _second(plan: ActionPlan, answer: Answer) -> dict[str, Any]:
+def _second(plan: ActionPlan, answer: Gate1Answer) -> dict[str, Any]:
     decision = answer.decision
     policy = answer.effective.policy if answer.effective else None
     if policy is None or not wants_second_opinion(plan, policy):

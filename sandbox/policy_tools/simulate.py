@@ -22,7 +22,7 @@ from policy.values.strict_yaml import PolicyError
 from sandbox.audit.events import DecidedRecord
 from sandbox.config.settings import load_settings
 from sandbox.errors import BadInput
-from sandbox.gates.gate1 import Gate, within
+from sandbox.gates.gate1 import Gate1, within
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.host.dirs import Dirs
@@ -99,7 +99,7 @@ class Judge:
 
     def __init__(self, dirs: Dirs, policies: Policies, opinion: SecondOpinion) -> None:
         """Reach for nothing yet."""
-        self._gate = Gate(policies, opinion)
+        self._gate = Gate1(policies, opinion)
         self._policies = policies
         self._contexts = Contexts(dirs, policies)
         self._limits = load_settings(dirs).limits

@@ -19,7 +19,7 @@ MOST_BYTES = 64 * 1024
 """A longer list is written anew, with the living alone."""
 
 
-class Seen:
+class SeenProcesses:
     """The list of one agent."""
 
     def __init__(self, path: Path) -> None:

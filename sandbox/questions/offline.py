@@ -8,7 +8,7 @@ from types import TracebackType
 from policy.model import ActionPlan, Context
 from sandbox.audit.store import Store
 from sandbox.config.settings import load_settings
-from sandbox.gates.gate1 import Answer, Gate, within
+from sandbox.gates.gate1 import Gate1, Gate1Answer, within
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.host.dirs import Dirs
@@ -25,7 +25,7 @@ class OfflineGate:
         self._contexts = Contexts(dirs, self._policies)
         self._opinion = SecondOpinion()
         seen = ProjectFiles(Store(dirs).made) if files else None
-        self._gate = Gate(self._policies, self._opinion, seen)
+        self._gate = Gate1(self._policies, self._opinion, seen)
         self._limits = load_settings(dirs).limits
 
     def __enter__(self) -> OfflineGate:
@@ -40,14 +40,14 @@ class OfflineGate:
     ) -> None:
         self._opinion.__exit__(kind, error, trace)
 
-    def answer(self, plan: ActionPlan) -> tuple[Answer, Context]:
+    def answer(self, plan: ActionPlan) -> tuple[Gate1Answer, Context]:
         """Return the answer to a plan as it would be for a call now, and its context."""
         context = self._contexts.of(plan)
         places = tuple(dict.fromkeys((plan.workspace, *plan.also)))
         return within(self._gate.decide_now(plan, context, places), self._limits), context
 
 
-def decide_offline(dirs: Dirs, plan: ActionPlan) -> tuple[Answer, Context]:
+def decide_offline(dirs: Dirs, plan: ActionPlan) -> tuple[Gate1Answer, Context]:
     """Return gate 1's answer to one plan, and its context."""
     with OfflineGate(dirs) as gate:
         return gate.answer(plan)

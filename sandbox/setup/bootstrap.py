@@ -30,8 +30,8 @@ import psutil
 
 from sandbox.containers import apt
 from sandbox.containers.endpoints import (
-    Answer,
     Endpoint,
+    EndpointAnswer,
     chosen,
     client_of,
     connect,
@@ -120,7 +120,7 @@ def start(place: Place, progress: Progress) -> docker.DockerClient:
     """
     place.state.mkdir(mode=0o700, parents=True, exist_ok=True)
     with _lock(place.state / "engine.lock"):
-        if knock(place.socket) is not Answer.ACCEPTS:  # nobody started it while we waited
+        if knock(place.socket) is not EndpointAnswer.ACCEPTS:  # nobody started it while we waited
             progress.step("starting the Docker engine")
             _begin(place, progress)
         return client_of(Endpoint(f"unix://{place.socket}"))
@@ -183,7 +183,7 @@ def clear_stale(place: Place, progress: Progress) -> None:
     # dockerd takes the bare existence of the system's socket for a running containerd.
     served = (place.socket, containerd / "containerd.sock", Path("/run/containerd/containerd.sock"))
     for path in served:
-        if path.is_socket() and knock(path) is Answer.REFUSES:
+        if path.is_socket() and knock(path) is EndpointAnswer.REFUSES:
             path.unlink(missing_ok=True)
 
 
@@ -248,7 +248,7 @@ def _wait(place: Place, ended: Callable[[], str | None]) -> None:
     """Return once the engine answers. Raises Unavailable when it ended or takes too long."""
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
-        if knock(place.socket) is Answer.ACCEPTS:
+        if knock(place.socket) is EndpointAnswer.ACCEPTS:
             return
         if reason := ended():
             raise Unavailable(f"the Docker engine {reason}: {_last_words(place.log)}")

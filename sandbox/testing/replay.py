@@ -67,7 +67,7 @@ class Expect(Frozen):
     """Paths that must be among the changes."""
 
 
-class Line(BaseModel):
+class ReplayLine(BaseModel):
     """One recorded call. Keys that are not listed are other tools' notes and have no effect."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=False)
@@ -110,7 +110,7 @@ async def _one(supervisor: Calling, text: str, number: int, workspace: str) -> t
     return _compared(_outcome(line, result), line), Mark.DONE
 
 
-def parse(text: str, number: int) -> Line:
+def parse(text: str, number: int) -> ReplayLine:
     """Return a line of the file. Raises BadInput with the number and what is wrong."""
     try:
         data = json.loads(text)
@@ -122,14 +122,14 @@ def parse(text: str, number: int) -> Line:
         raise BadInput(f"line {number}: holds half a character, which no text can")
     data.setdefault("id", number)
     try:
-        return Line.model_validate(data)
+        return ReplayLine.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise BadInput(f"line {number}: `{place}`: {first['msg'].lower()}") from None
 
 
-def _plan(line: Line, workspace: str) -> ActionPlan:
+def _plan(line: ReplayLine, workspace: str) -> ActionPlan:
     """Return the plan of a line, with relative paths placed in the workspace."""
     placed = {
         key: os.path.join(workspace, value)  # noqa: PTH118 - keeps `..` for gate 1 to see
@@ -155,7 +155,7 @@ def _plan(line: Line, workspace: str) -> ActionPlan:
         raise BadInput(f"`{place}`: {first['msg'].lower()}") from None
 
 
-def _outcome(line: Line, result: CallResult) -> Outcome:
+def _outcome(line: ReplayLine, result: CallResult) -> Outcome:
     return {
         "id": line.id,
         "call": result.id,
@@ -176,7 +176,7 @@ def _outcome(line: Line, result: CallResult) -> Outcome:
     }
 
 
-def _nothing(identity: str | int, message: str, line: Line | None = None) -> Outcome:
+def _nothing(identity: str | int, message: str, line: ReplayLine | None = None) -> Outcome:
     """Return the outcome of a line that came to nothing: refused, since nothing was decided."""
     return {
         "id": identity,
@@ -207,7 +207,7 @@ def _identity(text: str, number: int) -> str | int:
     return found if isinstance(found, str | int) else number
 
 
-def _compared(outcome: Outcome, line: Line) -> Outcome:
+def _compared(outcome: Outcome, line: ReplayLine) -> Outcome:
     if line.expect is None:
         return outcome
     differences = differ(outcome, line.expect)

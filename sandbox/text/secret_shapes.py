@@ -21,7 +21,7 @@ _SHORT = 32
 """Characters of a run with which a shape may begin: any word may be the beginning of such a one."""
 
 
-class Run(BaseModel):
+class ShapeRun(BaseModel):
     """Characters of one set."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -32,7 +32,7 @@ class Run(BaseModel):
     most: int = Field(le=8000)
 
     @model_validator(mode="after")
-    def _check(self) -> Run:
+    def _check(self) -> ShapeRun:
         if not _CHARACTERS.fullmatch(self.of):
             raise ValueError(
                 f"`{self.of}` is no set of letters, digits, `_`, `/` and `-` at its end"
@@ -52,7 +52,7 @@ class Shape(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     issuer: str
-    parts: tuple[tuple[str, ...] | Run, ...] = Field(min_length=1)
+    parts: tuple[tuple[str, ...] | ShapeRun, ...] = Field(min_length=1)
     """Texts, of which one stands there, and runs of characters."""
     after: str = ""
     """What stands before it, and stays; without it, it begins where a word begins."""
@@ -64,19 +64,19 @@ class Shape(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Shape:
         first, *_ = self.parts
-        if isinstance(first, Run) and not self.after and first.most > _SHORT:
+        if isinstance(first, ShapeRun) and not self.after and first.most > _SHORT:
             raise ValueError(f"it begins with a run of more than {_SHORT} characters")
         for part, following in zip(self.parts, (*self.parts[1:], None), strict=True):
-            if not isinstance(part, Run):
+            if not isinstance(part, ShapeRun):
                 if not part or not all(part):
                     raise ValueError("a text is empty")
-            elif isinstance(following, Run):
+            elif isinstance(following, ShapeRun):
                 raise ValueError("a run follows a run; where one ends cannot be told")
             elif following and any(part.holds(text[0]) for text in following):
                 raise ValueError("a run can hold the beginning of the text after it")
         if not self.words:
             raise ValueError("`holds` must say which word it holds")
-        texts = [part for part in self.parts if not isinstance(part, Run)]
+        texts = [part for part in self.parts if not isinstance(part, ShapeRun)]
         told = [*([self.after] if self.after else []), *(texts[0] if texts else ())]
         for word in self.holds:
             if not any(word in text for text in told):
@@ -91,14 +91,14 @@ class Shape(BaseModel):
         if self.holds or self.after:
             return self.holds or (self.after,)
         first = self.parts[0]
-        return () if isinstance(first, Run) else first
+        return () if isinstance(first, ShapeRun) else first
 
     def pattern(self) -> str:
         """Return it as a regular expression."""
         begin = f"(?<={re.escape(self.after)})" if self.after else r"\b"
         parts = (
             f"[{part.of}]{{{part.least},{part.most}}}"
-            if isinstance(part, Run)
+            if isinstance(part, ShapeRun)
             else f"(?:{'|'.join(map(re.escape, part))})"
             for part in self.parts
         )

@@ -28,7 +28,7 @@ from sandbox.containers.engine import Engine
 from sandbox.containers.images import Images
 from sandbox.containers.ledger import ContainerNotes, Note
 from sandbox.containers.plan import LABEL_AGENT, LABEL_CELL, LABEL_ROLE, LABEL_STATE
-from sandbox.containers.progress import Silent
+from sandbox.containers.progress import SilentProgress
 from sandbox.errors import SandboxError, Stopped
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import Latch
@@ -214,7 +214,7 @@ def test_a_call_that_a_stop_ended_says_so(lab: Lab) -> None:
 
 CHANGE = "echo changed > README.md; echo new > new.txt; echo ready"
 STEPS: dict[str, tuple[str, str]] = {
-    "gate 1": ("sandbox.gates.gate1.Gate", "decide"),
+    "gate 1": ("sandbox.gates.gate1.Gate1", "decide"),
     "connecting": ("sandbox.cells.pool.CellPool", "connect"),
     "making a container": ("sandbox.containers.engine.Engine", "create"),
     "starting a container": ("sandbox.containers.engine.Engine", "start"),
@@ -437,7 +437,7 @@ def second_engine() -> Iterator[tuple[docker.DockerClient, int]]:
         ),
         state=root,
     )  # fmt: skip
-    client = start(place, Silent())
+    client = start(place, SilentProgress())
     pid = int(place.pid_file.read_text())
     engine = Host().process(pid)
     assert engine is not None

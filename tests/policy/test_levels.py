@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from policy.autonomy.categories import LEVELS, key, strictest_level
 from policy.autonomy.levels import (
     Category,
-    Effects,
     Level,
+    LevelEffects,
     Levels,
     LevelsFile,
     QuietHours,
@@ -271,8 +271,8 @@ def test_the_reason_says_who_and_what() -> None:
     )
 
 
-def effects(**true: bool) -> Effects:
-    return Effects(**(dict.fromkeys(Effects.model_fields, False) | true))
+def effects(**true: bool) -> LevelEffects:
+    return LevelEffects(**(dict.fromkeys(LevelEffects.model_fields, False) | true))
 
 
 TREE = {
@@ -289,17 +289,17 @@ SCORES = {
     "reputational scores 2 and is YELLOW": (effects(reputational=True), 2, YELLOW),
     "data loss scores 2 and is YELLOW": (effects(data_loss=True), 2, YELLOW),
     "two of them are RED": (effects(reputational=True, data_loss=True), 4, RED),
-    "all of them are RED": (Effects(), 11, RED),
+    "all of them are RED": (LevelEffects(), 11, RED),
 }
 
 
 @pytest.mark.parametrize("found, level", TREE.values(), ids=TREE)
-def test_a_branch_of_the_decision_tree(found: Effects, level: Level) -> None:
+def test_a_branch_of_the_decision_tree(found: LevelEffects, level: Level) -> None:
     assert tree(found) is level
 
 
 @pytest.mark.parametrize("found, total, level", SCORES.values(), ids=SCORES)
-def test_a_weight_of_the_score(found: Effects, total: int, level: Level) -> None:
+def test_a_weight_of_the_score(found: LevelEffects, total: int, level: Level) -> None:
     assert score(found) == total
     assert classify_unknown(found).level is level
 
@@ -312,7 +312,7 @@ def test_the_first_question_of_the_tree_is_the_configuration() -> None:
 
 def test_tree_and_score_combine_to_the_stricter() -> None:
     for values in itertools.product([True, False], repeat=6):
-        found = Effects(**dict(zip(Effects.model_fields, values, strict=True)))
+        found = LevelEffects(**dict(zip(LevelEffects.model_fields, values, strict=True)))
         total = score(found)
         scored = RED if total >= 3 else YELLOW if total >= 1 else GREEN
         assert classify_unknown(found).level is strictest_level((tree(found), scored))

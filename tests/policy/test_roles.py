@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.autonomy.roles import Cell, Role, Roles, RolesFile
+from policy.autonomy.roles import MatrixCell, Role, Roles, RolesFile
 from policy.facts import Facts, How, Touch
 from policy.model import (
     Access,
@@ -198,10 +198,10 @@ def file(text: str) -> RolesFile:
 def test_own_roles_and_what_they_do_not_say() -> None:
     reviewer = ROLES.extended(file(OWN)).find("reviewer")
     assert reviewer == Role(
-        read=Cell(within=ALLOW, beyond=ALLOW),
-        write=Cell(within=ASK, beyond=DENY),
-        execute=Cell(within=ALLOW, beyond=DENY),
-        push=Cell(within=DENY, beyond=DENY),
+        read=MatrixCell(within=ALLOW, beyond=ALLOW),
+        write=MatrixCell(within=ASK, beyond=DENY),
+        execute=MatrixCell(within=ALLOW, beyond=DENY),
+        push=MatrixCell(within=DENY, beyond=DENY),
     )
 
 
@@ -251,7 +251,7 @@ def test_a_deployer_under_a_coder_asks_within_the_project_alone() -> None:
 
 
 CELLS = st.tuples(st.sampled_from(ORDER), st.sampled_from(ORDER)).map(
-    lambda two: Cell(within=min(two, key=ORDER.index), beyond=max(two, key=ORDER.index))
+    lambda two: MatrixCell(within=min(two, key=ORDER.index), beyond=max(two, key=ORDER.index))
 )
 LIMITS = st.integers(1, 1000).map(lambda seconds: Limits(seconds=seconds))
 ANY_ROLE = st.builds(Role, read=CELLS, write=CELLS, execute=CELLS, push=CELLS, limits=LIMITS)

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from policy.autonomy.reputation import (
     Arithmetic,
-    Bounds,
     Domain,
     Reputation,
+    ReputationBounds,
     TrustLevel,
     autonomy_status,
     begin,
@@ -30,9 +30,9 @@ from policy.autonomy.trust import (
     classify_action,
 )
 from policy.model import Landing, Tier, Verdict
-from policy.people.reports import Gate, GateQuery, action_id
+from policy.people.reports import GateQuery, GateWord, action_id
 
-FULL = Bounds()
+FULL = ReputationBounds()
 LEVELS = st.sampled_from(TrustLevel)
 FLAGS = st.sampled_from([None, True, False])
 CONTEXTS = st.fixed_dictionaries(
@@ -100,9 +100,9 @@ def test_the_example_of_gate_audit() -> None:
 
 
 FILTERS = {
-    "decision ALLOW": (GateQuery(decision=Gate.ALLOW), [Verdict.ALLOW, Verdict.REPORT]),
-    "decision DENY": (GateQuery(decision=Gate.DENY), [Verdict.DENY]),
-    "decision NEED_APPROVAL": (GateQuery(decision=Gate.NEED_APPROVAL), [Verdict.ASK]),
+    "decision ALLOW": (GateQuery(decision=GateWord.ALLOW), [Verdict.ALLOW, Verdict.REPORT]),
+    "decision DENY": (GateQuery(decision=GateWord.DENY), [Verdict.DENY]),
+    "decision NEED_APPROVAL": (GateQuery(decision=GateWord.NEED_APPROVAL), [Verdict.ASK]),
     "tool": (GateQuery(tool="Bash"), list(Verdict)),
     "another tool": (GateQuery(tool="Write"), []),
     "since": (GateQuery(since="2026-02-11T10:00:00Z"), list(Verdict)),
@@ -368,7 +368,7 @@ def test_a_new_agent_starts_at_propose_and_main_is_trusted() -> None:
 
 def test_what_was_earned_counts_within_the_bounds() -> None:
     trust = TrustFile.default().model_copy(
-        update={"bounds": {Domain.DEPLOYMENTS: Bounds(highest=TrustLevel.SUPERVISED)}}
+        update={"bounds": {Domain.DEPLOYMENTS: ReputationBounds(highest=TrustLevel.SUPERVISED)}}
     )
     earned = {"deployments": "autonomous", "code_changes": "semi-auto"}
     assert trust.level("a", Domain.DEPLOYMENTS, earned) is TrustLevel.SUPERVISED
@@ -384,7 +384,7 @@ STATES = st.builds(
     streak=st.integers(0, 12),
 )
 BOUNDS = st.tuples(LEVELS, LEVELS).map(
-    lambda two: Bounds(lowest=min(two, key=rank), highest=max(two, key=rank))
+    lambda two: ReputationBounds(lowest=min(two, key=rank), highest=max(two, key=rank))
 )
 CONFIDENCES = st.floats(allow_nan=True, allow_infinity=True)
 
@@ -418,7 +418,12 @@ def test_confidence_weighs(state: Reputation, one: float, other: float) -> None:
 
 @given(STATES, BOUNDS, CONFIDENCES, st.booleans(), st.booleans(), st.booleans())
 def test_reputation_stays_within_its_bounds(
-    state: Reputation, bounds: Bounds, confidence: float, success: bool, revert: bool, bad: bool
+    state: Reputation,
+    bounds: ReputationBounds,
+    confidence: float,
+    success: bool,
+    revert: bool,
+    bad: bool,
 ) -> None:
     after = record_outcome(
         state,
@@ -485,7 +490,9 @@ def test_what_was_earned_fades_by_half_in_a_half_life() -> None:
 
 
 @given(STATES, BOUNDS, CONFIDENCES, st.integers(0, 400))
-def test_time_never_raises(state: Reputation, bounds: Bounds, days: float, more: int) -> None:
+def test_time_never_raises(
+    state: Reputation, bounds: ReputationBounds, days: float, more: int
+) -> None:
     inside = state.model_copy(update={"level": bounds.lowest})
     for one in (inside, begin(state.domain, state.level, bounds)):
         after = decayed(one, days, bounds=bounds)
@@ -507,7 +514,7 @@ def test_a_pinned_agent_is_where_a_person_put_it_whatever_it_earned() -> None:
     assert trust.level("mary", Domain.CODE_CHANGES, {}) is TrustLevel.AUTONOMOUS
     assert trust.level("other", Domain.CODE_CHANGES, earned) is TrustLevel.AUTONOMOUS
     capped = trust.model_copy(
-        update={"bounds": {Domain.CODE_CHANGES: Bounds(highest=TrustLevel.PROPOSE)}}
+        update={"bounds": {Domain.CODE_CHANGES: ReputationBounds(highest=TrustLevel.PROPOSE)}}
     )
     assert capped.level("mary", Domain.CODE_CHANGES, {}) is TrustLevel.PROPOSE
 

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 from policy.autonomy.authority import Standing
 from policy.autonomy.categories import LEVELS
 from policy.autonomy.levels import AgentLevels, Level, Levels, LevelsFile
-from policy.autonomy.reputation import Bounds, Domain, TrustLevel, rank
+from policy.autonomy.reputation import Domain, ReputationBounds, TrustLevel, rank
 from policy.autonomy.trust import TrustFile
 from policy.model import Context
-from sandbox.agents.reputation import Event, Reputations, Source
+from sandbox.agents.reputation import ReputationEvent, Reputations, ReputationSource
 from sandbox.config.settings import Dirs
 
 CODE = Domain.CODE_CHANGES
@@ -31,7 +31,7 @@ FILES = st.builds(
     start=TRUST,
     agents=st.dictionaries(PATTERNS, TRUST, max_size=3),
     pins=st.dictionaries(PATTERNS, TRUST, max_size=3),
-    bounds=st.dictionaries(st.just(CODE), TRUST.map(lambda most: Bounds(highest=most))),
+    bounds=st.dictionaries(st.just(CODE), TRUST.map(lambda most: ReputationBounds(highest=most))),
 )
 EVENTS = st.lists(st.tuples(st.sampled_from(LINE), st.booleans()), max_size=4)
 
@@ -67,7 +67,9 @@ def test_a_line_of_agents_only_falls(
     for agent, level in pins.items():
         kept.pin(agent, CODE, level, trust)
     for agent, success in events:
-        event = Event(CODE, success=success, violation=not success, source=Source.PERSON)
+        event = ReputationEvent(
+            CODE, success=success, violation=not success, source=ReputationSource.PERSON
+        )
         kept.record(agent, event, trust)
     found = [
         standing.trusted(one, CODE, Context((), trust=kept.earned(one, trust))) for one in LINE

@@ -26,8 +26,8 @@ from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs
 from sandbox.containers.images import Images
 from sandbox.containers.plan import LABEL_TEST
-from sandbox.gates.gate1 import Answer as GateAnswer
-from sandbox.gates.gate1 import Gate
+from sandbox.gates.gate1 import Gate1
+from sandbox.gates.gate1 import Gate1Answer as GateAnswer
 from sandbox.gates.policy_files import BuiltIn
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.present.card import card
@@ -47,7 +47,7 @@ def ask(dirs: Dirs, call: str, data: bytes) -> Permission:
         """Tell nobody."""
 
     async def run() -> Permission:
-        gate = Gate(BuiltIn(), SecondOpinion())
+        gate = Gate1(BuiltIn(), SecondOpinion())
 
         async def again() -> GateAnswer:
             return await gate.decide(PLAN, CONTEXT, ("/w",))

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from policy.model import ActionPlan, Context, Params, Verdict, Workspace
-from sandbox.gates.gate1 import Gate
+from sandbox.gates.gate1 import Gate1
 from sandbox.gates.policy_files import BuiltIn
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.workspaces.project_files import ProjectFiles
@@ -36,7 +36,7 @@ def test_an_address_that_holds_a_secret_is_denied(
 
     async def asked() -> Verdict:
         with SecondOpinion() as second:
-            gate = Gate(BuiltIn(), second, ProjectFiles())
+            gate = Gate1(BuiltIn(), second, ProjectFiles())
             now = gate.decide_now(plan, context, (str(tmp_path),)).decision
             later = (await gate.decide(plan, context, (str(tmp_path),))).decision
         assert now.verdict is later.verdict

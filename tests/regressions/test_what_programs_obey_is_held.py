@@ -30,7 +30,7 @@ from policy.model import (
 )
 from policy.protected.paths import PathPolicy
 from policy.sources.precedence import Effective
-from sandbox.gates.gate1 import Answer
+from sandbox.gates.gate1 import Gate1Answer
 from sandbox.gates.host_calls import tightened
 from tests.container.lab import Lab
 from tests.policy.asking import bash
@@ -655,6 +655,6 @@ def test_an_agents_own_file_tools_are_judged_by_content(
     )
     context = Context((Workspace(str(tmp_path)),), home="/home/me")
     policy = Policy.default()
-    answer = Answer(decide(plan, context, policy), Effective(policy, PATHS))
+    answer = Gate1Answer(decide(plan, context, policy), Effective(policy, PATHS))
     assert answer.decision.allowed
     assert tightened(answer, plan, context).decision.allowed == allowed

@@ -10,23 +10,23 @@ import pytest
 
 from policy.model import Tier, Verdict
 from sandbox.agents.budget_keeper import BudgetKeeper
-from sandbox.agents.budgets import Budgets, Exceeded, Use
+from sandbox.agents.budgets import Budgets, BudgetUse, Exceeded
 from sandbox.audit.events import AuditRecord
-from sandbox.config.budgets import Budget, BudgetSettings, Then
+from sandbox.config.budgets import AgentBudget, BudgetSettings, Then
 from sandbox.errors import Stopped, Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import Latch
 from sandbox.results import CallResult, Ending
 
-GOOD, FAILED, DENIED = Use(), Use(failed=True), Use(denied=True)
+GOOD, FAILED, DENIED = BudgetUse(), BudgetUse(failed=True), BudgetUse(denied=True)
 
 
 def budgets(**limits: Any) -> Budgets:
     """Return budgets that hold for everybody."""
-    return Budgets(BudgetSettings(everybody=Budget(**limits)))
+    return Budgets(BudgetSettings(everybody=AgentBudget(**limits)))
 
 
-def ended(one: Budgets, *uses: Use, agent: str = "a") -> list[Exceeded | None]:
+def ended(one: Budgets, *uses: BudgetUse, agent: str = "a") -> list[Exceeded | None]:
     """Count uses; return what each of them meant."""
     return [one.end(agent, use, now=100.0) for use in uses]
 
@@ -35,7 +35,7 @@ def test_nothing_is_limited_unless_it_is_set() -> None:
     one = Budgets(BudgetSettings())
     for number in range(2000):
         assert one.begin("a", now=float(number) / 1000) is None
-        assert one.end("a", Use(failed=True, output_bytes=10**9), now=1.0) is None
+        assert one.end("a", BudgetUse(failed=True, output_bytes=10**9), now=1.0) is None
         assert one.end("a", DENIED, now=1.0) is None
     assert list(one.tick([("a", 0.0)], now=1e9)) == []
 
@@ -61,14 +61,20 @@ ROWS = {
                                    [False, False, True]),
     "refusals": ({"denials_in_a_row": 2}, [DENIED, DENIED], [False, True]),
     "a call between refusals": ({"denials_in_a_row": 2}, [DENIED, FAILED, DENIED], [False] * 3),
-    "output": ({"output_mib": 1}, [Use(output_bytes=2**20), Use(output_bytes=1)], [False, True]),
-    "changes": ({"changed_mib": 1}, [Use(changed_bytes=2**20), Use(changed_bytes=1)],
+    "output": (
+        {"output_mib": 1},
+        [BudgetUse(output_bytes=2**20), BudgetUse(output_bytes=1)],
+        [False, True],
+    ),
+    "changes": ({"changed_mib": 1}, [BudgetUse(changed_bytes=2**20), BudgetUse(changed_bytes=1)],
                 [False, True]),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("limits, uses, wanted", ROWS.values(), ids=ROWS)
-def test_rows_and_amounts(limits: dict[str, Any], uses: list[Use], wanted: list[bool]) -> None:
+def test_rows_and_amounts(
+    limits: dict[str, Any], uses: list[BudgetUse], wanted: list[bool]
+) -> None:
     assert [one is not None for one in ended(budgets(**limits), *uses)] == wanted
     assert ended(budgets(), *uses) == [None] * len(uses)  # the control: without a limit, nothing
 
@@ -97,10 +103,10 @@ def test_a_sub_agents_use_is_its_parents_too() -> None:
 def test_a_name_can_only_tighten() -> None:
     one = Budgets(
         BudgetSettings(
-            everybody=Budget(failures_in_a_row=2),
+            everybody=AgentBudget(failures_in_a_row=2),
             agents={
-                "a*": Budget(failures_in_a_row=100),
-                "ab": Budget(denials_in_a_row=1, then=Then.STOP),
+                "a*": AgentBudget(failures_in_a_row=100),
+                "ab": AgentBudget(denials_in_a_row=1, then=Then.STOP),
             },
         )
     )
@@ -130,7 +136,7 @@ class Kept:
         self.stopped: list[tuple[str, str]] = []
         self.ended: list[str] = []
         self.keeper = BudgetKeeper(
-            BudgetSettings(everybody=Budget(**limits)),
+            BudgetSettings(everybody=AgentBudget(**limits)),
             self.latch,
             record=self.record,
             stop=self.stop,

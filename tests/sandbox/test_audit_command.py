@@ -174,10 +174,10 @@ def test_a_log_broken_in_its_middle_is_set_aside_alone(shell: Shell) -> None:
 
 
 def test_a_removed_file_is_not_mended(tmp_path: Path) -> None:
-    from sandbox.audit.log import Bounds
+    from sandbox.audit.log import LogBounds
     from sandbox.config.settings import Dirs
 
-    store = Store(Dirs.under(tmp_path).create(), bounds=Bounds(500))
+    store = Store(Dirs.under(tmp_path).create(), bounds=LogBounds(500))
     for _ in range(4):
         write(store)
     assert len(store.segments.closed()) > 2

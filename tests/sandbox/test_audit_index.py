@@ -15,7 +15,7 @@ from policy.people.reports import AuditLine
 from sandbox.audit import store as stores
 from sandbox.audit.call_entry import entry_of
 from sandbox.audit.events import DecidedRecord, record_of
-from sandbox.audit.log import Bounds
+from sandbox.audit.log import LogBounds
 from sandbox.audit.query import Query, instant, verdicts
 from sandbox.audit.reader import Audit
 from sandbox.audit.store import Store
@@ -36,7 +36,7 @@ def dirs(tmp_path: Path) -> Dirs:
 
 def fill(dirs: Dirs, count: int, *, seed: int = 1, file_bytes: int = 4000) -> Store:
     """Write so many calls of all kinds, in several files."""
-    store = Store(dirs, bounds=Bounds(file_bytes))
+    store = Store(dirs, bounds=LogBounds(file_bytes))
     chance = random.Random(seed)
     for number in range(count):
         name = f"c{seed}{number:04d}"

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from sandbox.audit.events import record_of
-from sandbox.audit.log import AuditLog, Bounds
-from sandbox.audit.segments import BEGIN, Place, Segments
+from sandbox.audit.log import AuditLog, LogBounds
+from sandbox.audit.segments import BEGIN, LogPlace, Segments
 from sandbox.errors import Unavailable
 
 
@@ -20,7 +20,7 @@ class Lab:
 
     def __init__(self, root: Path, *, file_bytes: int = 300, keep: int = 0) -> None:
         self.root = root
-        self.bounds = Bounds(file_bytes, keep)
+        self.bounds = LogBounds(file_bytes, keep)
         self.segments = Segments(root / "audit.jsonl")
 
     def open(self) -> AuditLog:
@@ -88,7 +88,7 @@ def test_reading_goes_on_across_files_where_it_ended(lab: Lab) -> None:
     for name in NAMES:
         lab.write(name)
         for at, raw in lab.segments.from_place(place):
-            place = Place(at.segment, at.offset + len(raw))
+            place = LogPlace(at.segment, at.offset + len(raw))
             seen.append(json.loads(raw)["n"])
     assert seen == list(range(1, len(seen) + 1))
     assert len(seen) > len(NAMES)

@@ -21,8 +21,15 @@ import psutil
 import pytest
 
 from sandbox.containers import apt
-from sandbox.containers.endpoints import Answer, api_problem, chosen, endpoints, how_to_get, knock
-from sandbox.containers.progress import Silent
+from sandbox.containers.endpoints import (
+    EndpointAnswer,
+    api_problem,
+    chosen,
+    endpoints,
+    how_to_get,
+    knock,
+)
+from sandbox.containers.progress import SilentProgress
 from sandbox.errors import Unavailable
 from sandbox.setup import bootstrap, cgroups
 from sandbox.setup.bootstrap import Place, clear_stale, start, stop
@@ -123,11 +130,11 @@ def test_a_chosen_engine_is_never_replaced(folder: Path) -> None:
 
 def test_knocking_tells_a_server_from_what_it_left(folder: Path) -> None:
     path = folder / "a.sock"
-    assert knock(path) is Answer.ABSENT
+    assert knock(path) is EndpointAnswer.ABSENT
     server = listening(path)
-    assert knock(path) is Answer.ACCEPTS
+    assert knock(path) is EndpointAnswer.ACCEPTS
     server.close()
-    assert knock(path) is Answer.REFUSES
+    assert knock(path) is EndpointAnswer.REFUSES
 
 
 VERSIONS = {
@@ -167,11 +174,11 @@ def test_a_wrong_argument_shows_the_usage() -> None:
 
 def test_an_engine_is_started_once_and_stopped_by_its_process(folder: Path) -> None:
     place = a_place(folder)
-    client = start(place, Silent())
+    client = start(place, SilentProgress())
     pid = json.loads(place.note.read_text())["pid"]
     assert client.version()["Version"] == "fake"
     assert os.getsid(pid) == pid  # lives on when this program ends
-    start(place, Silent())
+    start(place, SilentProgress())
     assert json.loads(place.note.read_text())["pid"] == pid
     assert stop(place) == pid
     assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
@@ -184,7 +191,7 @@ def test_an_engine_may_open_as_many_files_as_this_host_permits(folder: Path) -> 
     highest = min(int(Path("/proc/sys/fs/nr_open").read_text()), bootstrap.OPEN_FILES)
     raising = f"import resource; resource.setrlimit(7, ({highest}, {highest}))"
     permitted = subprocess.run([sys.executable, "-c", raising], capture_output=True, check=False)
-    start(place, Silent())
+    start(place, SilentProgress())
     try:
         found = resource.prlimit(_pid(place), resource.RLIMIT_NOFILE)[1]
         assert found == (max(highest, before[1]) if permitted.returncode == 0 else before[1])
@@ -204,7 +211,7 @@ def test_an_engine_that_was_not_started_here_is_not_stopped(folder: Path) -> Non
 def test_an_engine_that_ends_is_quoted(folder: Path) -> None:
     place = a_place(folder, sys.executable, str(FAKE), "--die=no space left")
     with pytest.raises(Unavailable) as caught:
-        start(place, Silent())
+        start(place, SilentProgress())
     assert str(caught.value) == (
         f"the Docker engine ended with 1: no space left (log: {place.log})"
     )
@@ -212,7 +219,7 @@ def test_an_engine_that_ends_is_quoted(folder: Path) -> None:
 
 def test_an_engine_without_iptables_is_started_without_networks(folder: Path) -> None:
     place = a_place(folder, sys.executable, str(FAKE), "--no-iptables")
-    start(place, Silent())
+    start(place, SilentProgress())
     try:
         assert "--bridge=none" in psutil.Process(_pid(place)).cmdline()
     finally:
@@ -223,7 +230,7 @@ def test_an_engine_that_is_too_old_is_refused(folder: Path) -> None:
     place = a_place(folder, sys.executable, str(FAKE), "--api=1.40")
     try:
         with pytest.raises(Unavailable, match=r"the engine's API is 1\.40; .*: upgrade the engine"):
-            start(place, Silent())
+            start(place, SilentProgress())
     finally:
         stop(place)
 
@@ -242,7 +249,7 @@ def test_a_stale_pid_file_is_no_obstacle(folder: Path, pid: int) -> None:
     for path in (place.pid_file, containerd / "containerd.pid"):
         path.write_text(str(pid))
     listening(place.socket).close()
-    start(place, Silent())
+    start(place, SilentProgress())
     stop(place)
     assert not (containerd / "containerd.pid").exists()
 
@@ -259,7 +266,7 @@ def test_what_lives_is_not_cleared_away(folder: Path) -> None:
     with subprocess.Popen([program, "60"]) as process:
         try:
             (containerd / "containerd.pid").write_text(str(process.pid))
-            clear_stale(place, Silent())
+            clear_stale(place, SilentProgress())
             assert (containerd / "containerd.pid").exists()
             assert place.socket.exists()
         finally:
@@ -291,7 +298,7 @@ def second(folder: Path) -> Iterator[Place]:
 
 @pytest.mark.docker
 def test_a_real_engine_starts_after_everything_was_killed(second: Place) -> None:
-    assert start(second, Silent()).ping()
+    assert start(second, SilentProgress()).ping()
     killed = _processes_below(second.exec_root.parent)
     assert {"dockerd", "containerd"} <= {process.name() for process in killed}
     for process in killed:
@@ -300,10 +307,10 @@ def test_a_real_engine_starts_after_everything_was_killed(second: Place) -> None
     psutil.wait_procs(killed, timeout=120)
     for left in (second.pid_file, second.exec_root / "containerd/containerd.pid"):
         left.write_text(str(os.getpid()))  # the ids were given to others
-    assert knock(second.socket) is Answer.REFUSES
-    assert start(second, Silent()).ping()
+    assert knock(second.socket) is EndpointAnswer.REFUSES
+    assert start(second, SilentProgress()).ping()
     assert stop(second) is not None
-    assert knock(second.socket) is not Answer.ACCEPTS
+    assert knock(second.socket) is not EndpointAnswer.ACCEPTS
 
 
 @pytest.mark.docker

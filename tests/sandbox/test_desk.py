@@ -19,8 +19,8 @@ from sandbox.approvals.desk import MOST_OPEN, Desk, Permission, patient, waiting
 from sandbox.approvals.store import Grants, Request, Terms
 from sandbox.audit.events import AskedRecord
 from sandbox.config.settings import Dirs
-from sandbox.gates.gate1 import Answer as GateAnswer
-from sandbox.gates.gate1 import Gate
+from sandbox.gates.gate1 import Gate1
+from sandbox.gates.gate1 import Gate1Answer as GateAnswer
 from sandbox.gates.policy_files import BuiltIn
 from sandbox.gates.second_opinion import SecondOpinion
 
@@ -36,7 +36,7 @@ class Office:
         self.grants = Grants(self.dirs)
         self.told: list[str] = []
         self.desk = Desk(self.grants, seconds=seconds, notify=self._notify)
-        self.gate = Gate(BuiltIn(), SecondOpinion())
+        self.gate = Gate1(BuiltIn(), SecondOpinion())
         self.change: Callable[[Decision], Decision] = lambda decision: decision
 
     async def _notify(self, question: AskedRecord, plan: ActionPlan) -> None:

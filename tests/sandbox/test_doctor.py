@@ -16,7 +16,7 @@ import pytest
 from sandbox import doctor
 from sandbox.containers.images import Images
 from sandbox.containers.plan import LABEL_OWNER
-from sandbox.doctor import Check, Status, diagnose, exit_status
+from sandbox.doctor import CheckStatus, HostCheck, diagnose, exit_status
 from sandbox.errors import BadInput
 from sandbox.gates.policy_files import user_roles
 from sandbox.host.dirs import Dirs
@@ -56,7 +56,7 @@ def statuses(info: Mapping[str, Any]) -> dict[str, str]:
     return {
         f"{check.status.value} {check.name}": check.detail
         for check in checks
-        if check.status is not Status.OK
+        if check.status is not CheckStatus.OK
     }
 
 
@@ -132,7 +132,7 @@ def test_what_is_not_enforced_is_said(change: Mapping[str, Any], said: dict[str,
 def test_every_failure_says_what_to_do() -> None:
     nothing: Mapping[str, Any] = {"KernelVersion": "", "OSType": "linux"}
     checks = [doctor.kernel(""), doctor.seccomp(nothing), *doctor.limits(nothing)]
-    assert [check.status for check in checks] == [Status.FAIL] * 6
+    assert [check.status for check in checks] == [CheckStatus.FAIL] * 6
     assert all(check.fix for check in checks)
 
 
@@ -173,35 +173,35 @@ def test_containers_whose_supervisor_is_gone_are_counted() -> None:
     found = [Container("1:0"), Container("gone"), Container("gone")]
     check = doctor.leftovers(found, lambda owner: owner != "gone")
     assert (check.status, check.detail) == (
-        Status.WARN,
+        CheckStatus.WARN,
         "2 containers of supervisors that are gone",
     )
-    assert doctor.leftovers([], lambda _: True).status is Status.OK
+    assert doctor.leftovers([], lambda _: True).status is CheckStatus.OK
 
 
 def test_a_folder_open_to_others_is_below_the_floor(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    assert doctor.state(tmp_path) == Check(
+    assert doctor.state(tmp_path) == HostCheck(
         "state folder",
-        Status.FAIL,
+        CheckStatus.FAIL,
         f"`{tmp_path}` is open to others",
         f"`chmod 700 {tmp_path}`",
     )
     tmp_path.chmod(0o700)
-    assert doctor.state(tmp_path).status is Status.OK
+    assert doctor.state(tmp_path).status is CheckStatus.OK
     assert doctor.state(tmp_path / "later").detail == f"`{tmp_path}/later` will be made"
 
 
 WATCHES = {
-    "enough": (("192536", "128"), Status.OK, ""),
+    "enough": (("192536", "128"), CheckStatus.OK, ""),
     "few directories": (
         ("8192", "128"),
-        Status.WARN,
+        CheckStatus.WARN,
         "`sudo sysctl fs.inotify.max_user_watches=65536`",
     ),
     "few watchers": (
         ("192536", "16"),
-        Status.WARN,
+        CheckStatus.WARN,
         "`sudo sysctl fs.inotify.max_user_instances=128`",
     ),
 }
@@ -209,7 +209,7 @@ WATCHES = {
 
 @pytest.mark.parametrize(("values", "status", "fix"), WATCHES.values(), ids=WATCHES)
 def test_limits_of_watching(
-    tmp_path: Path, values: tuple[str, str], status: Status, fix: str
+    tmp_path: Path, values: tuple[str, str], status: CheckStatus, fix: str
 ) -> None:
     for name, value in zip(("max_user_watches", "max_user_instances"), values, strict=True):
         (tmp_path / name).write_text(value)
@@ -226,16 +226,16 @@ def test_watchers_in_use_are_counted(tmp_path: Path) -> None:
             (tmp_path / "proc" / process / "fd" / str(number)).symlink_to("anon_inode:inotify")
         (tmp_path / "proc" / process / "fd" / "999").symlink_to("anon_inode:[eventfd]")
     check = doctor.watching(tmp_path, tmp_path / "proc")
-    assert (check.status, check.fix) == (Status.OK, "")
+    assert (check.status, check.fix) == (CheckStatus.OK, "")
     assert "102 of 128 watchers of this user are in use" in check.detail
     (tmp_path / "proc/8/fd/2").symlink_to("anon_inode:inotify")
     check = doctor.watching(tmp_path, tmp_path / "proc")
-    assert check.status is Status.WARN
+    assert check.status is CheckStatus.WARN
     assert check.fix == "`sudo sysctl fs.inotify.max_user_instances=256`"
 
 
 def test_a_warning_is_above_the_floor_and_nothing_is_below() -> None:
-    ok, warn, fail = (Check("x", status, "") for status in Status)
+    ok, warn, fail = (HostCheck("x", status, "") for status in CheckStatus)
     assert exit_status([ok, warn]) == 0
     assert exit_status([ok, fail]) == 1
     assert exit_status([]) == 1
@@ -268,9 +268,9 @@ def test_a_real_engine_is_above_the_floor(
     docker_client: docker.DockerClient, images: Images, tmp_path: Path
 ) -> None:
     checks = diagnose(docker_client, Dirs.under(tmp_path))
-    assert [check for check in checks if check.status is Status.FAIL] == []
+    assert [check for check in checks if check.status is CheckStatus.FAIL] == []
     found = {check.name: check.status for check in checks}
-    assert found["overlay"] is Status.OK
+    assert found["overlay"] is CheckStatus.OK
 
 
 # The person's own files
@@ -279,7 +279,7 @@ def test_a_real_engine_is_above_the_floor(
 def test_settings_and_policy_files_are_checked(tmp_path: Path) -> None:
     dirs = Dirs.under(tmp_path).create()
     dirs.config.mkdir()
-    assert doctor.settings(dirs).status is Status.OK
+    assert doctor.settings(dirs).status is CheckStatus.OK
     assert [one.detail for one in doctor.policy_files(dirs)] == [
         "0 policy files besides the built-in rules"
     ]
@@ -302,7 +302,7 @@ def test_a_wrong_file_of_the_person_fails(tmp_path: Path, name: str, text: str, 
     dirs.config.mkdir()
     (dirs.config / name).write_text(text)
     checks = [doctor.settings(dirs), *doctor.policy_files(dirs)]
-    failed = [one for one in checks if one.status is Status.FAIL]
+    failed = [one for one in checks if one.status is CheckStatus.FAIL]
     assert len(failed) == 1
     assert says in failed[0].detail
     assert failed[0].fix
@@ -315,7 +315,7 @@ def test_a_wrong_file_of_a_workspace_fails_and_is_named(tmp_path: Path) -> None:
     Registry(dirs, home=tmp_path).add(tmp_path / "w", approved=True)
     (folder / "policy.yaml").write_text("commands: [{id: a}]\n")
     found = list(doctor.policy_files(dirs))
-    assert [one.status for one in found] == [Status.FAIL]
+    assert [one.status for one in found] == [CheckStatus.FAIL]
     assert found[0].detail.startswith(f"{folder}/policy.yaml:1: ")
 
 
@@ -325,10 +325,10 @@ def test_a_channel_that_is_named_must_be_there(tmp_path: Path) -> None:
     named = "levels: {users: {me: {escalation_channel: phone}}}\n"
     (dirs.config / "policy.yaml").write_text(named)
     (found,) = (one for one in doctor.policy_files(dirs) if one.name == "channels")
-    assert (found.status, "`phone` of me" in found.detail) == (Status.WARN, True)
+    assert (found.status, "`phone` of me" in found.detail) == (CheckStatus.WARN, True)
     (dirs.config / "config.yaml").write_text("channels: {phone: {command: [notify]}}\n")
     (found,) = (one for one in doctor.policy_files(dirs) if one.name == "channels")
-    assert (found.status, found.detail) == (Status.OK, "phone")
+    assert (found.status, found.detail) == (CheckStatus.OK, "phone")
 
 
 def test_roles_of_a_policy_file_are_known_where_an_agent_starts(tmp_path: Path) -> None:

@@ -30,7 +30,7 @@ from sandbox.containers.images import (
 )
 from sandbox.containers.plan import LABEL_TEST
 from sandbox.containers.probe import probe
-from sandbox.containers.progress import Silent
+from sandbox.containers.progress import SilentProgress
 from sandbox.containers.recipe import code_digest, recipes
 from sandbox.errors import BadInput, ImageProblem
 from tests.sandbox.shells import Shell
@@ -111,7 +111,7 @@ def test_images_that_exist_are_found_at_once(
 ) -> None:
     for name in ("ensure_base", "build_image"):
         monkeypatch.delattr(f"sandbox.containers.images.{name}")
-    assert ensure_images(docker_client, Silent()) == images
+    assert ensure_images(docker_client, SilentProgress()) == images
 
 
 def test_images_carry_the_digest_of_their_code(
@@ -235,7 +235,7 @@ def test_a_kit_adds_programs_to_the_cells_own_image(
 ) -> None:
     kit = Kit("test-kit", ("hello",), ("hello",), ())
     try:
-        found = build_kit_image(docker_client, kit, Silent())
+        found = build_kit_image(docker_client, kit, SilentProgress())
         assert (found.tag, found.without) == ("lockgate/test-kit", ())
         assert check_image(docker_client, found.tag) is None
         assert run(found.tag, "hello", "-g", "ready") == "ready"
@@ -244,7 +244,9 @@ def test_a_kit_adds_programs_to_the_cells_own_image(
             "run `lockgate image build --for test-kit`"
         )
         with pytest.raises(ImageProblem, match="could not be installed: no-such-program"):
-            build_kit_image(docker_client, Kit("test-kit", (), ("no-such-program",), ()), Silent())
+            build_kit_image(
+                docker_client, Kit("test-kit", (), ("no-such-program",), ()), SilentProgress()
+            )
         assert run(found.tag, "hello", "-g", "still here") == "still here"
     finally:
         docker_client.images.remove("lockgate/test-kit", force=True)
@@ -275,7 +277,7 @@ def test_a_cell_image_can_be_made_of_another_image(
     )
     tag = f"{source}-cell"
     try:
-        found = build_cell_image(docker_client, source, tag, Silent())
+        found = build_cell_image(docker_client, source, tag, SilentProgress())
         assert (found.tag, found.without) == (tag, ("npm", "jq"))
         assert check_image(docker_client, tag) is None
         assert docker_client.images.get(tag).labels["org.lockgate.from"] == source
@@ -296,7 +298,7 @@ def test_what_an_alpine_like_image_lacks_is_asked_of_apk(
     )
     tag = f"{source}-cell"
     try:
-        found = build_cell_image(docker_client, source, tag, Silent())
+        found = build_cell_image(docker_client, source, tag, SilentProgress())
         assert found.without == ()
         assert run(tag, "cat", "/asked") == "add --no-cache jq musl-dev"
     finally:
@@ -326,7 +328,7 @@ def test_an_image_that_cannot_serve_is_refused_in_one_line(
 ) -> None:
     source = made("unfit", f"FROM {images.cell}\n{line}\n")
     with pytest.raises(ImageProblem) as caught:
-        build_cell_image(docker_client, source, f"{source}-cell", Silent())
+        build_cell_image(docker_client, source, f"{source}-cell", SilentProgress())
     assert problem in str(caught.value)
     assert "\n" not in str(caught.value)
     with pytest.raises(docker.errors.ImageNotFound):
@@ -337,8 +339,8 @@ def test_an_image_is_not_replaced_by_its_own_cell(
     docker_client: docker.DockerClient, images: Images
 ) -> None:
     with pytest.raises(BadInput, match="names the image to start from"):
-        build_cell_image(docker_client, images.cell, images.cell, Silent())
+        build_cell_image(docker_client, images.cell, images.cell, SilentProgress())
 
 
 def test_an_image_that_cannot_be_had_is_a_problem(docker_client: docker.DockerClient) -> None:
-    assert pull(docker_client, "localhost:9/lockgate-test/none:1", Silent())
+    assert pull(docker_client, "localhost:9/lockgate-test/none:1", SilentProgress())

@@ -18,7 +18,7 @@ from sandbox.calls import record_fields
 from sandbox.calls.flow.output import Output
 from sandbox.calls.recorder import Recorder
 from sandbox.config.settings import Dirs
-from sandbox.host.off_loop import QUICK, OffLoop, Turns
+from sandbox.host.off_loop import QUICK, LoopTurns, OffLoop
 from sandbox.results import Ending
 from tests.fakes import lines_of
 from tests.sandbox.test_supervisor import Bench
@@ -83,7 +83,7 @@ def test_a_turn_is_not_given_on_before_cancelled_work_has_ended() -> None:
 
 def test_between_two_turns_of_one_agent_another_has_its_own() -> None:
     async def scene() -> list[str]:
-        turns, order = Turns(), []
+        turns, order = LoopTurns(), []
 
         async def read(agent: str) -> None:
             async with turns.of(agent):

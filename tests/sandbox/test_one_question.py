@@ -24,7 +24,7 @@ from policy.model import ActionPlan, Context, Decision, Verdict
 from sandbox.agents.declared import Declarations, Declared
 from sandbox.agents.registering import register
 from sandbox.agents.registry import Registry as Agents
-from sandbox.agents.reputation import Event, Reputations, Source
+from sandbox.agents.reputation import ReputationEvent, Reputations, ReputationSource
 from sandbox.approvals.pregrant import of_command
 from sandbox.approvals.store import Grants
 from sandbox.calls.supervisor import Supervisor
@@ -86,7 +86,9 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Bench]:
     for other in ("other", "other-one"):  # the call names the first
         (home / other).mkdir()
         Registry(dirs).add(home / other)
-    reverted = Event(Domain.CODE_CHANGES, success=False, reverted=True, source=Source.PERSON)
+    reverted = ReputationEvent(
+        Domain.CODE_CHANGES, success=False, reverted=True, source=ReputationSource.PERSON
+    )
     Reputations(dirs).record("main", reverted, TrustFile())
     monkeypatch.setattr("sandbox.cli.calls.run.PATIENCE", 0.1)
     bench = Bench(dirs, str(here.parent), str(here))

@@ -15,7 +15,7 @@ import pytest
 
 from policy.model import ActionPlan, Context, Params, Verdict, Workspace
 from sandbox.gates import second_opinion as module
-from sandbox.gates.gate1 import Answer, Gate
+from sandbox.gates.gate1 import Gate1, Gate1Answer
 from sandbox.gates.policy_files import BuiltIn
 from sandbox.gates.second_opinion import MOST_TEXT, SecondOpinion
 
@@ -177,13 +177,13 @@ def test_with_an_event_loop() -> None:
     assert asyncio.run(several()) == [("ls", "a"), ("pwd", "b"), None, ("id", "c")]
 
 
-def ask_gate(opinion: SecondOpinion, command: str) -> Answer:
+def ask_gate(opinion: SecondOpinion, command: str) -> Gate1Answer:
     workspace = "/workspace"
     asked = ActionPlan(tool="Bash", params=Params(command=command), workspace=workspace)
     context = Context(workspaces=(Workspace(workspace),), home="/home/me")
-    gate = Gate(BuiltIn(), opinion)
+    gate = Gate1(BuiltIn(), opinion)
 
-    async def both() -> Answer:
+    async def both() -> Gate1Answer:
         first, second = await asyncio.gather(
             gate.decide(asked, context, (workspace,)), gate.decide(asked, context, (workspace,))
         )

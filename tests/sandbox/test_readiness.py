@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from sandbox.audit.events import record_of
-from sandbox.audit.log import AuditLog, Bounds
+from sandbox.audit.log import AuditLog, LogBounds
 from sandbox.host.poll import readable
 from tests.conftest import opened_below
 
@@ -45,7 +45,7 @@ def test_what_can_be_read_is_told(many: None, tmp_path: Path) -> None:
 
 
 def test_a_log_that_nobody_has_any_more_is_closed(tmp_path: Path) -> None:
-    log = AuditLog(tmp_path / "audit.jsonl", tmp_path / "head", Bounds(1 << 20, 0))
+    log = AuditLog(tmp_path / "audit.jsonl", tmp_path / "head", LogBounds(1 << 20, 0))
     log.append(record_of({"event": "e"}), durable=False)
     assert opened_below(tmp_path) == [str(tmp_path / "audit.jsonl")]
     del log

@@ -10,10 +10,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.autonomy.reputation import Bounds, Domain, TrustLevel, begin, rank
+from policy.autonomy.reputation import Domain, ReputationBounds, TrustLevel, begin, rank
 from policy.autonomy.trust import TrustFile
 from policy.model import Tier, Verdict
-from sandbox.agents.reputation import EARNED_SECONDS, Event, Reputations, Source, after, observed
+from sandbox.agents.reputation import (
+    EARNED_SECONDS,
+    ReputationEvent,
+    Reputations,
+    ReputationSource,
+    after,
+    observed,
+)
 from sandbox.config.settings import Dirs
 from sandbox.results import CallResult, ChangeView, Ending
 from tests.sandbox.shells import Shell
@@ -42,9 +49,9 @@ def kept(tmp_path: Path, clock: Clock) -> Reputations:
     return Reputations(Dirs.under(tmp_path).create(), clock)
 
 
-def good(**fields: object) -> Event:
+def good(**fields: object) -> ReputationEvent:
     """Return a success by a person's word, which counts as often as it is given."""
-    return Event(CODE, success=True, **{"source": Source.PERSON, **fields})  # type: ignore[arg-type]
+    return ReputationEvent(CODE, success=True, **{"source": ReputationSource.PERSON, **fields})  # type: ignore[arg-type]
 
 
 def test_nothing_is_earned_until_something_was_done(kept: Reputations) -> None:
@@ -67,7 +74,7 @@ def test_a_success_that_was_seen_counts_once_in_a_while(
     kept: Reputations, clock: Clock, tmp_path: Path
 ) -> None:
     """An agent that runs tests that always pass, a hundred times, has earned nothing by that."""
-    seen = good(source=Source.OBSERVED)
+    seen = good(source=ReputationSource.OBSERVED)
     first = kept.record("a", seen, TRUST)
     for _ in range(100):
         assert kept.record("a", seen, TRUST) == first
@@ -77,7 +84,7 @@ def test_a_success_that_was_seen_counts_once_in_a_while(
     assert kept.record("a", seen, TRUST).successes == 1
     clock.now += DAY + EARNED_SECONDS
     assert kept.record("a", seen, TRUST).successes == 2
-    bad = Event(CODE, success=False)  # what speaks against it counts each time
+    bad = ReputationEvent(CODE, success=False)  # what speaks against it counts each time
     assert [kept.record("a", bad, TRUST).failures for _ in range(2)] == [1, 2]
 
 
@@ -85,7 +92,7 @@ def test_a_violation_drops_it_at_once(kept: Reputations) -> None:
     for _ in range(25):
         kept.record("a", good(), TRUST)
     assert kept.states("a", TRUST)[CODE].level is TrustLevel.SEMI_AUTO
-    fallen = kept.record("a", Event(CODE, success=False, violation=True), TRUST)
+    fallen = kept.record("a", ReputationEvent(CODE, success=False, violation=True), TRUST)
     assert fallen.level is TrustLevel.PROPOSE
 
 
@@ -110,7 +117,9 @@ def test_a_person_pins_a_level_and_takes_the_pin_away(kept: Reputations) -> None
 def test_no_agent_rises_by_its_own_word(said: list[tuple[bool, float]]) -> None:
     state = begin(CODE, TrustLevel.SUPERVISED)
     for success, confidence in said:
-        event = Event(CODE, success=success, confidence=confidence, source=Source.AGENT)
+        event = ReputationEvent(
+            CODE, success=success, confidence=confidence, source=ReputationSource.AGENT
+        )
         new = after(state, event, TRUST)
         assert rank(new.level) <= rank(state.level)
         state = new
@@ -121,7 +130,9 @@ def test_seen_outcomes_do_raise_it() -> None:
     for _ in range(40):
         state = after(state, good(), TRUST)
     assert state.level is TrustLevel.AUTONOMOUS
-    capped = TRUST.model_copy(update={"bounds": {CODE: Bounds(highest=TrustLevel.SUPERVISED)}})
+    capped = TRUST.model_copy(
+        update={"bounds": {CODE: ReputationBounds(highest=TrustLevel.SUPERVISED)}}
+    )
     state = begin(CODE, TrustLevel.SUPERVISED)
     for _ in range(40):
         state = after(state, good(), capped)
@@ -178,7 +189,9 @@ def test_the_status_of_an_agent_says_the_levels_that_count(tmp_path: Path) -> No
     shell = Shell(tmp_path)
     shell.dirs.create()
     for _ in range(3):
-        Reputations(shell.dirs).record("main", Event(CODE, success=False, reverted=True), TRUST)
+        Reputations(shell.dirs).record(
+            "main", ReputationEvent(CODE, success=False, reverted=True), TRUST
+        )
     status, out, _ = shell("trust", "show", "main", "--json")
     found = json.loads(out)["main"]
     assert status == 0
@@ -196,7 +209,7 @@ def test_a_violation_of_a_child_is_shown_at_its_parent_and_lowers_the_child_alon
     trust = TrustFile(agents={"lead*": TrustLevel.SEMI_AUTO})
     kept.record("lead", good(), trust)
     for _ in range(2):
-        kept.record("lead:x:y", Event(CODE, success=False, violation=True), trust)
+        kept.record("lead:x:y", ReputationEvent(CODE, success=False, violation=True), trust)
     assert kept.violations_below("lead") == kept.violations_below("lead:x") == {"lead:x:y": 2}
     assert kept.violations_below("lead:x:y") == kept.violations_below("le") == {}
     assert kept.states("lead", trust)[CODE].current is TrustLevel.SEMI_AUTO
@@ -210,7 +223,7 @@ def test_a_child_is_never_above_an_agent_that_it_works_for(kept: Reputations) ->
     """Found when an agent that had lost its level made the same calls as its own sub-agent."""
     trust = TrustFile(agents={"a*": TrustLevel.AUTONOMOUS})
     assert kept.earned("a:sub:1", trust) == ()  # nothing is known: both are autonomous
-    kept.record("a", Event(CODE, success=False, violation=True), trust)
+    kept.record("a", ReputationEvent(CODE, success=False, violation=True), trust)
     assert kept.earned("a", trust) == (("code_changes", "propose"),)
     for child in ("a:sub:1", "a:x", "a:x:y"):
         assert kept.earned(child, trust) == (("code_changes", "propose"),)
@@ -220,7 +233,7 @@ def test_a_child_is_never_above_an_agent_that_it_works_for(kept: Reputations) ->
     kept.pin("a", CODE, TrustLevel.SUPERVISED, trust)
     assert kept.earned("a:x", trust) == (("code_changes", "supervised"),)
     assert kept.earned("a:x:y", trust) == (("code_changes", "supervised"),)
-    kept.record("a:z", Event(CODE, success=False, violation=True), trust)
+    kept.record("a:z", ReputationEvent(CODE, success=False, violation=True), trust)
     assert kept.earned("a:z", trust) == (("code_changes", "propose"),)  # nor raised by it
 
 
@@ -230,7 +243,7 @@ def test_what_a_parent_is_pinned_to_counts_and_not_what_it_lost(kept: Reputation
         pins={"m": TrustLevel.SUPERVISED, "n": TrustLevel.AUTONOMOUS},
     )
     assert kept.earned("m:x", trust) == tuple((one.value, "supervised") for one in Domain)
-    kept.record("n", Event(CODE, success=False, violation=True), trust)
+    kept.record("n", ReputationEvent(CODE, success=False, violation=True), trust)
     kept.pin("n:x", CODE, TrustLevel.AUTONOMOUS, trust)
     assert dict(kept.earned("n:x", trust))["code_changes"] == "autonomous"
 
@@ -257,7 +270,11 @@ def test_a_line_of_agents_only_falls(
         kept.pin(agent, CODE, level, trust)
     for agent, success, violation in events:
         bad = violation and not success
-        kept.record(agent, Event(CODE, success=success, violation=bad, source=Source.PERSON), trust)
+        kept.record(
+            agent,
+            ReputationEvent(CODE, success=success, violation=bad, source=ReputationSource.PERSON),
+            trust,
+        )
     known = [name for name in LINE if name in kept.agents()]
     levels = [rank(trust.level(one, CODE, dict(kept.earned(one, trust)))) for one in known]
     assert levels == sorted(levels, reverse=True)

@@ -11,9 +11,9 @@ import pytest
 
 from sandbox.cells.pool import _enforceable
 from sandbox.config.settings import Lifetime, Settings
-from sandbox.containers.progress import Silent
+from sandbox.containers.progress import SilentProgress
 from sandbox.containers.runtimes import missing, moves_mounts, unenforced
-from sandbox.doctor import Status, wanted_runtime
+from sandbox.doctor import CheckStatus, wanted_runtime
 from sandbox.errors import NotEnforced, Unavailable
 from sandbox.setup import gvisor
 
@@ -68,7 +68,7 @@ def test_what_a_runtime_does_not_enforce_is_below_the_floor(
     seen = info(*arguments)
     assert len(unenforced("runsc", seen)) == count
     (check,) = wanted_runtime(info(*arguments, "--oci-seccomp"), GVISOR)
-    assert check.status is (Status.FAIL if count else Status.OK)
+    assert check.status is (CheckStatus.FAIL if count else CheckStatus.OK)
     assert bool(check.fix) is bool(count)
     if count:
         with pytest.raises(NotEnforced, match="`runsc` does not enforce"):
@@ -140,7 +140,7 @@ def test_an_engine_of_ours_is_told_of_gvisor_and_goes_on(
     one.settings.parent.mkdir()
     one.settings.write_text('{"mtu": 1400, "runtimes": {"kata": {"path": "kata"}}}')
     one.settings.chmod(0o640)
-    gvisor.ensure(one, 4242, Silent(), one.settings)
+    gvisor.ensure(one, 4242, SilentProgress(), one.settings)
     assert one.reloads == [(4242, 1)]
     assert json.loads(one.settings.read_text()) == {
         "mtu": 1400,
@@ -150,7 +150,7 @@ def test_an_engine_of_ours_is_told_of_gvisor_and_goes_on(
         },
     }
     assert one.settings.stat().st_mode & 0o777 == 0o640
-    gvisor.ensure(one, 4242, Silent(), one.settings)
+    gvisor.ensure(one, 4242, SilentProgress(), one.settings)
     assert len(one.reloads) == 1  # it is there already
 
 
@@ -158,7 +158,7 @@ def test_an_engine_with_systemds_control_groups_gets_gvisor_with_them(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     one: Any = client(tmp_path, monkeypatch, CgroupDriver="systemd")
-    gvisor.ensure(one, 1, Silent(), one.settings)
+    gvisor.ensure(one, 1, SilentProgress(), one.settings)
     assert one.seen["Runtimes"]["runsc"]["runtimeArgs"] == [*GOOD, "--systemd-cgroup"]
 
 
@@ -167,7 +167,7 @@ def test_a_runtime_of_ours_that_enforces_too_little_is_registered_anew(
 ) -> None:
     one: Any = client(tmp_path, monkeypatch)
     one.seen["Runtimes"]["runsc"] = {"path": "x", "runtimeArgs": ["--ignore-cgroups"]}
-    gvisor.ensure(one, 1, Silent(), one.settings)
+    gvisor.ensure(one, 1, SilentProgress(), one.settings)
     assert one.seen["Runtimes"]["runsc"]["runtimeArgs"] == [*GOOD]
 
 
@@ -176,7 +176,7 @@ def test_an_engine_of_somebody_else_is_left_alone(
 ) -> None:
     one: Any = client(tmp_path, monkeypatch)
     with pytest.raises(Unavailable, match=r"did not start it: have .*runsc.* in .*daemon\.json"):
-        gvisor.ensure(one, None, Silent(), one.settings)
+        gvisor.ensure(one, None, SilentProgress(), one.settings)
     assert (one.reloads, one.settings.exists()) == ([], False)
 
 
@@ -188,7 +188,7 @@ def test_settings_that_cannot_be_read_are_not_touched(
     one.settings.parent.mkdir()
     one.settings.write_text(text)
     with pytest.raises(Unavailable, match=r"the engine's settings .*daemon\.json"):
-        gvisor.ensure(one, 1, Silent(), one.settings)
+        gvisor.ensure(one, 1, SilentProgress(), one.settings)
     assert (one.reloads, one.settings.read_text()) == ([], text)
 
 
@@ -199,4 +199,4 @@ def test_a_host_without_gvisor_that_may_not_install_it_is_told_how(
     monkeypatch.setattr("sandbox.setup.gvisor.shutil.which", lambda *_, **__: None)
     monkeypatch.setattr("sandbox.setup.gvisor.apt.can_install", lambda: False)
     with pytest.raises(Unavailable, match=r"^gVisor is missing: run `sudo apt-get install runsc`$"):
-        gvisor.ensure(one, 1, Silent(), one.settings)
+        gvisor.ensure(one, 1, SilentProgress(), one.settings)

@@ -9,13 +9,13 @@ import pytest
 from pydantic import ValidationError
 
 from sandbox.text.redaction import MASK, mask
-from sandbox.text.secret_shapes import Run, Shape, shapes
+from sandbox.text.secret_shapes import Shape, ShapeRun, shapes
 
 SHAPES = {one.issuer: one for one in shapes()}
 LETTERS = "A7b0c-1_d/"
 
 
-def filled(run: Run, count: int) -> str:
+def filled(run: ShapeRun, count: int) -> str:
     """Return so many characters of a set."""
     some = [one for one in LETTERS if run.holds(one) and one.isalnum()]
     return "".join(some[at % len(some)] for at in range(count))
@@ -25,7 +25,7 @@ def examples(shape: Shape, less: int = 0) -> list[str]:
     """Return a secret for each text that it may hold; `less` characters too short at its end."""
     texts = [""]
     for number, part in enumerate(shape.parts):
-        if isinstance(part, Run):
+        if isinstance(part, ShapeRun):
             short = less if number == len(shape.parts) - 1 else 0
             texts = [text + filled(part, part.least - short) for text in texts]
         else:

@@ -20,7 +20,7 @@ from sandbox.cells.cell import Exit
 from sandbox.cells.observation import Watched
 from sandbox.cells.outlet import Outlet
 from sandbox.containers.plan import HOME, READING_HOME
-from sandbox.gates.gate1 import Answer as GateAnswer
+from sandbox.gates.gate1 import Gate1Answer as GateAnswer
 from sandbox.gates.gate2 import Effects
 from sandbox.results import CallResult, Ending
 

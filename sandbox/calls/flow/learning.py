@@ -10,7 +10,7 @@ from policy.autonomy.trust import TrustFile
 from policy.model import ActionPlan, Context
 from policy.people.approval import domain
 from policy.values.strict_yaml import PolicyError
-from sandbox.agents.reputation import Event, Reputations, Source, observed
+from sandbox.agents.reputation import ReputationEvent, Reputations, ReputationSource, observed
 from sandbox.audit.events import ReputationRecord
 from sandbox.calls.flow.call import Call
 from sandbox.calls.recorder import Recorder
@@ -40,11 +40,11 @@ class Learning:
         """Learn that a person took a call back."""
         trust = self._trust(workspaces)
         if trust is not None:
-            event = Event(
+            event = ReputationEvent(
                 Domain.CODE_CHANGES,
                 success=False,
                 reverted=True,
-                source=Source.PERSON,
+                source=ReputationSource.PERSON,
                 what="a person took a change back",
             )
             await self._note(agent, event, trust)
@@ -56,11 +56,11 @@ class Learning:
         trust = self._trust(workspaces)
         if trust is None:
             return
-        event = Event(
+        event = ReputationEvent(
             trust.domain(plan.tool),
             success=success,
             confidence=confidence,
-            source=Source.AGENT,
+            source=ReputationSource.AGENT,
             what=f"it says that `{plan.tool}` {'went well' if success else 'failed'}",
         )
         await self._note(plan.agent, event, trust)
@@ -71,7 +71,7 @@ class Learning:
         except PolicyError:  # said by the gate, which denies every call
             return None
 
-    async def _note(self, agent: str, event: Event, trust: TrustFile) -> None:
+    async def _note(self, agent: str, event: ReputationEvent, trust: TrustFile) -> None:
         """Note an outcome; a change of level, and a violation, stand in the record."""
         before = self.reputations.states(agent, trust)[event.domain].current
         after = await asyncio.to_thread(self.reputations.record, agent, event, trust)

@@ -22,7 +22,7 @@ from sandbox.calls.recovery import Aftermath
 from sandbox.cells.outlet import Outlets
 from sandbox.cells.turns import Turns
 from sandbox.config.settings import Dirs, Settings, load_settings
-from sandbox.gates.gate1 import Gate
+from sandbox.gates.gate1 import Gate1
 from sandbox.gates.host_made import HostMade
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
@@ -62,7 +62,7 @@ class Parts:
         self.aftermath = Aftermath(self.record, self.policies.paths)
         self.opinion = SecondOpinion()
         self.files = ProjectFiles(self.record.store.made)
-        self.gate = Gate(self.policies, self.opinion, self.files, off_loop=self.off_loop)
+        self.gate = Gate1(self.policies, self.opinion, self.files, off_loop=self.off_loop)
         reputations = Reputations(self.dirs)
         self.contexts = Contexts(
             self.dirs, self.policies, known=self.known, reputations=reputations

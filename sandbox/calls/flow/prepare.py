@@ -18,7 +18,7 @@ from sandbox.calls.flow.parts import Parts
 from sandbox.calls.ids import new_id
 from sandbox.cells import request as launch
 from sandbox.config.settings import Settings
-from sandbox.gates.gate1 import Answer as GateAnswer
+from sandbox.gates.gate1 import Gate1Answer as GateAnswer
 from sandbox.gates.gate1 import within
 from sandbox.gates.host_calls import tightened
 

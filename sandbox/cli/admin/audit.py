@@ -122,7 +122,7 @@ def _follow(query: Query, *, as_json: bool) -> None:
     """Print decisions as they come, until interrupted; what comes of them is not known yet."""
     from sandbox.audit import history
     from sandbox.audit.events import read
-    from sandbox.audit.segments import Place, Segments
+    from sandbox.audit.segments import LogPlace, Segments
 
     segments = Segments(terminal.dirs().state / "audit.jsonl")
     place = segments.end()
@@ -130,7 +130,7 @@ def _follow(query: Query, *, as_json: bool) -> None:
         if not segments.reaches(place):
             place = segments.end()
         for at, raw in segments.from_place(place):
-            place = Place(at.segment, at.offset + len(raw))
+            place = LogPlace(at.segment, at.offset + len(raw))
             try:
                 record = read(raw)
             except ValueError:

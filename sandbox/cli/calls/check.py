@@ -16,7 +16,7 @@ from policy.tools.dialects import AGENTS
 from sandbox.agents.peer import Caller
 from sandbox.cli import terminal
 from sandbox.errors import BadInput
-from sandbox.gates.gate1 import Answer
+from sandbox.gates.gate1 import Gate1Answer
 from sandbox.policy_tools.ask import plan_of
 from sandbox.policy_tools.batch import check_batch
 from sandbox.policy_tools.explain import explanation, show_text
@@ -109,7 +109,7 @@ def explain(text: tuple[str, ...], as_json: bool, **asked: str | None) -> int:
     return STATUS[answer.decision.verdict]
 
 
-def _decide(text: tuple[str, ...], asked: dict[str, str | None]) -> tuple[ActionPlan, Answer]:
+def _decide(text: tuple[str, ...], asked: dict[str, str | None]) -> tuple[ActionPlan, Gate1Answer]:
     dirs = terminal.dirs()
     call = _call(text, asked["tool"], asked["params"])
     call |= {key: asked[key] for key in (*_WHO, "workspace") if asked[key]}

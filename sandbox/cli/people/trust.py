@@ -110,15 +110,15 @@ def record(agent: str, action: str, success: bool, confidence: float) -> int:
     Example:
       lockgate trust record reviewer edit_file --success --confidence 0.8
     """
-    from sandbox.agents.reputation import Event, Source
+    from sandbox.agents.reputation import ReputationEvent, ReputationSource
 
     terminal.require_person("judging an agent")
     policy = _trust_file()
-    event = Event(
+    event = ReputationEvent(
         policy.domain(action),
         success=success,
         confidence=confidence,
-        source=Source.PERSON,
+        source=ReputationSource.PERSON,
         what=action,
     )
     state = _kept().record(agent, event, policy)
