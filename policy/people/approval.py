@@ -84,6 +84,10 @@ class Wanted(Frozen):
     """Its commands; None where a part of one cannot be known."""
     settings: tuple[str, ...] = ()
     """Variables and texts that decide what they do."""
+    said: tuple[str, ...] = ()
+    """Its commands with all their words, for people; binds nothing."""
+    session: str = ""
+    """The session of its agent; empty where there is none."""
 
 
 class Opening(Frozen):
@@ -103,6 +107,8 @@ class Grant(Frozen):
     """What the person was shown."""
     task: str | None = None
     """Only calls that are derived from this task."""
+    session: str | None = None
+    """Only calls of this session of the agent."""
     uses: Annotated[int, Field(ge=1, le=10_000)] = 1
     issued: float
     """Seconds since 1970, like all times here."""
@@ -117,7 +123,10 @@ class Grant(Frozen):
 
     def words(self) -> str:
         """Say what it covers, for people."""
-        what = covered.words(self.wanted.acts)
+        bound = covered.words(self.wanted.acts)
+        whole = "; ".join(self.wanted.said)
+        exact = self.scope is Scope.EXACT
+        what = whole if exact and whole else bound
         paths = "; ".join(self.wanted.paths or ())
         what = what or paths or f"a call of {self.wanted.tool}"
         if self.wanted.settings:
@@ -125,6 +134,8 @@ class Grant(Frozen):
         if self.opens is not None:
             hosts = ", ".join(one.words() for one in self.opens.hosts)
             return f"to reach {hosts}: {what}"
+        if not exact and bound and whole not in ("", bound):
+            what += f" (shown: {whole}; words of a message, and what only tells, may differ)"
         match self.scope:
             case Scope.EXACT:
                 return f"exactly: {what}"
@@ -178,6 +189,7 @@ def wanted(
         cwd=plan.cwd or plan.workspace,
         acts=covered.acts(facts, policy.catalog),
         settings=covered.settings(facts, plan.params.command, env or {}),
+        said=covered.said(facts),
     )
 
 
@@ -235,6 +247,8 @@ def covers(grant: Grant, call: Wanted, now: float) -> bool:
         or grant.opens is not None
         or (grant.task is not None and grant.task != call.task)
     ):
+        return False
+    if grant.session is not None and grant.session != call.session:
         return False
     if grant.scope is Scope.EXACT:
         return grant.wanted.digest == call.digest

@@ -9,6 +9,7 @@ that the list does not name) is what the person said yes to, and what is not the
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -115,6 +116,16 @@ def acts(facts: Facts, catalog: Catalog) -> tuple[Act, ...] | None:
             return None
         found[act] = None
     return tuple(found)
+
+
+def said(facts: Facts) -> tuple[str, ...]:
+    """Return the commands of a call for people, with all words; what may be a secret as its
+    SHA-256."""
+    kept = (
+        (words[0], *(_kept(word, before) for before, word in itertools.pairwise(words)))
+        for words in facts.calls
+    )
+    return tuple(dict.fromkeys(shown(shlex.join(words)) for words in kept))
 
 
 def _act(words: tuple[str, ...], catalog: Catalog) -> Act | None:

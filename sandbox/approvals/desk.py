@@ -18,6 +18,7 @@ from typing import Any
 from policy.autonomy.authority import ESCALATION
 from policy.model import ActionPlan, Context, Decision, Verdict
 from policy.people.approval import Grant, Scope, Wanted, wanted
+from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.approver import UNSEEN, Answer, Approver, nobody
 from sandbox.approvals.rehearsal import NAMED
 from sandbox.approvals.stdin_capture import Given
@@ -110,6 +111,7 @@ class Desk:
             what = await self._off_loop.read(
                 plan, partial(wanted, plan, decision, context, policy, env=env, stdin=given.digest)
             )
+            what = what.model_copy(update={"session": CURRENT.get()})
             if grant := await asyncio.to_thread(self._grants.use, call_id, what, time.time()):
                 return await self._granted(grant, answer)
             if await asyncio.to_thread(self._grants.waiting, plan.agent, time.time()) >= MOST_OPEN:
@@ -133,6 +135,7 @@ class Desk:
                     wanted, plan, answer.decision, context, policy, env=env, stdin=given.digest
                 ),
             )
+            now = now.model_copy(update={"session": CURRENT.get()})
             if grant := await asyncio.to_thread(self._grants.use, call_id, now, time.time()):
                 return await self._granted(grant, answer)
         return Permission(False, answer, reason="what it is about keeps changing")

@@ -25,6 +25,8 @@ from sandbox.host.sqlite import Database
 from sandbox.text.redaction import mask_all
 
 FILE = "approvals.sqlite"
+LAST = "last"
+"""Names the newest question, or grant, that is open."""
 _KEPT_SECONDS = 30 * 86_400.0
 """Answered questions and closed grants are kept this long; the record keeps them for ever."""
 _STEPS = (
@@ -83,6 +85,23 @@ class Terms:
     seconds: float = GRANT_SECONDS
     task: str | None = None
     opens: Opening | None = None
+    session: str | None = None
+
+    def grant(self, request: Request, now: float, *, by: str, reason: str = "") -> Grant:
+        """Return the grant that a yes to a question becomes, not noted yet."""
+        return Grant(
+            id="g" + secrets.token_hex(5),
+            scope=self.scope,
+            wanted=request.wanted,
+            task=self.task,
+            session=self.session,
+            opens=self.opens,
+            uses=self.uses,
+            issued=now,
+            until=now + self.seconds,
+            by=by,
+            reason=reason,
+        )
 
 
 class Grants:
@@ -131,6 +150,25 @@ class Grants:
         if row is None:
             raise BadInput(f"no question about a call `{call}`; `lockgate approvals` lists them")
         return _asked(row, time.time())
+
+    def named(self, name: str) -> Asked:
+        """Return the question that a person means by a call's id, a unique beginning of one, or
+        `last`: the newest that waits. Raises BadInput if there is none, or several begin so."""
+        now = time.time()
+        if name == LAST:
+            if found := self.open_questions(now):
+                return found[-1]
+            raise BadInput("no call waits for a person")
+        with self._db.reading() as db:
+            rows = db.execute(
+                f"{_REQUEST} WHERE substr(call, 1, ?) = ? ORDER BY asked", (len(name), name)
+            ).fetchall()
+        begun = [_asked(row, now) for row in rows] if name else []
+        exact = [one for one in begun if one.request.call == name]
+        some = exact or [one for one in begun if one.state == "open"] or begun
+        if len(some) > 1:
+            raise BadInput(f"`{name}` begins the ids of {len(some)} calls; give more of it")
+        return some[0] if some else self.asked(name)
 
     def state(self, call: str) -> tuple[str, str, str]:
         """Return state, who answered and why, of a question that is waited for."""
@@ -184,18 +222,7 @@ class Grants:
         Questions about exactly the same are answered with it: whoever waits there uses the grant if
         it can be used again, and asks anew otherwise.
         """
-        grant = Grant(
-            id="g" + secrets.token_hex(5),
-            scope=terms.scope,
-            wanted=request.wanted,
-            task=terms.task,
-            uses=terms.uses,
-            issued=now,
-            until=now + terms.seconds,
-            by=by,
-            reason=reason,
-            opens=terms.opens,
-        )
+        grant = terms.grant(request, now, by=by, reason=reason)
         with self._db.writing() as db:
             done = db.execute(
                 "UPDATE requests SET state = 'approved', answered_by = ?, reason = ?, grant_id = ?"
@@ -259,15 +286,27 @@ class Grants:
         return [_grant(row) for row in rows]
 
     def revoke(self, grant_id: str, now: float) -> Grant:
-        """Take a grant back. Raises BadInput for one that is not there or over already."""
+        """Take a grant back, by its id, a unique beginning of it, or `last`: the newest that can
+        be used. Raises BadInput for one that is not there or over already."""
         with self._db.writing() as db:
-            row = db.execute(f"{_GRANT} WHERE id = ?", (grant_id,)).fetchone()
-            if row is None:
+            grants = [_grant(row) for row in db.execute(_GRANT)]
+            if grant_id == LAST:
+                some = sorted(
+                    (one for one in grants if _left(one, now)), key=lambda one: one.issued
+                )
+                some = some[-1:]
+            else:
+                begun = [one for one in grants if grant_id and one.id.startswith(grant_id)]
+                exact = [one for one in begun if one.id == grant_id]
+                some = exact or [one for one in begun if _left(one, now)] or begun
+            if len(some) > 1:
+                raise BadInput(f"`{grant_id}` begins {len(some)} grants; give more of it")
+            if not some:
                 raise BadInput(f"no grant `{grant_id}`; `lockgate grants` lists them")
-            grant = _grant(row)
-            if grant.revoked is not None or grant.used >= grant.uses or now >= grant.until:
-                raise BadInput(f"grant `{grant_id}` is used up, over or revoked already")
-            db.execute("UPDATE grants SET revoked = ? WHERE id = ?", (now, grant_id))
+            grant = some[0]
+            if not _left(grant, now):
+                raise BadInput(f"grant `{grant.id}` is used up, over or revoked already")
+            db.execute("UPDATE grants SET revoked = ? WHERE id = ?", (now, grant.id))
         return grant.model_copy(update={"revoked": now})
 
     def revoke_all(self, now: float, *, agent: str | None = None) -> int:
@@ -296,6 +335,11 @@ _OPENING = (
 )
 _TEXTS = ("plan", "env", "stdin", "preview")
 """The parts of a question that may hold secrets."""
+
+
+def _left(grant: Grant, now: float) -> bool:
+    """Whether a grant can be used, or could be once the clock is right again."""
+    return grant.revoked is None and grant.used < grant.uses and now < grant.until
 
 
 def _answer_equals(db: sqlite3.Connection, call: str, state: str, by: str, reason: str) -> None:

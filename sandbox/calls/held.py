@@ -280,16 +280,18 @@ class Held:
             if await self._discard_unrecorded(call_id):
                 return unknown_call(call_id)
             raise
-        cell, workspaces = await self._keepers.of(entry)
+        cell = await self._keepers.of_layer(entry)
         await self._keepers.aftermath.begin(
-            DiscardingRecord(call=entry.id, workspace=workspaces[0], also=list(workspaces[1:]))
+            DiscardingRecord(call=entry.id, workspace=entry.workspace, also=list(entry.also or ()))
         )
         answer = await cell.ask({"tx": entry.id}, op="drop")
         fate = (await cell.ask({"calls": [entry.id]}, op="fate"))["fates"][entry.id]
         # Of several workspaces it may stand in one where it could not be taken back.
         landed = bool(entry.parts) or fate["state"] == "landed"
         gone = "; its layer was gone already" if answer.get("gone") else ""
-        said = f"discarded by a person{gone}"
+        parts = ", ".join(entry.parts or ())
+        before = f"; landed before: {parts}" if parts else ""
+        said = f"discarded by a person{gone}{before}"
         await self._record.event(
             DiscardedRecord(
                 call=entry.id,

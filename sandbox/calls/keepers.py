@@ -20,7 +20,7 @@ from sandbox.calls.recovery import Aftermath
 from sandbox.cells.cell import Cell, CellLost
 from sandbox.cells.pool import CellPool
 from sandbox.cells.turns import Turns
-from sandbox.errors import SandboxError
+from sandbox.errors import BadInput, SandboxError
 from sandbox.gates.shown_changes import Shown, shown_of
 from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.replaced_ledger import ReplacedLedger
@@ -42,7 +42,9 @@ class Keepers:
         ledger: Ledger,
         replaced: ReplacedLedger,
         turns: Turns,
+        known: Callable[[], tuple[str, ...]],
     ) -> None:
+        """`known` gives the registered workspaces."""
         self.record = record
         self.pool = pool
         self.aftermath = aftermath
@@ -51,11 +53,26 @@ class Keepers:
         self._checked = checked
         self._paths = paths
         self._turns = turns
+        self._known = known
 
     async def of(self, entry: CallEntry) -> tuple[Cell, tuple[str, ...]]:
         """Return a cell whose keeper has the workspaces of a call, and these workspaces."""
         workspaces = self._checked(entry.workspaces)
         return await self.pool.get(entry.agent or DEFAULT, workspaces), workspaces
+
+    async def of_layer(self, entry: CallEntry) -> Cell:
+        """Return a cell whose keeper sees the layer that is held of a call.
+
+        Every keeper does; one of another workspace where the call's own is registered no more.
+        Raises BadInput where none is.
+        """
+        try:
+            return (await self.of(entry))[0]
+        except BadInput:
+            living, known = self.any_living(), self._known()
+            if living is None and not known:
+                raise
+            return living or await self.pool.get(DEFAULT, known[:1])
 
     @contextlib.asynccontextmanager
     async def turn(self, entry: CallEntry) -> AsyncIterator[None]:

@@ -20,6 +20,9 @@ from sandbox.text.terminal import safe_block, safe_line
 SUBJECT_CHARS = 60
 DIGEST_CHARS = 16
 """Of the SHA-256 of what counts, in a list."""
+KEPT = ("id", "workspace")
+"""Columns of a framed table that stay readable on a narrow terminal."""
+KEPT_CHARS = 16
 VERDICT_STYLE = {"allow": "green", "report": "yellow", "ask": "magenta", "deny": "red"}
 
 
@@ -53,6 +56,7 @@ def record(call: CallEntry, stdout: str, stderr: str, diff: str) -> str:
     rows += _reached(call)
     if call.judgement:
         landed = "landed" if call.landed else "not landed"
+        landed = in_parts(call) if call.parts else landed
         rows.append(("judgement", f"{call.judgement}, {landed}"))
     by = call.grounds
     if call.landed and by.get("person"):
@@ -184,11 +188,23 @@ def ended(call: CallEntry) -> str:
         return ending
     status = call.exit_status
     words = [f"exit {status}"] if status else []
-    if call.landed:
+    if call.parts:
+        words.append(in_parts(call))
+    elif call.landed:
         words.append("landed")
     elif call.judgement in ("hold", "discard"):
         words.append({"hold": "held", "discard": "discarded"}[call.judgement])
     return ", ".join(words) or "ok"
+
+
+def in_parts(call: CallEntry) -> str:
+    """Say what became of a call that a person landed in parts."""
+    match call.judgement:
+        case "hold":
+            return "landed in part, the rest is held"
+        case "discard":
+            return "landed in part, the rest discarded"
+    return "landed in parts"
 
 
 def changes(
@@ -210,6 +226,16 @@ def changes(
     if count > limit:
         lines.append(f"  ... and {count - min(limit, len(items))} more")
     return "\n".join(lines)
+
+
+def short_names(paths: Iterable[str]) -> dict[str, str]:
+    """Return folders by their last names, as far as these tell them apart, for narrow tables."""
+    every = set(paths)
+    names = {path: path.rstrip("/").rsplit("/", 1)[-1] or path for path in every}
+    return {
+        path: name if sum(name == other for other in names.values()) == 1 else path
+        for path, name in names.items()
+    }
 
 
 def brief(items: Sequence[Mapping[str, Any]], *, limit: int = 2, total: int | None = None) -> str:
@@ -252,7 +278,11 @@ def _framed(
     from rich.table import Table
     from rich.text import Text
 
-    framed = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    framed = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for at, column in enumerate(columns):
+        longest = max((len(row[at]) for row in cells), default=0)
+        least = min(longest, KEPT_CHARS) if column in KEPT else None
+        framed.add_column(column, min_width=least)
     for row in cells:
         framed.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
     width = os.get_terminal_size(sys.stdout.fileno()).columns or 80

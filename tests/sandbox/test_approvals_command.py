@@ -12,7 +12,7 @@ import pytest
 
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
-from policy.people.approval import covers, digest, wanted
+from policy.people.approval import Grant, Scope, covers, digest, wanted
 from sandbox.approvals.approver import nobody
 from sandbox.approvals.desk import waiting
 from sandbox.approvals.store import Grants, Request
@@ -58,6 +58,51 @@ def test_questions_are_listed(shell: Shell) -> None:
     assert "rm a.txt" in out
     [one] = json.loads(shell("approvals", "--json")[1])
     assert (one["call"], one["action"], one["risk"]) == ("c1", "rm a.txt", "danger")
+
+
+def test_a_list_says_where_and_with_what(shell: Shell) -> None:
+    ask(shell)
+    rows = [row.split() for row in shell("approvals")[1].splitlines()]
+    assert rows[0] == ["call", "workspace", "agent", "tool", "risk", "wants", "waits"]
+    assert rows[1][:6] == ["c1", "a", "workspace", "main", "Bash", "danger"]
+
+
+def test_a_call_is_named_by_a_beginning_or_as_the_last(shell: Shell) -> None:
+    for at, call in enumerate(("c1a", "c1b", "c2a", "c3a")):
+        ask(shell, f"rm {at}.txt", call)
+    status, shown = shell.at_terminal("deny", "c1")
+    assert (status, shown) == (2, "lockgate: `c1` begins the ids of 2 calls; give more of it\n")
+    assert shell.at_terminal("deny", "c2") == (0, "refused c2a: rm 2.txt\n")
+    assert shell.at_terminal("deny", "last") == (0, "refused c3a: rm 3.txt\n")
+    status, shown = shell.at_terminal("approve", "last", "--yes")
+    assert (status, "`last` may be another" in shown) == (2, True)
+    typing = [(b"[yes/no]", b"yes\n")]
+    assert shell.at_terminal("approve", "last", typing=typing)[0] == 0
+    assert shell.at_terminal("approve", "c1", "--yes")[0] == 0
+    states = [Grants(shell.dirs).asked(call).state for call in ("c1a", "c1b", "c2a", "c3a")]
+    assert states == ["approved", "approved", "denied", "denied"]
+    assert shell.at_terminal("approve", "c2", "--yes")[0] == 2
+    assert "no call waits" in shell.at_terminal("deny", "last")[1]
+    assert "no question about a call `x`" in shell.at_terminal("deny", "x")[1]
+
+    second = next(one for one in Grants(shell.dirs).all() if one.wanted.said == ("rm 0.txt",))
+    status, shown = shell.at_terminal("revoke", "g")
+    assert (status, "begins 2 grants" in shown) == (2, True)
+    assert shell.at_terminal("revoke", "last") == (0, f"revoked {second.id}\n")
+    status, shown = shell.at_terminal("revoke", "g")
+    assert status == 0, shown
+    assert "no grant `last`" in shell.at_terminal("revoke", "last")[1]
+
+
+def test_a_grant_says_every_word_of_what_it_covers(shell: Shell) -> None:
+    wanted = ask(shell, "git commit --quiet -m 'fix it'").wanted
+    grant = Grant(id="g", wanted=wanted, issued=0, until=1, by="me")
+    assert grant.words() == "exactly: git commit --quiet -m 'fix it'"
+    wider = grant.model_copy(update={"scope": Scope.PROGRAM}).words()
+    assert wider.startswith("only: git commit (shown: git commit --quiet -m 'fix it'; words of a")
+    secret = "AKIA" + "IOSFODNN7" + "EXAMPLE"
+    hidden = ask(shell, f"curl -H 'Authorization: {secret}' https://a.example").wanted
+    assert secret not in hidden.model_dump_json()
 
 
 def test_a_grant_for_a_task_covers_its_calls_and_no_others(shell: Shell) -> None:

@@ -403,10 +403,45 @@ def test_undo_says_what_it_undid(shell: Shell, running: Served) -> None:
 
 
 def test_settling_a_call(shell: Shell, running: Served, store: Store) -> None:
-    assert shell("discard", "last") == (0, "discarded c2\n", "")
+    assert shell("discard", "last", "--all-workspaces") == (0, "discarded c2\n", "")
     status, out, _ = shell("end", "c1", "--json")
     assert (status, json.loads(out)["id"]) == (0, "c1")
     assert running.fake.done == ["discard c2", "end c1"]
+
+
+def test_last_is_of_the_workspace_that_one_is_in(
+    shell: Shell, running: Served, store: Store
+) -> None:
+    for command, what in ("discard", "held"), ("end", "unfinished"), ("show", "recorded"):
+        where = f"no call is {what} in `{shell.workspace}`; `--all-workspaces` looks everywhere"
+        assert shell(command, "last") == (2, "", f"lockgate: {where}\n")
+    status, shown = shell.at_terminal("land", "last", "--yes")
+    assert (status, "no call is held in" in shown) == (2, True)
+    assert shell("discard", "last", "--all-workspaces")[0] == 0
+    assert shell("show", "last", "--all-workspaces", "--json")[0] == 0
+    decided = {"event": "decided", "call": "c8", "agent": "main", "verdict": "allow"}
+    here = {**decided, "tool": "Bash", "params": {}, "workspace": str(shell.workspace)}
+    store.append(record_of(here), durable=True)
+    assert json.loads(shell("show", "last", "--json")[1])["id"] == "c8"
+    assert shell("end", "last")[0] == 0
+    assert running.fake.done == ["discard c2", "end c8"]
+
+
+PARTED = {
+    "hold": "landed in part, the rest is held",
+    "discard": "landed in part, the rest discarded",
+    "land": "landed in parts",
+}
+
+
+@pytest.mark.parametrize("judgement, words", PARTED.items(), ids=PARTED)
+def test_a_call_that_landed_in_parts_says_so(
+    shell: Shell, store: Store, judgement: str, words: str
+) -> None:
+    parted = {"event": "parted", "call": "c2", "parts": ["c2-1"], "judgement": judgement}
+    store.append(record_of({**parted, "landed": judgement != "hold"}), durable=True)
+    assert words in shell("log")[1]
+    assert f"{judgement}, {words}" in shell("show", "c2")[1]
 
 
 def test_landing_needs_a_person(shell: Shell, running: Served, store: Store) -> None:
@@ -414,10 +449,11 @@ def test_landing_needs_a_person(shell: Shell, running: Served, store: Store) -> 
     assert shell("land", "c2") == (126, "", needs)
     assert shell("land", "--yes", "c2") == (126, "", needs)
     typing = [(b"[yes/no]", b"no\n")]
-    status, shown = shell.at_terminal("land", "last", typing=typing)
+    last = ("last", "--all-workspaces")
+    status, shown = shell.at_terminal("land", *last, typing=typing)
     assert (status, shown.split("\n")[-2]) == (1, "lockgate: not landed")
     typing = [(b"[yes/no]", b"yes\n")]
-    status, shown = shell.at_terminal("land", "last", typing=typing)
+    status, shown = shell.at_terminal("land", *last, typing=typing)
     assert (status, shown.split("\n")[-2]) == (0, "landed c2")
     assert shell.at_terminal("land", "--yes", "c2") == (0, "landed c2\n")
     assert running.fake.done == ["land c2", "land c2"]

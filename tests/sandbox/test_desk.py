@@ -14,6 +14,7 @@ import pytest
 from policy.model import ActionPlan, Context, Decision, Params, Workspace
 from policy.sources import precedence as layers
 from policy.values.strict_yaml import PolicyError
+from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.approver import Answer, Approver, nobody
 from sandbox.approvals.desk import MOST_OPEN, Desk, Permission, patient, waiting
 from sandbox.approvals.store import Grants, Request, Terms
@@ -196,6 +197,20 @@ def test_who_waits_no_longer_leaves_the_question_open(office: Office) -> None:
     request = office.grants.asked("c1").request
     office.grants.approve(request, Terms(), by="me", reason="", now=time.time())
     assert run(office.ask(patient(0.1), "c2")).approved
+
+
+def test_a_grant_for_a_session_is_used_in_that_session_alone(office: Office) -> None:
+    async def asked(session: str, call: str) -> Permission:
+        CURRENT.set(session)
+        return await office.ask(nobody, call)
+
+    run(asked("s-1", "c1"))
+    request = office.grants.asked("c1").request
+    terms = Terms(uses=9, session=request.wanted.session)
+    office.grants.approve(request, terms, by="me", reason="", now=time.time())
+    assert not run(asked("s-2", "c2")).approved
+    assert not run(asked("", "c3")).approved
+    assert run(asked("s-1", "c4")).approved
 
 
 def test_the_question_of_who_has_ended_is_withdrawn(office: Office) -> None:

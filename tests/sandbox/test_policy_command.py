@@ -146,7 +146,7 @@ def test_a_difference_is_that_of_the_person_who_asks(shell: Shell) -> None:
     draft = shell.workspace / "draft.yaml"
     draft.write_text("levels: {users: {otto: {overrides: {git: green}}}}\n")
     status, out, _ = shell("policy", "diff", "--user", "otto", "defaults", str(draft))
-    assert status == 1
+    assert status == 0
     assert "ask -> allow: `git push" in out
     assert shell("policy", "diff", "--user", "anna", "defaults", str(draft))[0] == 0
     draft.write_text(draft.read_text().replace("otto", person.login()))
@@ -266,14 +266,14 @@ def test_diff_names_calls_that_get_another_verdict(shell: Shell, tmp_path: Path)
     cases.write_text("cases:\n  - {command: git stash}\n  - {command: ls}\n")
     words = ("policy", "diff", "--cases", str(cases))
     assert shell(*words) == (
-        1,
+        0,
         f"report -> deny: `git stash` (rule no-stash, {own(shell)}:2)\n"
         "1 of 2 calls get another verdict\n",
         "",
     )
-    status, out, _ = shell(*words, "--json")
+    status, out, _ = shell(*words, "--json", "--exit-code")
     assert (status, json.loads(out)["changed"][0]["new"]) == (1, "deny")
-    assert shell(*words, "effective", "effective")[0] == 0
+    assert shell(*words, "--exit-code", "effective", "effective")[0] == 0
     assert shell("policy", "diff", "nothing.yaml")[0] == 2
 
 
@@ -281,7 +281,7 @@ def test_diff_compares_on_the_examples_of_the_files(shell: Shell, tmp_path: Path
     draft = tmp_path / "draft.yaml"
     draft.write_text(STASH + "tools: {deny: [WebSearch, 'mcp__x__*']}\n")
     status, out, _ = shell("policy", "diff", "defaults", str(draft))
-    assert status == 1
+    assert status == 0
     assert f"report -> deny: `git stash` (rule no-stash, {draft}:2)\n" in out
     assert f"allow -> deny: `WebSearch` (rule tools, {draft}:3)\n" in out
     assert f"ask -> deny: `mcp__x__x` (rule tools, {draft}:3)\n" in out
@@ -291,7 +291,7 @@ def test_diff_compares_layers(shell: Shell) -> None:
     (shell.dirs.config / "policy.yaml").write_text(STASH)
     own(shell).write_text("tools: {deny: [WebSearch]}\n")
     status, out, _ = shell("policy", "diff", "user", "workspace")
-    assert (status, "allow -> deny: `WebSearch`" in out, "git stash" in out) == (1, True, False)
+    assert (status, "allow -> deny: `WebSearch`" in out, "git stash" in out) == (0, True, False)
     assert shell("policy", "diff", "workspace", "administrator")[0] == 0
     assert "report -> deny: `git stash`" in shell("policy", "diff", "defaults", "user")[1]
 

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from sandbox.cli import terminal
+from sandbox.cli.calls.choosing import everywhere, last_here
 from sandbox.operations.requests import LookHeldRequest
 from sandbox.text.terminal import safe, safe_block, safe_line
 
 if TYPE_CHECKING:
+    from sandbox.audit.call_entry import CallEntry
     from sandbox.audit.store import Store
 
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
@@ -118,11 +120,13 @@ def log(
 @click.option("--output", "part", flag_value="output", help="Only what it wrote.")
 @click.option("--diff", "part", flag_value="diff", help="Only the diff.")
 @click.option("--raw", is_flag=True, help="With --output: byte for byte.")
+@everywhere
 @JSON
 def show(call: str, part: str | None, **flags: bool) -> int:
     """Show what was decided about CALL and why, what it wrote, and what it changed.
 
-    CALL is an id of `lockgate log`, a beginning of one, or `last`. Of a held call a person at a
+    CALL is an id of `lockgate log`, a beginning of one, or `last`: the last call of the workspace
+    you are in. Of a held call a person at a
     terminal is shown what it would change now; that is what `lockgate land` lands.
 
     \b
@@ -134,6 +138,8 @@ def show(call: str, part: str | None, **flags: bool) -> int:
     from sandbox.audit.query import seconds_of
 
     store = _store()
+    if call == "last":
+        call = last_here(everywhere=flags["all_workspaces"], what="recorded", fits=_is_call)
     found = store.call(call)
     if found.is_held and part != "output" and terminal.person_present():
         _look_anew(found.id)
@@ -158,6 +164,11 @@ def show(call: str, part: str | None, **flags: bool) -> int:
 
     terminal.show(record(found, safe(stdout), safe(stderr), diff))
     return 0
+
+
+def _is_call(entry: CallEntry) -> bool:
+    """Whether an entry of the record is a call, and no undo or landing of a part."""
+    return not (entry.undone or entry.of)
 
 
 def _look_anew(call: str) -> None:

@@ -6,12 +6,20 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sandbox.cli import terminal
+from sandbox.errors import BadInput
 
+if TYPE_CHECKING:
+    from sandbox.audit.call_entry import CallEntry
+
+ALL = 1_000_000
+"""More calls than a record holds, for a search through all of it."""
+FEW = 100
+"""Calls among which the last one is looked for first."""
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 
@@ -32,6 +40,32 @@ def choosing(command: Made) -> Made:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def everywhere(command: Made) -> Made:
+    """Give a command that takes `last` the option to mean the last one of any workspace."""
+    return click.option(
+        "--all-workspaces",
+        is_flag=True,
+        help="`last` of every workspace, not of the one you are in alone.",
+    )(command)
+
+
+def last_here(*, everywhere: bool, what: str, fits: Callable[[CallEntry], bool]) -> str:
+    """Return the id of the last call that fits, in the workspace that one is in, if in any.
+
+    `what` says what such a call is (`held`). Raises BadInput where there is none.
+    """
+    from sandbox.audit.store import Store
+
+    here = None if everywhere else workspace_here()
+    for limit in (FEW, ALL):
+        for one in Store(terminal.dirs()).calls(limit=limit):
+            if fits(one) and here in (None, *one.workspaces):
+                return one.id
+    if here is None:
+        raise BadInput(f"no call is {what}")
+    raise BadInput(f"no call is {what} in `{here}`; `--all-workspaces` looks everywhere")
 
 
 def chosen_of(options: Mapping[str, Any], here: str | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sandbox.cli import terminal
-from sandbox.cli.calls.choosing import choosing, chosen_of, workspace_here
+from sandbox.cli.calls.choosing import choosing, chosen_of, everywhere, last_here, workspace_here
 from sandbox.client.blocking import BlockingClient
 from sandbox.errors import BadInput
 from sandbox.operations.requests import (
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 CALL = click.argument("call", metavar="CALL")
 CONFIRM = click.option("--yes", is_flag=True, help="Do not ask; needs a terminal all the same.")
-ALL = 1_000_000
-"""More calls than a record holds, for a search through all of it."""
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -174,7 +172,7 @@ def held(**flags: bool) -> int:
       lockgate held
       lockgate held --json
     """
-    from sandbox.present.render import subject, table
+    from sandbox.present.render import short_names, subject, table
 
     with BlockingClient(terminal.dirs()) as client:
         client.keep_running()
@@ -186,7 +184,7 @@ def held(**flags: bool) -> int:
         terminal.show("nothing waits")
         return 0
     known = {one.id: one for one in _store().held()}
-    places = {one["workspace"] for one in found}
+    places = short_names({one["workspace"] for one in found})
     rows = [
         (
             one["id"],
@@ -195,7 +193,7 @@ def held(**flags: bool) -> int:
             subject(known[one["id"]]) if one["id"] in known else "",
             one["changes"],
             _size(one["bytes"]),
-            *((one["workspace"],) if len(places) > 1 else ()),
+            *((places[one["workspace"]],) if len(places) > 1 else ()),
             _why(one),
         )
         for one in found
@@ -236,10 +234,12 @@ def _size(count: float) -> str:
     is_flag=True,
     help="Also over files that changed meanwhile; what is there is kept for an undo.",
 )
+@everywhere
 @CONFIRM
 @JSON
 def land(call: str, paths: tuple[str, ...], **flags: bool) -> int:
-    """Land what is held of CALL (`last`: the last held one), or only the PATHs in it.
+    """Land what is held of CALL (`last`: the last held one of the workspace you are in), or only
+    the PATHs in it.
 
     A PATH is relative to the workspace, as `lockgate show CALL` lists it: a file, a folder with all
     it holds, or a glob (`*` within one name, `**` through folders). A move lands with both of its
@@ -251,7 +251,7 @@ def land(call: str, paths: tuple[str, ...], **flags: bool) -> int:
       lockgate land last
       lockgate land 4f1c src/ 'docs/**/*.md'
     """
-    found = _store().call(_identity(call, is_held))
+    found = _store().call(_identity(call, is_held, everywhere=flags["all_workspaces"]))
     if not terminal.person_present():
         terminal.say("landing what was held is a person's decision and needs a terminal")
         return terminal.NOT_PERMITTED
@@ -270,16 +270,19 @@ def land(call: str, paths: tuple[str, ...], **flags: bool) -> int:
 
 @click.command(short_help="Throw a held call's changes away.")
 @CALL
+@everywhere
 @JSON
 def discard(call: str, **flags: bool) -> int:
-    """Throw away what is held of CALL (`last`: the last held one), or what waits to land.
+    """Throw away what is held of CALL (`last`: the last held one of the workspace you are in), or
+    what waits to land.
 
     \b
     Example:
       lockgate discard last
     """
-    name = _identity(call, is_held) if call == "last" else call
-    return _settle(DiscardRequest(name), as_json=flags["as_json"])
+    if call == "last":
+        call = _identity(call, is_held, everywhere=flags["all_workspaces"])
+    return _settle(DiscardRequest(call), as_json=flags["as_json"])
 
 
 @click.command("object", short_help="Object to changes that wait to land.")
@@ -301,16 +304,19 @@ def object_(call: str, because: str, **flags: bool) -> int:
 
 @click.command(short_help="End a background call and land its changes.")
 @CALL
+@everywhere
 @JSON
 def end(call: str, **flags: bool) -> int:
-    """End the background call CALL; its changes are judged and land.
+    """End the background call CALL (`last`: the last that goes on in the workspace you are in); its
+    changes are judged and land.
 
     \b
     Examples:
       lockgate run --background -- npm run dev
       lockgate end last
     """
-    return _settle(EndRequest(_identity(call, unfinished)), as_json=flags["as_json"])
+    name = _identity(call, unfinished, everywhere=flags["all_workspaces"])
+    return _settle(EndRequest(name), as_json=flags["as_json"])
 
 
 _DONE = {"land": "landed", "discard": "discarded", "object": "discarded", "end": "ended"}
@@ -343,14 +349,12 @@ def unfinished(call: CallEntry) -> bool:
     return call.ending is None
 
 
-def _identity(call: str, fits: Callable[[CallEntry], bool]) -> str:
-    """Return the whole id that a person means; `last` is the last call that fits."""
+def _identity(call: str, fits: Callable[[CallEntry], bool], *, everywhere: bool) -> str:
+    """Return the whole id that a person means; `last` is the last call that fits, here."""
     if call != "last":
         return _store().call(call).id
-    for one in _store().calls(limit=ALL):
-        if fits(one):
-            return one.id
-    raise BadInput(f"no call is {'held' if fits is is_held else 'unfinished'}")
+    what = "held" if fits is is_held else "unfinished"
+    return last_here(everywhere=everywhere, what=what, fits=fits)
 
 
 def _store() -> Store:

@@ -16,15 +16,16 @@ import click
 
 from sandbox.cli import terminal
 from sandbox.cli.options import JSON, Duration
+from sandbox.cli.people import answering
 from sandbox.errors import BadInput
 from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
     from policy.model import Host
-    from sandbox.audit.events import AuditRecord
+    from policy.people.approval import Grant
+    from sandbox.approvals.store import Request
 
-_MOST_SHOWN = 400
-"""Characters of what a grant covers that a table shows; `--json` shows all."""
+_WANTS_CHARS = 60
 
 
 def _terms(command: Any) -> Any:
@@ -63,23 +64,33 @@ def _terms(command: Any) -> Any:
     return command
 
 
-@click.command(short_help="List the calls that wait for a person.")
+@click.command(short_help="List the calls that wait for a person; answer them in a live list.")
+@click.option("--watch", is_flag=True, help="A live list at a terminal, answered with a key.")
 @JSON
 def approvals(**flags: bool) -> int:
     """List the questions that wait for a person's answer, the oldest first.
 
-    What was asked several times stands there once: one answer settles it.
+    What was asked several times stands there once: one answer settles it. With --watch the list
+    stays: the bell rings for a new question, and a key shows one whole, allows it (once, for the
+    agent's session, always in its workspace) or denies it.
 
     \b
     Examples:
       lockgate approvals
+      lockgate approvals --watch
       lockgate approvals --json
     """
+    if flags["watch"]:
+        from sandbox.cli.people.watch import watch
+
+        if flags["as_json"]:
+            raise BadInput("`--watch` and `--json` do not go together")
+        return watch()
     from sandbox.approvals.desk import said_of
-    from sandbox.present.render import table
+    from sandbox.present.render import short_names, table
 
     now = time.time()
-    questions = _grants().open_questions(now)
+    questions = answering.open_grants().open_questions(now)
     times = Counter(one.request.wanted.digest for one in questions)
     newest = {one.request.wanted.digest: one for one in questions}
     found = sorted(newest.values(), key=lambda one: one.request.asked)
@@ -97,20 +108,25 @@ def approvals(**flags: bool) -> int:
             ]
         )
         return 0
+    places = short_names(one.request.plan.workspace for one in found)
     rows = [
         (
             one.request.call,
+            places[one.request.plan.workspace],
             one.request.plan.agent,
+            one.request.plan.tool,
             one.request.decision.tier.value,
-            safe_line(str(said_of(one.request)["action"]) or one.request.plan.tool)[:60],
+            _wants(one.request),
             f"{(one.request.until - now) / 60:.0f} min left",
         )
         for one in found
     ]
     if rows:
-        terminal.show(table(("call", "agent", "risk", "wants", "waits"), rows))
+        columns = ("call", "workspace", "agent", "tool", "risk", "wants", "waits")
+        terminal.show(table(columns, rows))
         terminal.say(
-            "`lockgate approve CALL` shows the whole card and asks you; `deny CALL` says no"
+            "`lockgate approve CALL` shows the whole card and asks you; `deny CALL` says no; "
+            "`lockgate approvals --watch` keeps the list open"
         )
     else:
         terminal.show("no call waits for a person")
@@ -126,41 +142,32 @@ def approvals(**flags: bool) -> int:
 def approve(call: str, scope: str, uses: int, seconds: float, task: str | None, **rest: Any) -> int:
     """Show what CALL wants to do and approve it: once and for five minutes, unless you say more.
 
+    CALL is an id of `lockgate approvals`, a beginning of one, or `last`: the newest that waits.
     A call that waits goes on at once. One whose agent did not wait uses the grant when it makes the
     same call again.
 
     \b
     Examples:
-      lockgate approve c1a2b3c4d5
+      lockgate approve last
       lockgate approve c1a2b3c4d5 --uses 5 --for 30m --scope program
     """
     from policy.people.approval import Scope
     from sandbox.approvals.store import Terms
-    from sandbox.present.card import card
 
-    _person("approving")
-    asked = _grants().asked(call)
-    if asked.state != "open":
-        raise BadInput(f"the question about call `{safe_line(call)}` is {asked.state}")
+    answering.only_at_a_terminal("approving")
+    if rest["yes"] and call == "last":
+        raise BadInput("`--yes` needs the id of a call: `last` may be another one by now")
+    asked = answering.open_grants().named(call)
     request = asked.request
+    if asked.state != "open":
+        raise BadInput(f"the question about call `{safe_line(request.call)}` is {asked.state}")
     if not rest["yes"]:
-        plan = request.plan.model_dump(mode="json", by_alias=True)
-        click.echo(
-            card(
-                plan,
-                request.decision.model_dump(mode="json"),
-                paths=request.wanted.paths,
-                preview=request.preview,
-                env=request.env,
-                stdin=request.stdin,
-            ),
-            err=True,
-        )
+        answering.show_card(request)
         if not terminal.ask("Approve it?"):
             terminal.say("not approved; the question stays open (`lockgate deny` closes it)")
             return terminal.REFUSED
     terms = Terms(Scope(scope), uses, seconds, task)
-    _granted(request, terms, str(rest["reason"]))
+    _tell(answering.approve(request, terms, str(rest["reason"])))
     return 0
 
 
@@ -168,21 +175,18 @@ def approve(call: str, scope: str, uses: int, seconds: float, task: str | None, 
 @click.argument("call")
 @click.option("--reason", default="", metavar="TEXT", help="Why; the agent reads it.")
 def deny(call: str, reason: str) -> int:
-    """Say no to CALL. Its agent is told, with the reason.
+    """Say no to CALL (an id, a beginning of one, or `last`: the newest that waits). Its agent is
+    told, with the reason.
 
     \b
-    Example:
+    Examples:
+      lockgate deny last
       lockgate deny c1a2b3c4d5 --reason 'use the staging database'
     """
-    from sandbox.audit.events import RefusedRecord
-
-    _person("refusing")
-    grants = _grants()
-    asked = grants.asked(call)
-    if not grants.close(call, "denied", by=terminal.user(), reason=reason):
-        raise BadInput(f"the question about call `{safe_line(call)}` is {asked.state}")
-    _record(RefusedRecord(call=call, by=terminal.user(), answer_reason=reason))
-    terminal.show(f"refused {safe_line(call)}")
+    answering.only_at_a_terminal("refusing")
+    request = answering.open_grants().named(call).request
+    answering.refuse(request, reason)
+    terminal.show(f"refused {safe_line(request.call)}: {_wants(request)}")
     return 0
 
 
@@ -230,7 +234,7 @@ def grant(
     from sandbox.approvals.pregrant import by_id, of_command
     from sandbox.approvals.store import Terms
 
-    _person("granting")
+    answering.only_at_a_terminal("granting")
     start = os.path.abspath(cwd) if cwd else None  # noqa: PTH100
     named = tuple(map(_host, hosts))
     if named and scope != Scope.EXACT.value:
@@ -251,7 +255,8 @@ def grant(
             opens=bool(named),
         )
     opens = opening(request.plan, named) if named else None
-    _granted(request, Terms(Scope(scope), uses, seconds, task, opens), reason)
+    terms = Terms(Scope(scope), uses, seconds, task, opens)
+    _tell(answering.approve(request, terms, reason))
     return 0
 
 
@@ -269,7 +274,7 @@ def grants(everything: bool, **flags: bool) -> int:
     from sandbox.present.render import table
 
     now = time.time()
-    found = [one for one in _grants().all() if everything or one.open(now)]
+    found = [one for one in answering.open_grants().all() if everything or one.open(now)]
     if flags["as_json"]:
         terminal.show_json(
             [
@@ -287,7 +292,7 @@ def grants(everything: bool, **flags: bool) -> int:
             f"{one.used} of {one.uses}",
             f"{(one.until - now) / 60:.0f} min left" if one.open(now) else "over",
             one.by,
-            safe_line(one.words())[:_MOST_SHOWN],
+            safe_line(one.words())[: answering.MOST_SHOWN],
         )
         for one in found
     ]
@@ -299,17 +304,19 @@ def grants(everything: bool, **flags: bool) -> int:
 @click.command(short_help="Take a grant back.")
 @click.argument("grant_id", metavar="GRANT")
 def revoke(grant_id: str) -> int:
-    """Take GRANT back; no call can use it any more.
+    """Take GRANT back (an id, a beginning of one, or `last`: the newest that can be used); no call
+    can use it any more.
 
     \b
-    Example:
+    Examples:
+      lockgate revoke last
       lockgate revoke g1a2b3c4d5
     """
     from sandbox.audit.events import RevokedRecord
 
-    _person("revoking")
-    found = _grants().revoke(grant_id, time.time())
-    _record(RevokedRecord(grant=found.id, by=terminal.user()))
+    answering.only_at_a_terminal("revoking")
+    found = answering.open_grants().revoke(grant_id, time.time())
+    answering.record(RevokedRecord(grant=found.id, by=terminal.user()))
     terminal.show(f"revoked {found.id}")
     return 0
 
@@ -324,59 +331,16 @@ def _host(text: str) -> Host:
     return host
 
 
-def _granted(request: Any, terms: Any, reason: str) -> None:
-    from policy.people.approval import Scope
-    from sandbox.audit.events import GrantedRecord
-
-    if terms.scope is Scope.EXACT and terms.task not in (None, request.plan.derived_from):
-        raise BadInput(
-            f"the call is not derived from task `{safe_line(terms.task)}`, so exactly this call "
-            "never is; leave `--task` out, or name another `--scope`"
-        )
-    by = terminal.user()
-    made = _grants().approve(request, terms, by=by, reason=reason, now=time.time())
-    _record(
-        GrantedRecord(
-            grant=made.id,
-            call=request.call,
-            digest=made.wanted.digest,
-            action_id=made.wanted.action_id,
-            agent=made.wanted.agent,
-            scope=made.scope.value,
-            hosts=[one.words() for one in made.opens.hosts] if made.opens else None,
-            uses=made.uses,
-            until=made.until,
-            task=made.task,
-            by=by,
-            answer_reason=reason,
-        )
-    )
-    often = "once" if made.uses == 1 else f"{made.uses} times"
-    minutes = terms.seconds / 60
-    terminal.show(
-        f"granted {made.id}: {made.wanted.action_id} for `{safe_line(made.wanted.agent)}`, "
-        f"{often} within {minutes:.0f} min; `lockgate revoke {made.id}` takes it back"
-    )
-    terminal.say(f"it covers {safe_line(made.words())[:_MOST_SHOWN]}")
+def _tell(made: Grant) -> None:
+    terminal.show(answering.granted(made))
+    terminal.say(f"it covers {safe_line(made.words())[: answering.MOST_SHOWN]}")
 
 
-def _grants() -> Any:
-    from sandbox.approvals.store import Grants
+def _wants(request: Request) -> str:
+    """Say in a few words what a call wants to do."""
+    from sandbox.approvals.desk import said_of
 
-    return Grants(terminal.dirs().create())
-
-
-def _record(record: AuditRecord) -> None:
-    from sandbox.audit.store import Store
-
-    Store(terminal.dirs()).append(record, durable=True)
-
-
-def _person(what: str) -> None:
-    """Refuse whoever is not a person at a terminal."""
-    if not terminal.person_present():
-        terminal.say(f"{what} is a person's decision and needs a terminal")
-        terminal.leave(terminal.NOT_PERMITTED)
+    return safe_line(str(said_of(request)["action"]) or request.plan.tool)[:_WANTS_CHARS]
 
 
 def _here() -> str | None:

@@ -80,6 +80,7 @@ def test(file: str, workspace: str | None, draft: str | None, **flags: bool) -> 
 @JSON
 @click.option("--cases", metavar="FILE", help="Compare on these; default: all examples.")
 @click.option("--user", metavar="NAME", help="User whose levels count; default: you.")
+@click.option("--exit-code", is_flag=True, help="End with 1 when a call gets another verdict.")
 @click.argument("old", default=DEFAULTS)
 @click.argument("new", default=EFFECTIVE)
 def diff(
@@ -90,7 +91,7 @@ def diff(
     to that file; or a policy file, which is put on the defaults. They are compared on the built-in
     examples and those of the files themselves.
 
-    The status is 0 when no case changes its verdict, and 1 when one does.
+    The status is 0; with --exit-code, 1 when a case changes its verdict.
 
     \b
     Examples:
@@ -113,15 +114,16 @@ def diff(
         rows.append({"case": a.case.place, "call": a.case.shown,
                      "old": a.decision.verdict.value, "new": b.decision.verdict.value,
                      "rule": rule, "places": list(after.places(rule))})  # fmt: skip
+    status = DIFFERS if rows and flags["exit_code"] else 0
     if flags["as_json"]:
         terminal.show_json({"compared": len(compared), "changed": rows})
-        return DIFFERS if rows else 0
+        return status
     for row in rows:
         where = f", {', '.join(row['places'])}" if row["places"] else ""
         line = f"{row['old']} -> {row['new']}: `{row['call']}` (rule {row['rule']}{where})"
         terminal.show(safe_line(line))
     terminal.show(f"{len(rows)} of {len(compared)} calls get another verdict")
-    return DIFFERS if rows else 0
+    return status
 
 
 def _asked_by(case: Case, user: str) -> Case:
