@@ -112,6 +112,15 @@ class HookSettings(Frozen):
     """Mask secrets in what tools give back to the model."""
 
 
+class NoticeSettings(Frozen):
+    """How a person is told at once that a question waits (docs/people.md)."""
+
+    bell: bool = True
+    """Ring the bell of the terminal at which the agent runs."""
+    desktop: bool = True
+    """Show a notice on the desktop, where there is a session bus and the extra `desktop`."""
+
+
 class AuditSettings(Frozen):
     """How the audit log is kept (docs/audit.md)."""
 
@@ -150,6 +159,8 @@ class Settings(Frozen):
     """What an agent may use before it is paused or stopped (docs/stop.md)."""
     guard: GuardSettings = GuardSettings()
     """What the guard does when a protected file changes around Lockgate (docs/guard.md)."""
+    notices: NoticeSettings = NoticeSettings()
+    """How a person is told at once that a question waits."""
     channels: dict[str, Channel] = Field(default_factory=dict)
     """Ways to reach people; a user's `escalation_channel` names one (docs/people.md)."""
     hooks: HookSettings = HookSettings()

@@ -29,6 +29,8 @@ GUARD = f'"$@" && exit 0; [ $? = 2 ] || echo "{GUARDED}" >&2; exit 2'
 status that an agent takes for a yes, is a block. It holds no quote that ends the quotes around it
 and no name after a `$`, since agents put variables into such text; and whatever shell of the user's
 an agent takes, it is `/bin/sh` that reads it."""
+JUDGES = "Lockgate judges; if it asks, answer in `lockgate approvals --watch`"
+"""What an agent shows while its hook runs, where it shows anything."""
 SERVER = "lockgate"
 """The name of the MCP server in agents' configuration."""
 
@@ -183,7 +185,8 @@ def is_ours(agent: str, handler: Any) -> bool:
 
 # -- Claude Code
 
-_CLAUDE_GATES = ("PreToolUse", "PreSkillShellCommand", "UserPromptSubmit")
+_CLAUDE_ASKS = ("PreToolUse", "PreSkillShellCommand")
+_CLAUDE_GATES = (*_CLAUDE_ASKS, "UserPromptSubmit")
 _CLAUDE_TOLD = ("PostToolUse", "PostToolUseFailure", "SubagentStart", "SubagentStop")
 _CLAUDE_SESSION = ("SessionStart", "SessionEnd")
 _CLAUDE_OFF = (
@@ -208,6 +211,7 @@ def _claude_hooks(places: Places) -> Wanted:
             "args": rest,
             "timeout": HOOK_SECONDS if gate else EVENT_SECONDS,
             "onFailure": "block" if gate else "continue",
+            **({"statusMessage": JUDGES} if event in _CLAUDE_ASKS else {}),
         }
         matched = {"matcher": "*"} if event.endswith(("ToolUse", "Failure")) else {}
         edits.append(Append(("hooks", event), {**matched, "hooks": [handler]}))
@@ -243,7 +247,10 @@ def _codex_hooks(places: Places) -> Wanted:
     ):
         gate = event in ("PreToolUse", "UserPromptSubmit")
         seconds = HOOK_SECONDS if gate else EVENT_SECONDS
-        handler = {"type": "command", "command": places.line("codex"), "timeout": seconds}
+        line = places.line("codex")
+        handler: dict[str, Any] = {"type": "command", "command": line, "timeout": seconds}
+        if event == "PreToolUse":
+            handler["statusMessage"] = JUDGES
         edits.append(Append(("hooks", event), {"hooks": [handler]}))
     notes = ["in Codex, open `/hooks` and trust the hooks of Lockgate: until then it skips them"]
     if places.project is not None:

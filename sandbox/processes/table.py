@@ -215,11 +215,15 @@ class Host:
         text = _content(f"{_PROC}/{pid}/cmdline").rstrip(b"\0")
         return text.decode("utf-8", "backslashreplace").split("\0") if text else []
 
-    def has_terminal(self, pid: int) -> bool:
-        """Whether a process has a terminal that it is controlled from."""
+    def terminal(self, pid: int) -> int:
+        """Return the device number of the terminal that a process is controlled from; 0: none."""
         _, _, rest = _content(f"{_PROC}/{pid}/stat").rpartition(b")")
         fields = rest.split(None, 5)
-        return len(fields) > 4 and fields[4] != b"0"
+        return int(fields[4]) & 0xFFFFFFFF if len(fields) > 4 else 0
+
+    def has_terminal(self, pid: int) -> bool:
+        """Whether a process has a terminal that it is controlled from."""
+        return self.terminal(pid) != 0
 
     def inside(self, pid: int) -> bool:
         """Whether a process is in a process namespace below ours (a container)."""

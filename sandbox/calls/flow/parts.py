@@ -12,6 +12,7 @@ from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Workspace
 from sandbox.agents.reputation import Reputations
 from sandbox.approvals.desk import Desk
+from sandbox.approvals.notices import Notices
 from sandbox.approvals.objections import Objections
 from sandbox.approvals.store import Grants
 from sandbox.audit.events import AskedRecord, TamperedRecord
@@ -68,6 +69,7 @@ class Parts:
             self.dirs, self.policies, known=self.known, reputations=reputations
         )
         self.learning = Learning(reputations, self.policies, self.record)
+        self.notices = Notices(self.dirs, self.settings.notices)
         self.people = People(Reports(self.dirs), self.record, self.settings)
         self.grants = Grants(self.dirs)
         self.desk = Desk(
@@ -97,6 +99,7 @@ class Parts:
         self.people.tell(record, login(), levels)
 
     async def _notify(self, question: AskedRecord, plan: ActionPlan) -> None:
-        """Tell people over their channels that a question waits."""
+        """Tell people at once, and over their channels, that a question waits."""
+        self.notices.begin(plan.agent, plan.workspace)
         levels = self.policies.of(self.workspaces_of(plan)).policy.standing.levels
         await self.people.asked(question, plan.user, levels)
