@@ -272,6 +272,16 @@ def test_a_layer_that_is_gone_is_said_and_its_record_cleared(lab: Lab) -> None:
     assert lab.run(lab.supervisor.held()) == ()
 
 
+def test_what_is_held_of_a_workspace_that_is_gone_can_be_discarded(lab: Lab) -> None:
+    done = lab.sh("rm tool.sh")
+    lab.ws.rename(lab.ws.with_name("elsewhere"))
+    with pytest.raises(BadInput):
+        lab.run(lab.supervisor.land(done.id))
+    assert lab.run(lab.supervisor.discard(done.id)).message == "discarded by a person"
+    assert lab.run(lab.supervisor.held()) == ()
+    assert (lab.ws.with_name("elsewhere") / "tool.sh").exists()
+
+
 def test_a_layer_of_which_there_is_no_record_is_said_and_removed(lab: Lab) -> None:
     lab.sh("rm tool.sh", call_id="c1")
     lab.keeper.exec_run(["cp", "-r", "/tx/held/c1", "/tx/held/cX"])
