@@ -554,7 +554,22 @@ def test_held_calls_of_several_workspaces_say_where(
     monkeypatch.setattr(running.fake, "request", held)
     rows = [row.split() for row in shell("held")[1].splitlines()]
     assert rows[0][-2:] == ["workspace", "why"]
-    assert [row[-2:] for row in rows[1:]] == [["/w0", "so"], ["/w1", "so"]]
+    assert [row[-2:] for row in rows[1:]] == [["w0", "so"], ["w1", "so"]]
+
+
+def test_a_narrow_list_of_what_is_held_still_says_where(
+    shell: Shell, running: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def held(_: object, *, by: str | None = None) -> tuple[HeldCall, ...]:
+        because = "a very long reason " * 9
+        places = ("/srv/shop-of-anna", "/srv/shop-of-otto", "/home/shop-of-otto")
+        return tuple(HeldCall(id="c787e0dd977", workspace=one, because=because) for one in places)
+
+    monkeypatch.setattr(running.fake, "request", held)
+    status, shown = shell.at_terminal("held")
+    assert status == 0
+    assert "shop-of-anna" in shown
+    assert shown.count("c787e0dd977") == 3
 
 
 def test_show_says_what_became_of_a_call(shell: Shell, store: Store) -> None:

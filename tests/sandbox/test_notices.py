@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.agents.registry import register
+from sandbox.agents.registering import register
 from sandbox.approvals.notices import Notices, ring
 from sandbox.config.settings import NoticeSettings
 from sandbox.host.dirs import Dirs
