@@ -75,10 +75,11 @@ def test_a_call_is_named_by_a_beginning_or_as_the_last(shell: Shell) -> None:
     assert shell.at_terminal("deny", "c2") == (0, "refused c2a: rm 2.txt\n")
     assert shell.at_terminal("deny", "last") == (0, "refused c3a: rm 3.txt\n")
     status, shown = shell.at_terminal("approve", "last", "--yes")
-    assert (status, "`last` may be another" in shown) == (2, True)
+    assert (status, "needs the whole id" in shown) == (2, True)
     typing = [(b"[yes/no]", b"yes\n")]
     assert shell.at_terminal("approve", "last", typing=typing)[0] == 0
-    assert shell.at_terminal("approve", "c1", "--yes")[0] == 0
+    assert shell.at_terminal("approve", "c1", "--yes")[0] == 2
+    assert shell.at_terminal("approve", "c1a", "--yes")[0] == 0
     states = [Grants(shell.dirs).asked(call).state for call in ("c1a", "c1b", "c2a", "c3a")]
     assert states == ["approved", "approved", "denied", "denied"]
     assert shell.at_terminal("approve", "c2", "--yes")[0] == 2

@@ -155,10 +155,10 @@ def approve(call: str, scope: str, uses: int, seconds: float, task: str | None, 
     from sandbox.approvals.store import Terms
 
     answering.only_at_a_terminal("approving")
-    if rest["yes"] and call == "last":
-        raise BadInput("`--yes` needs the id of a call: `last` may be another one by now")
     asked = answering.open_grants().named(call)
     request = asked.request
+    if rest["yes"] and call != request.call:  # what it names may be another one by now (P8)
+        raise BadInput(f"`--yes` needs the whole id of a call: `{safe_line(request.call)}`?")
     if asked.state != "open":
         raise BadInput(f"the question about call `{safe_line(request.call)}` is {asked.state}")
     if not rest["yes"]:
