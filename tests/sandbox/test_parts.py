@@ -267,6 +267,17 @@ def test_an_edit_of_what_is_still_held_is_a_conflict_and_of_what_landed_is_none(
     assert held.rest().conflicts == ["b"]
 
 
+def test_what_takes_the_place_of_a_moved_folder_is_not_held_again(
+    overlay: Overlay, tmp_path: Path
+) -> None:
+    overlay.call("mv big n; mkdir big; echo x >big/a")
+    seen = overlay.seen()
+    held = Held(overlay, tmp_path)
+    held.land("n", "big")
+    assert overlay.real() == seen
+    assert brief(held.rest()) == []
+
+
 PATHS = ("a", "b", "d", "d/a", "d/e", "d/e/b", "big", "big/1", "n", "n/m", "x", "*", "**/m", "?")
 
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ..journal import removal
@@ -70,7 +70,16 @@ class Waiting:
         if not done:
             return walked
         walked.own = {mark[1:] for mark in done if mark.startswith("-")}
-        left = {n for n, change in enumerate(walked.changes) if _mark(change) not in done}
+        moved = {
+            change["path"]: change["source"]
+            for change in walked.changes
+            if "source" in change and _mark(change) in done
+        }
+        left = {
+            number
+            for number, change in enumerate(walked.changes)
+            if _mark(change) not in done and not _came_later(change, moved)
+        }
         rest = part(walked, left, lambda path: f"+{path}" not in done)
         times = {take.path: take.identity for take in rest.takes}
         for take in rest.takes:
@@ -153,6 +162,17 @@ class Waiting:
 def _old(identity: list[int], since: int) -> bool:
     """Whether an object is a folder, or a file whose ctime is known to be earlier than `since`."""
     return identity[1] < 0 or 0 < identity[3] < since
+
+
+def _came_later(change: Change, moved: Mapping[str, str]) -> bool:
+    """Whether a change is said only because a folder that has moved is read at its old place, where
+    something else stands since then. `moved` gives old paths by new ones."""
+    path, source = change["path"], change.get("source")
+    if source is None:
+        return False
+    parts = path.split("/")
+    above = ("/".join(parts[:count]) for count in range(1, len(parts)))
+    return any(one in moved and source == moved[one] + path[len(one) :] for one in above)
 
 
 def _mark(change: Change) -> str:
