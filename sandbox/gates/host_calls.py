@@ -23,7 +23,6 @@ from policy.model import (
     Change,
     Context,
     Decision,
-    EditStep,
     FileType,
     Kind,
     LayerAnswer,
@@ -36,8 +35,7 @@ from policy.model import (
 from policy.protected.paths import PathPolicy
 from policy.tools import reading as tools
 from policy.values.partial import unknown
-from sandbox.cell.overlay.addresses import MAX_BYTES, condensed_text
-from sandbox.cell.overlay.lower import MAX_TEXT
+from sandbox.gates.edited_texts import read_texts
 from sandbox.gates.gate1 import Gate1Answer
 from sandbox.host import files as own_files
 from sandbox.host.before_images import Edit, unkept
@@ -204,7 +202,7 @@ def _effects(
             change = _change(touch, real, root)
             if answer.paths.reads(change.path):
                 condenses = answer.paths.condenses(change.path)
-                before, after = _texts(plan, real, change.kind, condenses=condenses)
+                before, after = read_texts(plan, real, change.kind, condenses=condenses)
                 change = replace(change, before_text=before, after_text=after)
             roots.setdefault(root, []).append(change)
     for root, changes in roots.items():
@@ -289,7 +287,7 @@ def _edits(plan: ActionPlan, facts: Facts, context: Context) -> dict[str, list[E
 def _expected(plan: ActionPlan, real: str) -> str:
     """Return the SHA-256 of what a tool is going to leave in a file, where that can be told."""
     kind = Kind.MODIFIED if os.path.lexists(real) else Kind.CREATED
-    after = _texts(plan, real, kind, condenses=False)[1]
+    after = read_texts(plan, real, kind, condenses=False)[1]
     if after is None:
         return ""
     return hashlib.sha256(after.encode("utf-8", "surrogateescape")).hexdigest()
@@ -355,7 +353,7 @@ def leaves(answer: Gate1Answer, plan: ActionPlan, context: Context) -> Leaves:
     if len(written) == 1:
         path = next(iter(written))
         kind = Kind.MODIFIED if os.path.lexists(path) else Kind.CREATED
-        after = _texts(plan, path, kind, condenses=False)[1] if _root(path, context) else None
+        after = read_texts(plan, path, kind, condenses=False)[1] if _root(path, context) else None
         if after is not None and any(one.path == path for one in touches):
             texts[path] = after
     moves = any(one.how is How.MOVE for one in touches)
@@ -390,56 +388,6 @@ def _change(touch: Touch, real: str, root: str) -> Change:
     if touch.how in DELETES:
         kind = Kind.DELETED
     return Change(real[len(root) :].lstrip("/"), kind, FileType.FILE, mode=0o644)
-
-
-def _texts(
-    plan: ActionPlan, real: str, kind: Kind, *, condenses: bool
-) -> tuple[str | None, str | None]:
-    """Return what a file holds and what a plan would make of it, as far as both can be told.
-
-    Where the places that it names are enough, these.
-    """
-    before: str | None = None
-    most = MAX_BYTES if condenses else MAX_TEXT
-    if kind is not Kind.CREATED:
-        try:
-            with own_files.opened(Path(real)) as file:
-                content = file.read(most + 1)
-        except OSError:
-            return None, None
-        if len(content) > most:
-            return None, None
-        before = content.decode("utf-8", "surrogateescape")
-    after = _after(plan, before)
-    if condenses:
-        return condensed_text(before), condensed_text(after)
-    return before, None if after is None or len(after) > most else after
-
-
-def _after(plan: ActionPlan, before: str | None) -> str | None:
-    """Return what a plan leaves in the one file that it names."""
-    params = plan.params
-    if plan.tool == "Write":
-        return params.content
-    text = before
-    steps = list(params.edits)
-    if params.old_string is not None and params.new_string is not None:
-        one = EditStep(
-            old_string=params.old_string,
-            new_string=params.new_string,
-            replace_all=params.replace_all,
-        )
-        steps.insert(0, one)
-    if plan.tool not in ("Edit", "MultiEdit") or not steps:
-        return None
-    for step in steps:
-        if not text and not step.old_string:  # a new file
-            text = step.new_string
-            continue
-        if text is None or not step.old_string or step.old_string not in text:
-            return None
-        text = text.replace(step.old_string, step.new_string, -1 if step.replace_all else 1)
-    return text
 
 
 def _root(path: str, context: Context) -> str | None:

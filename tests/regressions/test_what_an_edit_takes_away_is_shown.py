@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -83,3 +84,29 @@ def test_an_edit_of_a_manifest_is_judged_by_what_it_leaves(
     params: dict[str, Any] = step if tool == "Edit" else {"edits": [step]}
     said = hooks.claude(tool, file_path=str(path), **params)
     assert (said["permissionDecision"] == "allow") is (decision == "allow"), said
+
+
+WAS = '-{"name": "a", "version": "1.0.0"}'
+PATCHES = {
+    "a version": ((WAS, '+{"name": "a", "version": "1.0.1"}'), True),
+    "a script": ((WAS, '+{"name": "a", "scripts": {"install": "x"}}'), False),
+    "lines that are not there": (("-{}", '+{"version": "1.0.1"}'), False),
+}
+
+
+@pytest.mark.parametrize("lines, allowed", PATCHES.values(), ids=PATCHES)
+def test_a_patch_of_a_manifest_is_judged_by_what_it_leaves(
+    tmp_path: Path, lines: tuple[str, ...], allowed: bool
+) -> None:
+    hooks = Hooks(tmp_path)
+    (hooks.place / "package.json").write_text(PACKAGE)
+    text = ["*** Begin Patch", "*** Update File: package.json", "@@", *lines, "*** End Patch"]
+    event = {
+        "session_id": "s",
+        "cwd": str(hooks.place),
+        "hook_event_name": "PreToolUse",
+        "tool_name": "apply_patch",
+        "tool_input": {"command": "\n".join(text)},
+    }
+    answer = hooks.ask("codex", event)
+    assert ("deny" not in json.dumps(answer)) is allowed, answer

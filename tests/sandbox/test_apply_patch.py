@@ -47,6 +47,29 @@ def test_a_patch(
     assert set(wanted) <= {*seen.written, *seen.deleted, *seen.moved}
 
 
+EXACT = {
+    "one place": (("-def a():", "+def c():"), OLD.replace("a()", "c()")),
+    "two places": (("-    return 1", "+    return 2"), None),
+    "two places, one behind an anchor": (
+        ("@@ def b():", "-    return 1", "+    return 2"), None),
+    "blanks that the file has not": (("-def a():  ", "+def c():"), None),
+    "lines to add and none to find": (("+x",), None),
+    "an empty line": (("-", "+x"), None),
+    "two lines": ((" def b():", "-    return 1", "+    return 2"), OLD[:-2] + "2\n"),
+    "out of order": (("-def b():", "+def d():", "@@", "-def a():", "+def c():"), None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("lines, wanted", EXACT.values(), ids=EXACT)
+def test_a_patch_that_every_program_reads_alike(lines: tuple[str, ...], wanted: str | None) -> None:
+    text = patch("*** Update File: f", *lines)
+    if wanted is None:
+        with pytest.raises(NoFit):
+            planned(text, lambda _: OLD, exact=True)
+    else:
+        assert planned(text, lambda _: OLD, exact=True)[0] == {"f": wanted}
+
+
 ODD = {
     "no patch": "hello",
     "no end": "*** Begin Patch\n*** Delete File: f",

@@ -16,6 +16,8 @@ ADD, DELETE, UPDATE = "*** Add File: ", "*** Delete File: ", "*** Update File: "
 MOVE, END_OF_FILE = "*** Move to: ", "*** End of File"
 BEGIN, END = "*** Begin Patch", "*** End Patch"
 MOST_BYTES = 64 << 20
+MOST_EXACT = 100
+"""Hunks of one file of a patch that all programs must read alike."""
 SAME: list[Callable[[str], str]] = [lambda line: line, str.rstrip, str.strip]
 """How lines may differ from those of the file, from the strictest to the mildest."""
 
@@ -52,8 +54,20 @@ def main() -> int:
     return 0
 
 
-def planned(text: str) -> tuple[dict[str, str | None], list[str]]:
-    """Return the content of each file afterwards (None: it goes), and what is said of them."""
+def read_file(path: str) -> str:
+    """Return what a file of this folder holds, with its line ends."""
+    with open(path, encoding="utf-8", newline="") as file:
+        return file.read(MOST_BYTES)
+
+
+def planned(
+    text: str, read: Callable[[str], str] = read_file, *, exact: bool = False
+) -> tuple[dict[str, str | None], list[str]]:
+    """Return the content of each file afterwards (None: it goes), and what is said of them.
+
+    With `exact` only a patch fits that all programs must read alike: lines that stand in the file
+    as they are, once. Raises NoFit, and whatever `read` raises.
+    """
     lines = text.replace("\r\n", "\n").strip("\n").split("\n")
     if lines[0].strip() != BEGIN or lines[-1].strip() != END:
         raise NoFit(f"a patch begins with `{BEGIN}` and ends with `{END}`")
@@ -72,7 +86,7 @@ def planned(text: str) -> tuple[dict[str, str | None], list[str]]:
             said.append(f"A {path}")
         elif head.startswith(DELETE):
             path = head[len(DELETE) :].strip()
-            _content(path, changes)
+            _content(path, changes, read)
             changes[path] = None
             said.append(f"D {path}")
         elif head.startswith(UPDATE):
@@ -80,7 +94,8 @@ def planned(text: str) -> tuple[dict[str, str | None], list[str]]:
             target = path
             if body and body[0].startswith(MOVE):
                 target = body.pop(0)[len(MOVE) :].strip()
-            content = _updated(path, _content(path, changes), _hunks(path, body))
+            hunks = _hunks(path, body)
+            content = _updated(path, _content(path, changes, read), hunks, exact=exact)
             if target != path:
                 changes[path] = None
             changes[target] = content
@@ -94,14 +109,13 @@ def _is_head(line: str) -> bool:
     return line.startswith((ADD, DELETE, UPDATE)) or line.strip() == END
 
 
-def _content(path: str, changes: dict[str, str | None]) -> str:
+def _content(path: str, changes: dict[str, str | None], read: Callable[[str], str]) -> str:
     if path in changes:
         known = changes[path]
         if known is None:
             raise NoFit(f"`{path}` was deleted before")
         return known
-    with open(path, encoding="utf-8", newline="") as file:
-        return file.read(MOST_BYTES)
+    return read(path)
 
 
 def _hunks(path: str, body: list[str]) -> list[Hunk]:
@@ -138,15 +152,20 @@ def _hunks(path: str, body: list[str]) -> list[Hunk]:
     return hunks
 
 
-def _updated(path: str, content: str, hunks: list[Hunk]) -> str:
+def _updated(path: str, content: str, hunks: list[Hunk], *, exact: bool) -> str:
     lines = content.split("\n")
     if lines[-1] == "":
         lines.pop()
+    if exact and len(hunks) > MOST_EXACT:
+        raise NoFit(f"`{path}`: there are too many places to tell that each is the only one")
     at = 0
     for hunk in hunks:
         if hunk.anchor:
             at = _found(lines, [hunk.anchor], at, at_end=False, path=path) + 1
-        if not hunk.old:
+        if exact:
+            at = _only(lines, hunk.old, at, path)
+            lines[at : at + len(hunk.old)] = hunk.new
+        elif not hunk.old:
             at = len(lines) if not hunk.anchor else at
             lines[at:at] = hunk.new
         else:
@@ -154,6 +173,16 @@ def _updated(path: str, content: str, hunks: list[Hunk]) -> str:
             lines[at : at + len(hunk.old)] = hunk.new
         at += len(hunk.new)
     return "\n".join(lines) + "\n"
+
+
+def _only(lines: list[str], wanted: list[str], start: int, path: str) -> int:
+    """Return where lines stand as they are, from `start` on and nowhere else in the file."""
+    text, part = "\n".join(["", *lines, ""]), "\n".join(["", *wanted, ""])
+    place = text.find(part)
+    at = text.count("\n", 0, place)
+    if not any(wanted) or place < 0 or text.find(part, place + 1) >= 0 or at < start:
+        raise NoFit(f"`{path}`: its lines do not stand in one place alone")
+    return at
 
 
 def _found(lines: list[str], wanted: list[str], start: int, *, at_end: bool, path: str) -> int:
