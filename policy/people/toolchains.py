@@ -17,6 +17,7 @@ from pydantic import Field, model_validator
 
 from policy.model import Frozen
 from policy.values import strict_yaml
+from policy.values.filenames import expressions
 
 Language = Literal["python", "node", "rust", "go"]
 _CHOICE = re.compile(r"\{([^{}]*)\}")
@@ -64,6 +65,8 @@ class Toolchain(Frozen):
 class Toolchains(Frozen):
     """The table."""
 
+    hide: tuple[str, ...] = Field(min_length=1)
+    """Globs of files, relative to a folder of a toolchain, that no cell may see."""
     toolchains: tuple[Toolchain, ...] = Field(min_length=1)
 
     @staticmethod
@@ -71,6 +74,10 @@ class Toolchains(Frozen):
     def default() -> Toolchains:
         """Return the table that comes with the package."""
         return strict_yaml.default(Toolchains, "toolchains.yaml")
+
+    def hide_expressions(self) -> tuple[str, ...]:
+        """Return regular expressions for what is hidden in every toolchain."""
+        return expressions(self.hide)
 
     def of(self, path: str, home: str) -> Toolchain | None:
         """Return what kind of toolchain lies at exactly this path, or None."""

@@ -139,9 +139,9 @@ class Disposables:
         return cell if fits else None
 
     async def _fits(self, cell: Cell) -> bool:
-        if not (cell.alive and cell.stands() and self._specs.fits(cell.spec)):
-            return False
         try:
+            if not (cell.alive and cell.stands() and await self._specs.fits(cell.spec)):
+                return False
             return not (await cell.ask(op="look"))["changed"]
         except SandboxError:
             return False

@@ -19,7 +19,7 @@ from typing import Any
 from sandbox.cells.cell import Cell
 from sandbox.cells.disposable import Disposables, Kind
 from sandbox.cells.prepared_views import LoneKeeper, ViewCell
-from sandbox.cells.specs import PathsOf, ShownFolders, Specs
+from sandbox.cells.specs import PathsOf, Specs
 from sandbox.config.settings import Dirs, Lifetime, Settings
 from sandbox.containers.endpoints import connect
 from sandbox.containers.engine import Engine
@@ -52,7 +52,7 @@ class CellPool:
         paths: PathsOf,
         labels: Mapping[str, str],
         doors: Path,
-        toolchains: ShownFolders | None = None,
+        toolchains: ToolchainRecord | None = None,
     ) -> None:
         self._engine = engine
         self._settings = settings
@@ -85,7 +85,7 @@ class CellPool:
         settings = _enforceable(settings, engine.info())
         doors = dirs.runtime / "cells" / owner_label().replace(":", "-")
         used = Images(cell=cell, keeper=wanted.keeper)
-        toolchains = ToolchainRecord(dirs).shown
+        toolchains = ToolchainRecord(dirs)
         pool = cls(engine, used, settings, paths, labels, doors, toolchains)
         pool.sweep()
         return pool
@@ -127,7 +127,7 @@ class CellPool:
             cell = self._cells.get(key)
             if cell is not None and cell.alive and not cell.stands():
                 await cell.end("another folder stands at the path of its workspace")
-            if cell is not None and not self._specs.fits(cell.spec):
+            if cell is not None and not await self._specs.fits(cell.spec):
                 self._retired.add(cell)  # it hides other files than the policy says now
                 cell = None
             if cell is None or not cell.alive:

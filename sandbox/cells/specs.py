@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import subprocess
@@ -11,8 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from policy.protected.paths import PathPolicy
-from sandbox.cell.overlay.masks import Patterns as MaskPatterns
-from sandbox.cell.overlay.masks import TooLarge, find
 from sandbox.cells.cell import CellSpec
 from sandbox.config.settings import Settings
 from sandbox.containers.engine import Engine
@@ -34,15 +33,12 @@ from sandbox.errors import BadInput
 from sandbox.host.process_owner import owner_label
 from sandbox.host.time_zone import find_time_zone
 from sandbox.projects.git_filters import required_filters
-from sandbox.projects.toolchains import Shown
+from sandbox.projects.toolchain_masks import ToolchainMasks
+from sandbox.projects.toolchains import Shown, ToolchainRecord
 
 PathsOf = Callable[[tuple[str, ...]], PathPolicy]
 """Gate 2's rules for workspaces, as they are now."""
-ShownFolders = Callable[[tuple[str, ...]], tuple[Shown, ...]]
-"""The toolchains that a person has agreed to show in workspaces, as they stand now."""
 Patterns = dict[str, list[str]]
-MOST_HIDDEN = 500
-"""Files of one toolchain that are hidden; of one with more, nothing is shown."""
 MIB = 1024 * 1024
 _OF_A_LOOK = 0.5
 """For which part of its time a keeper waits for others in a workspace."""
@@ -62,7 +58,7 @@ class Specs:
         paths: PathsOf,
         labels: Mapping[str, str],
         doors: Path,
-        toolchains: ShownFolders | None = None,
+        toolchains: ToolchainRecord | None = None,
     ) -> None:
         self._engine = engine
         self._images = images
@@ -73,7 +69,7 @@ class Specs:
         self._toolchains = toolchains
         self._home = _home_files()
         self._time_zone = find_time_zone()
-        self._hidden: dict[tuple[Any, ...], tuple[tuple[str, bool], ...] | None] = {}
+        self._masks = ToolchainMasks()
         self._masked: dict[tuple[str, ...], tuple[PathPolicy, Patterns]] = {}
         self.volume = f"lockgate-layers-{engine.state}"
         """Where the keepers of this state folder keep layers."""
@@ -96,7 +92,7 @@ class Specs:
             LABEL_AGENT: agent,
         }
         local = self._engine.local(os.uname().release)
-        found = self._toolchains(workspaces) if self._toolchains and local else ()
+        found = self._toolchains.shown(workspaces) if self._toolchains and local else ()
         shown, programs = self._masked_toolchains(found, workspaces)
         door = self._doors / name if local and place == "cell" else None
         images = [self._engine.image_id(tag) for tag in (self._images.cell, self._images.keeper)]
@@ -182,13 +178,20 @@ class Specs:
             self._masked[workspaces] = known
         return known[1]
 
-    def fits(self, spec: CellSpec) -> bool:
-        """Whether a cell hides and pins what the policy says now, and shows what a person did."""
+    async def fits(self, spec: CellSpec) -> bool:
+        """Whether a cell hides and pins what the policy says now, and shows what a person did.
+
+        Raises BadInput where the record of toolchains is broken.
+        """
         if spec.setup["patterns"] != self.patterns(spec.workspaces):
             return False
         if self._toolchains is None or not spec.setup["local"]:
             return True
-        return self._toolchains(spec.workspaces) == spec.toolchains
+        if not any(map(self._toolchains.of, spec.workspaces)):
+            return not spec.toolchains
+        # Folders of a home, which may lie on a file system that answers late.
+        shown = await asyncio.to_thread(self._toolchains.shown, spec.workspaces)
+        return shown == spec.toolchains
 
     def _masked_toolchains(
         self, shown: Sequence[Shown], workspaces: tuple[str, ...]
@@ -197,7 +200,8 @@ class Specs:
         programs that stand first in PATH."""
         found, programs = [], []
         for one in shown:
-            hidden = self._hidden_in(one.source, self.patterns(workspaces))
+            patterns = self.patterns(workspaces)
+            hidden = self._masks.find(one.source, patterns["hide"], patterns["show"])
             if hidden is None:
                 continue
             files = tuple(f"{one.path}/{name}" for name, folder in hidden if not folder)
@@ -206,23 +210,6 @@ class Specs:
             if one.programs:
                 programs.append(one.programs)
         return tuple(found), tuple(programs)
-
-    def _hidden_in(self, source: str, patterns: Patterns) -> tuple[tuple[str, bool], ...] | None:
-        """Return what a toolchain holds that no cell may see, and whether it is a folder.
-
-        None where it is too much to be hidden, so that the toolchain is not shown. It is looked
-        through once in the life of a supervisor.
-        """
-        key = (source, tuple(patterns["hide"]), tuple(patterns["show"]))
-        if key not in self._hidden:
-            try:
-                names = find(source, MaskPatterns(patterns["hide"], patterns["show"], []))[0]
-            except (TooLarge, OSError):
-                names = [""] * (MOST_HIDDEN + 1)
-            there = [one for one in names if os.path.lexists(f"{source}/{one}")]
-            found = tuple((one, Path(source, one).is_dir()) for one in there)
-            self._hidden[key] = found if len(found) <= MOST_HIDDEN else None
-        return self._hidden[key]
 
     def _resources(self) -> Resources:
         wanted = self._settings.cell

@@ -7,11 +7,13 @@ import os
 from collections.abc import Callable, Sequence
 
 from policy.people.toolchains import Language, Toolchains
+from policy.protected.paths import PathPolicy
 from sandbox.config.settings import load_settings
 from sandbox.containers.images import names
 from sandbox.containers.plan import AGENT_ID, Bind
 from sandbox.containers.trial import TryProgram, programs_in
 from sandbox.host.dirs import Dirs
+from sandbox.projects.toolchain_masks import MOST_HIDDEN, ToolchainMasks
 from sandbox.projects.toolchains import Shown
 
 _PARTS = """
@@ -48,12 +50,21 @@ def try_toolchains(
     run = find(load_settings(dirs).image or names().cell)
     if run is None:
         return []
+    hide, show = PathPolicy.default().mask_expressions()
+    masks = ToolchainMasks()
+    unseen = {one.source for one in shown if masks.find(one.source, hide, show) is None}
     binds = [Bind(one.source, one.path, read_only=True) for one in shown]
     lines = []
     for one in shown:
         kind = Toolchains.default().of(one.path, home)
         if kind is None or any(one.path == other.source != other.path for other in shown):
             continue  # the same by its other name
+        if one.source in unseen:
+            lines.append(
+                f"`{one.path}` is not shown to cells: it holds more than {MOST_HIDDEN} files that "
+                "are hidden from agents (keys, certificates), or cannot be looked through"
+            )
+            continue
         argv = (f"{one.path}/{kind.program}", *_TRIALS[kind.language])
         if said := run(binds, argv, os.geteuid() or AGENT_ID):
             lines.append(

@@ -118,7 +118,10 @@ def _open_to_others(real: str) -> str:
     """Say who else could put something in a folder's place, or into it; or nothing."""
     own = {0, os.geteuid()}
     for folder in (Path(real), *Path(real).parents):
-        info = folder.lstat()
+        try:
+            info = folder.lstat()
+        except OSError as error:
+            return f"{quoted(str(folder))} cannot be looked at: {error.strerror}"
         if info.st_uid not in own:
             return f"{quoted(str(folder))} belongs to another user (uid {info.st_uid})"
         others = stat.S_IWOTH | (stat.S_IWGRP if info.st_gid not in (0, os.getegid()) else 0)

@@ -8,10 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from policy.protected.paths import PathPolicy
 from sandbox.cells.request import with_programs
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.projects.needed_toolchains import Needed, find_needed
+from sandbox.projects.toolchain_masks import MOST_HIDDEN, ToolchainMasks
+from sandbox.projects.toolchain_trial import try_toolchains
 from sandbox.projects.toolchains import Shown, ToolchainRecord
 from sandbox.workspaces.registry import Registry
 
@@ -175,3 +178,43 @@ def test_programs_of_a_toolchain_come_first_and_are_not_the_images() -> None:
     assert with_programs(request, ()) == request
     wanted = {"argv": ["x"], "env": {"PATH": "/n/bin:/bin", "A": "b"}}
     assert with_programs(request, ("/n/bin",)) == wanted
+
+
+HIDE, SHOW = PathPolicy.default().mask_expressions()
+SECRETS = ("etc/npmrc", "pip.conf", ".condarc", "etc/conda/x.yml", "lib/a.key", ".env")
+PLAIN = ("lib/a.py", "lib/pip/conf.py", "share/npmrc.md")
+
+
+def test_secrets_and_settings_of_package_managers_are_hidden(person: Person) -> None:
+    for name in (*SECRETS, *PLAIN):
+        file = Path(person.python, name)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("x")
+    found = ToolchainMasks().find(person.python, HIDE, SHOW)
+    assert found is not None
+    hidden = {name for name, _ in found}
+    assert all(any(one == name or name.startswith(f"{one}/") for one in hidden) for name in SECRETS)
+    assert not hidden & {*PLAIN, "lib", "share", "etc"}
+    shown = ToolchainMasks().find(person.python, HIDE, ["pip\\.conf"])
+    assert shown is not None
+    assert ("pip.conf", False) in shown  # what a policy shows in a workspace is no word about it
+
+
+def test_a_toolchain_is_looked_through_again_when_it_changed(person: Person) -> None:
+    masks, place = ToolchainMasks(), Path(person.python)
+    assert masks.find(person.python, HIDE, SHOW) == ()
+    (place / "bin/a.key").write_text("x")
+    assert masks.find(person.python, HIDE, SHOW) == (("bin/a.key", False),)
+    (place / "bin/a.key").unlink()
+    assert masks.find(person.python, HIDE, SHOW) == ()
+
+
+def test_one_with_too_much_to_hide_is_not_shown_and_that_is_said(person: Person) -> None:
+    for number in range(MOST_HIDDEN + 1):
+        Path(person.python, f"{number}.key").write_text("x")
+    assert ToolchainMasks().find(person.python, HIDE, SHOW) is None
+    shown = [Shown(person.python, person.python)]
+    (line,) = try_toolchains(person.dirs, str(person.home), shown, lambda _: lambda *_: "")
+    assert "is not shown to cells" in line
+    Path(person.python, "0.key").unlink()
+    assert try_toolchains(person.dirs, str(person.home), shown, lambda _: lambda *_: "") == []
