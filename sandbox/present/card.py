@@ -30,6 +30,9 @@ _TEXTS = ("command", "file_path", "path", "old_string", "new_string", "content",
 REGISTERS = "workspace_add"
 """The tool that asks a person to register a folder: it runs nothing."""
 NOT_REHEARSED = "not rehearsed: `preview: rehearse` in the settings shows what it would change"
+_MODE = "mode"
+_SENDS = frozenset(("git-push", "network"))
+"""Rules about what leaves the machine."""
 ACCESS = {"none": "nothing", "read": "nothing (reads only)", "write": "files of"}
 
 
@@ -74,7 +77,8 @@ def card(
     rows.append(("starts in", str(plan.get("cwd") or plan.get("workspace"))))
     rows.append(("risk", str(decision.get("tier", ""))))
     asking = [one for one in decision.get("layers", ()) if one.get("verdict") == "ask"]
-    for one in asking:
+    told = [one for one in asking if one.get("layer") != _MODE] or asking  # the others say why
+    for one in told:
         rule = f"{one['layer']}/{one['rule']}" if one.get("rule") else str(one["layer"])
         rows.append(("rule", rule))
         rows.append(("reason", str(one.get("reason", ""))))
@@ -109,7 +113,8 @@ def _roll_back(decision: Mapping[str, Any]) -> str:
     """Say what takes a call back, and what does not."""
     writes = decision.get("rights", {}).get("workspace") == "write"
     undo = "lockgate undo, while the before-image is kept" if writes else ""
-    if _may_reach(decision):
+    sends = any(one.get("rule") in _SENDS for one in decision.get("layers", ()))
+    if sends or _may_reach(decision):
         gone = "nothing takes back what it sends"
         return f"{gone}; files of the workspace: {undo}" if undo else gone
     return undo or "it changes no file, so there is nothing to take back"

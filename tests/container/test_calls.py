@@ -45,7 +45,7 @@ def test_the_status_is_as_the_shell_gives_it(lab: Lab, access: str) -> None:
 
 def test_what_no_cell_can_do_says_why(lab: Lab) -> None:
     assert lab.sh("true").message == ""
-    assert "--from golang:bookworm" in lab.sh("go version").message
+    assert "--for go" in lab.sh("go version").message
     assert "has no network" in lab.sh("git clone -q https://host.invalid/x.git").message
     assert "nothing listens there" in lab.sh("curl -sS http://localhost:9").message
     assert lab.sh("python3 -c 'import no_such_module'").message == ""

@@ -76,3 +76,11 @@ def test_a_folder_that_is_to_be_a_workspace_has_a_card_of_its_own() -> None:
     ):
         assert part in shown
     assert "not known to the policy" not in shown
+
+
+def test_what_leaves_the_machine_is_not_taken_back_by_an_undo() -> None:
+    push = PLAN.model_copy(update={"params": Params(command="git push origin main")})
+    decision = decide(push, Context((Workspace("/w"),), home="/home/me"), Policy.default())
+    shown = card(push.model_dump(mode="json"), decision.model_dump(mode="json"))
+    assert "roll back    | nothing takes back what it sends" in shown
+    assert "Base action" not in shown  # the rule that asks says why
