@@ -138,7 +138,7 @@ class Grant(Frozen):
             what += f" (shown: {whole}; words of a message, and what only tells, may differ)"
         match self.scope:
             case Scope.EXACT:
-                return f"exactly: {what}"
+                return f"exactly: {what}" + (f" [{paths}]" if paths and paths != what else "")
             case Scope.PROGRAM:
                 return f"only: {what}" + (f" [{paths}]" if paths and paths != what else "")
             case Scope.CATEGORY:

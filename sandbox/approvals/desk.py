@@ -114,6 +114,12 @@ class Desk:
             what = what.model_copy(update={"session": CURRENT.get()})
             if grant := await asyncio.to_thread(self._grants.use, call_id, what, time.time()):
                 return await self._granted(grant, answer)
+            if not _asks_here(approver):
+                no = await asyncio.to_thread(self._grants.refused, what, time.time())
+                if no is not None:
+                    return Permission(
+                        False, answer, no.by, _REFUSED.format(reason=no.reason or "no reason given")
+                    )
             if await asyncio.to_thread(self._grants.waiting, plan.agent, time.time()) >= MOST_OPEN:
                 return Permission(False, answer, reason=TOO_MANY)
             if escalates(decision):
@@ -228,9 +234,8 @@ class Desk:
                 now=time.time(),
             )
         else:
-            await asyncio.to_thread(
-                self._grants.close, request.call, "denied", by=answer.by, reason=answer.reason
-            )
+            close = partial(self._grants.close, by=answer.by, reason=answer.reason, lasts=False)
+            await asyncio.to_thread(close, request.call, "denied")
         return answer
 
     async def _watch(self, request: Request) -> Answer:
@@ -256,6 +261,10 @@ TOO_MANY = (
     "`lockgate approvals` lists them"
 )
 WITHDRAWN = "withdrawn: whoever asked has ended"
+_REFUSED = (
+    "a person refused exactly this: {reason}; do something else, or let the person grant it "
+    "(`lockgate grant`)"
+)
 _AFTERWARDS = "`lockgate approve {call}` approves it; then make the same call again"
 _UPWARDS = "its parent must ask: `lockgate approve {call}` lets it do this one action"
 
@@ -271,21 +280,27 @@ async def waiting(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
     raise AssertionError("nobody sets it")
 
 
-def patient(seconds: float, gone: asyncio.Event | None = None) -> Approver:
-    """Return who waits so long for an answer from elsewhere, and then leaves the question open.
+@dataclass(frozen=True, slots=True)
+class Patient:
+    """Waits so long for an answer from elsewhere, and then leaves the question open."""
 
-    `gone` is set when whoever asked has ended: the question is withdrawn at once.
-    """
+    seconds: float
+    gone: asyncio.Event | None = None
+    """Set when whoever asked has ended: the question is withdrawn at once."""
 
-    async def wait(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
+    async def __call__(self, call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
+        """Answer that nobody has answered yet, or that the question is withdrawn."""
         try:
-            async with asyncio.timeout(seconds):
-                await (gone or asyncio.Event()).wait()
+            async with asyncio.timeout(self.seconds):
+                await (self.gone or asyncio.Event()).wait()
         except TimeoutError:
             return Answer(approved=False, later=True)
         return Answer(approved=False, gone=True)
 
-    return wait
+
+def _asks_here(approver: Approver) -> bool:
+    """Whether a person sits at the call's own front door, who may think otherwise by now."""
+    return approver not in (nobody, waiting) and not isinstance(approver, Patient)
 
 
 def said_of(request: Request) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import secrets
 import sqlite3
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import Field
 
@@ -102,6 +102,13 @@ class Terms:
             by=by,
             reason=reason,
         )
+
+
+class Refused(NamedTuple):
+    """A person's no."""
+
+    by: str
+    reason: str
 
 
 class Grants:
@@ -197,16 +204,32 @@ class Grants:
             ).fetchall()
         return [_asked(row, now) for row in rows]
 
-    def close(self, call: str, state: str, *, by: str = "", reason: str = "") -> bool:
+    def refused(self, what: Wanted, now: float) -> Refused | None:
+        """Return the no of a person to exactly this, as long as the question would have waited."""
+        if not self._db.exists:
+            return None
+        with self._db.reading() as db:
+            row = db.execute(
+                "SELECT coalesce(answered_by, ''), coalesce(reason, '') FROM requests WHERE"
+                " digest = ? AND state = 'denied' AND until > ? ORDER BY until DESC LIMIT 1",
+                (what.digest, now),
+            ).fetchone()
+        return None if row is None else Refused(*row)
+
+    def close(
+        self, call: str, state: str, *, by: str = "", reason: str = "", lasts: bool = True
+    ) -> bool:
         """Close an open question; return whether it was open.
 
-        A person's no closes all that ask for exactly the same.
+        A person's no closes all that ask for exactly the same; unless it `lasts`, it is no answer
+        to what asks the same later.
         """
         with self._db.writing() as db:
             done = db.execute(
-                "UPDATE requests SET state = ?, answered_by = ?, reason = ?"
+                "UPDATE requests SET state = ?, answered_by = ?, reason = ?,"
+                " until = CASE WHEN ? THEN until ELSE asked END"
                 " WHERE call = ? AND state = 'open'",
-                (state, by, reason, call),
+                (state, by, reason, lasts, call),
             )
             _forget_secrets(db, call)
             if done.rowcount == 1 and state == "denied":

@@ -117,14 +117,18 @@ async def _over_mcp(server: tuple[str, list[str]], folder: Path) -> list[Found]:
             return [Found(ok=False, what=f"the forbidden canary was not denied: {_words(denied)}")]
         found = [Found(ok=True, what="a forbidden command is denied")]
         ran = await client.call_tool("bash", {"command": HARMLESS})
-        if SAID not in str((ran.structured_content or {}).get("stdout")):
+        if ran.is_error or SAID not in _text(ran):
             what = f"the harmless canary did not run: {_words(ran)}"
             return [*found, Found(ok=False, what=what)]
         return [*found, Found(ok=True, what="a harmless one runs in a cell")]
 
 
+def _text(result: Any) -> str:
+    return " ".join(getattr(one, "text", "") for one in result.content)
+
+
 def _words(result: Any) -> str:
-    return _last(" ".join(getattr(one, "text", "") for one in result.content))
+    return _last(_text(result))
 
 
 # -- reading the configuration back

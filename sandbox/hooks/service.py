@@ -22,7 +22,7 @@ from policy.tools.dialects import BadCall, Use, normalise
 from sandbox.agents.peer import Caller
 from sandbox.agents.registry import Registry as Agents
 from sandbox.approvals.approver import Approver
-from sandbox.approvals.desk import patient
+from sandbox.approvals.desk import Patient
 from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission, Tickets
@@ -132,7 +132,7 @@ class HookDoor:
                 seconds = await asyncio.to_thread(
                     self._patience, dialect.agent, peer, claimed, environment
                 )
-                return await self._before(dialect, event, agent, peer, patient(seconds, gone))
+                return await self._before(dialect, event, agent, peer, Patient(seconds, gone))
             case Kind.AFTER:
                 return await self._after(event, agent)
             case Kind.PROMPT:

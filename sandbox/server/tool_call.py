@@ -91,13 +91,13 @@ class ToolCall:
         """Return who answers: the client (`true`), somebody elsewhere (`"wait"`, or for so many
         seconds), or nobody. The word of an agent's own client counts for nothing (P8)."""
         from sandbox.approvals.approver import nobody
-        from sandbox.approvals.desk import patient, waiting
+        from sandbox.approvals.desk import Patient, waiting
 
         if ask is True:
             around = await asyncio.to_thread(self._connection.peer.agent)
             return self._ask if around is None else nobody
         if isinstance(ask, int | float) and ask > 0:
-            return patient(float(ask))
+            return Patient(float(ask))
         return waiting if ask == "wait" else nobody
 
     def _send(self, event: str, **fields: Any) -> None:

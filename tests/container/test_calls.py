@@ -267,10 +267,16 @@ def test_many_reading_calls_run_at_once(lab: Lab) -> None:
 
 
 def test_a_writing_call_has_the_cell_alone(lab: Lab) -> None:
-    guarded = "mkdir /tmp/alone || echo overlap; sleep 0.1; rmdir /tmp/alone"
+    """Two that read may run side by side, as they do where they come to wait beside each other."""
+    meets = "ls -d /tmp/reads.* 2>/dev/null && echo overlap"
+    writes = f"mkdir /tmp/alone || echo overlap; {meets}; sleep 0.1; {meets}; rmdir /tmp/alone"
+    looks = "test ! -e /tmp/alone || echo overlap"
+    reads = f"touch /tmp/reads.$$; {looks}; sleep 0.1; {looks}; rm /tmp/reads.$$"
 
     async def at_once() -> list[str]:
-        calls = (lab.call(guarded, access) for access in (WRITE, READ, WRITE, WRITE, READ, WRITE))
+        texts = {WRITE: writes, READ: reads}
+        order = (WRITE, READ, WRITE, WRITE, READ, WRITE)
+        calls = (lab.call(texts[access], access) for access in order)
         return [one.stdout for one in await asyncio.gather(*calls)]
 
     assert lab.run(at_once()) == [""] * 6

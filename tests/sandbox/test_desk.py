@@ -16,7 +16,7 @@ from policy.sources import precedence as layers
 from policy.values.strict_yaml import PolicyError
 from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.approver import Answer, Approver, nobody
-from sandbox.approvals.desk import MOST_OPEN, Desk, Permission, patient, waiting
+from sandbox.approvals.desk import MOST_OPEN, Desk, Patient, Permission, waiting
 from sandbox.approvals.store import Grants, Request, Terms
 from sandbox.audit.events import AskedRecord
 from sandbox.config.settings import Dirs
@@ -111,6 +111,32 @@ def test_a_no_from_another_terminal_ends_the_wait(office: Office) -> None:
     assert office.grants.all() == []
 
 
+def test_a_no_counts_for_the_same_call_made_again_and_a_grant_goes_before_it(
+    office: Office,
+) -> None:
+    run(office.ask(nobody))
+    assert office.grants.close("c1", "denied", by="me", reason="use staging")
+    again = run(office.ask(nobody, "c2"))
+    assert not again.approved
+    assert "a person refused exactly this: use staging" in again.reason
+    assert office.told == ["asked"]  # nobody is asked anew
+    assert run(office.ask(yes, "c3")).approved  # but for a person at the call's own front door
+    assert "nobody to ask" in run(office.ask(nobody, "c4", "rm b")).reason
+    office.grants.approve(
+        office.grants.asked("c4").request, Terms(), by="me", reason="", now=time.time()
+    )
+    office.grants.close("c4", "denied")
+    assert run(office.ask(nobody, "c5", "rm b")).approved
+
+
+def test_a_no_at_the_calls_own_front_door_is_no_answer_to_a_later_call(office: Office) -> None:
+    async def no(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
+        return Answer(approved=False, by="me", reason="not now")
+
+    assert run(office.ask(no)).reason == "not now"
+    assert "nobody to ask" in run(office.ask(nobody, "c2")).reason
+
+
 def test_where_nobody_is_a_grant_given_later_counts_for_the_same_call(office: Office) -> None:
     first = run(office.ask(nobody))
     assert "`lockgate approve c1`" in first.reason
@@ -191,12 +217,12 @@ def test_a_sub_agent_may_not_ask_itself_and_says_what_its_parent_must_ask(office
 
 
 def test_who_waits_no_longer_leaves_the_question_open(office: Office) -> None:
-    said = run(office.ask(patient(0.1)))
+    said = run(office.ask(Patient(0.1)))
     assert (said.approved, "`lockgate approve c1`" in said.reason) == (False, True)
     assert office.grants.asked("c1").state == "open"
     request = office.grants.asked("c1").request
     office.grants.approve(request, Terms(), by="me", reason="", now=time.time())
-    assert run(office.ask(patient(0.1), "c2")).approved
+    assert run(office.ask(Patient(0.1), "c2")).approved
 
 
 def test_a_grant_for_a_session_is_used_in_that_session_alone(office: Office) -> None:
@@ -216,7 +242,7 @@ def test_a_grant_for_a_session_is_used_in_that_session_alone(office: Office) -> 
 def test_the_question_of_who_has_ended_is_withdrawn(office: Office) -> None:
     async def both() -> Permission:
         gone = asyncio.Event()
-        asked = asyncio.create_task(office.ask(patient(WAIT_SECONDS, gone)))
+        asked = asyncio.create_task(office.ask(Patient(WAIT_SECONDS, gone)))
         await office.question()
         assert office.desk.asking() == [{"id": "c1", "agent": "main"}]
         gone.set()
@@ -254,5 +280,5 @@ def test_an_agent_cannot_bury_a_person_in_questions(tmp_path: Path) -> None:
     assert last.reason.startswith(f"{MOST_OPEN} questions of this agent wait")
     assert "approves it" in other.reason  # another agent's are put
     assert office.told == ["asked"] * (MOST_OPEN + 1)
-    office.grants.close("c0", "denied")
+    office.grants.close("c0", "withdrawn")
     assert "approves it" in asyncio.run(flood(office, ["a"]))[0].reason  # there is room again
