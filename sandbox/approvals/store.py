@@ -104,7 +104,7 @@ class Terms:
         )
 
 
-class Refused(NamedTuple):
+class Refusal(NamedTuple):
     """A person's no."""
 
     by: str
@@ -204,7 +204,7 @@ class Grants:
             ).fetchall()
         return [_asked(row, now) for row in rows]
 
-    def refused(self, what: Wanted, now: float) -> Refused | None:
+    def refused(self, what: Wanted, now: float) -> Refusal | None:
         """Return the no of a person to exactly this, as long as the question would have waited."""
         if not self._db.exists:
             return None
@@ -214,7 +214,7 @@ class Grants:
                 " digest = ? AND state = 'denied' AND until > ? ORDER BY until DESC LIMIT 1",
                 (what.digest, now),
             ).fetchone()
-        return None if row is None else Refused(*row)
+        return None if row is None else Refusal(*row)
 
     def close(
         self, call: str, state: str, *, by: str = "", reason: str = "", lasts: bool = True

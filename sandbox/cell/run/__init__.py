@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """The runner: starts commands in the cell, streams output, ends processes."""
 
-__all__ = ["call_host", "process"]
+__all__ = ["apply_patch", "call_host", "process"]

@@ -52,7 +52,7 @@ def watch() -> int:
             before = signal.signal(number, _leave)
             stack.callback(signal.signal, number, before)
         try:
-            Watch().run()
+            ApprovalsWatch().run()
         except (KeyboardInterrupt, _Left):
             pass
         except OSError:  # the terminal is closed
@@ -68,7 +68,7 @@ def _leave(_number: int, _frame: FrameType | None) -> None:
     raise _Left
 
 
-class Watch:
+class ApprovalsWatch:
     """The list, what is chosen in it, and the person's keys."""
 
     def __init__(self) -> None:
