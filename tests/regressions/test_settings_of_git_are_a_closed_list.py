@@ -92,6 +92,10 @@ HELD = {
     "an alias": "[alias]\nst = status",
     "a default": "[push]\ndefault = matching",
     "old style": "[branch.topic]\nremote = up",
+    "what a diff leaves out": "[diff]\nignoreSubmodules = all",
+    "what a status leaves out": "[status]\nshowUntrackedFiles = no",
+    "who pages colours": "[pager]\ndiff = x",
+    "a key beside the colours": "[colors]\nui = auto",
     "an unknown one": "[x]\ny = z",
     "a line that git refuses": "[x",
 }
@@ -112,6 +116,10 @@ LANDS = {
     "a branch that follows a local one": '[branch "new"]\nremote = .\nmerge = refs/heads/main',
     "a description": '[branch "main"]\ndescription = what it is',
     "a further remote": NEW_REMOTE,
+    "colours": "[color]\nui = auto",
+    "colours of one kind": '[color "diff"]\nmeta = blue bold',
+    "how conflicts look": "[merge]\nconflictStyle = zdiff3",
+    "the name of first branches": "[init]\ndefaultBranch = main",
     "a sparse checkout": "[extensions]\nworktreeConfig = true\n[core]\nsparseCheckout = true",
 }
 

@@ -36,6 +36,12 @@ _OWN_NAME = ("user.name", "user.email")
 """In a new repository, whoever makes it may say who commits there."""
 _THINNED = ("core.sparsecheckout", "core.sparsecheckoutcone", "index.sparse")
 """Written by git sparse-checkout."""
+_HOW_IT_LOOKS = (
+    *("color.*", "column.*", "advice.*", "core.quotepath", "log.date", "blame.date"),
+    *("diff.algorithm", "diff.colormoved", "merge.conflictstyle", "grep.linenumber", "tag.sort"),
+    *("branch.sort", "init.defaultbranch"),
+)
+"""How git shows what it shows: nothing is left out by them, and nothing else changes."""
 _REMOTE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*(?:\.[A-Za-z0-9_-]+)*")
 """Names of remotes that cannot be taken for an address or a path."""
 _URL = re.compile(r"remote\.(.+)\.url", re.DOTALL)
@@ -123,6 +129,8 @@ def _is_harmless(key: str, compared: _Compared) -> bool:
         return len(now) == 1 and now[0] in _WRITTEN_BY_INIT[key]
     if compared.new and not old and key in _OWN_NAME:
         return len(now) == 1
+    if fits(key, _HOW_IT_LOOKS):
+        return all(value is None or value.isprintable() for value in now)
     if key in _THINNED:
         return len(now) == 1 and now[0] in _BOOLEAN
     if key == "extensions.worktreeconfig":
