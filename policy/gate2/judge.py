@@ -329,7 +329,7 @@ def _deletion(
     place = place_of(gone, folders)
     if place is not None and not git.goes_whole(place):
         return  # the same in a repository of another name
-    own = change.kind is Kind.DELETED and change.disposable
+    own = change.disposable  # it could go altogether
     free = own or change.ignored or change.type is FileType.DIRECTORY
     if not free and not paths.may_go(gone):
         verb = "moved away" if change.kind is Kind.RENAMED else "deleted"

@@ -54,6 +54,14 @@ def test_an_agent_takes_its_own_work_away_and_nobody_elses(
             assert (await sh("python3 gone.py README.md")).judgement == "hold"
             mine = await sh("python3 gone.py mine.txt")
             assert (mine.judgement, mine.landed) == ("land", True), mine.message
+            # and it may have another name without being named, as nobody else's file may
+            assert (await sh("echo x > mine.txt; echo x > tracked2.txt")).landed
+            git(work, "add", "tracked2.txt")
+            renames = "import os, sys; os.rename(*sys.argv[1:])\n"
+            (work / "rename.py").write_text(renames)
+            assert (await sh("python3 rename.py mine.txt mine2.txt")).landed
+            assert (await sh("python3 rename.py tracked2.txt t3.txt")).judgement == "hold"
+            assert (await sh("python3 rename.py rename.py r2.py")).judgement == "hold"
             moved = await sh("mv README.md moved.md")
             assert moved.landed, moved.message
             assert (await sh("python3 gone.py moved.md")).judgement == "hold"
