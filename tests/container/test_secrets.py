@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from policy.protected.paths import PathPolicy
-from sandbox.cells.request import ENVIRONMENT
+from sandbox.cells.request import ENVIRONMENT, WITHOUT_NETWORK
 from sandbox.containers.plan import LABEL_CELL
 from tests.container.conftest import MakeLab
 from tests.container.lab import ME, OWNERS, Lab, git, repository, wait_for
@@ -130,6 +130,7 @@ def test_the_environment_of_a_command_is_exactly_what_is_said(lab: Lab) -> None:
         "TERM": "xterm",
         "USER": "agent",
         "_": said["_"],
+        **WITHOUT_NETWORK,
     }
 
 

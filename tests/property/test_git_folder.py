@@ -3,12 +3,14 @@
 
 Real git is the judge: where gate 2 lets a change land, everything that references, reflogs and
 indexes reached before can be read afterwards and is reached, and `fsck` finds no more than before.
+And whatever is new or other than before stands where git's everyday verbs write.
 """
 
 from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -38,7 +40,28 @@ EVERYDAY = (
     "git repack -adq; git prune-packed",
     "git stash pop -q",
     "git tag v2",
-    "git commit -qm s; git merge -q -m m topic",
+    "git commit -qm s; git merge -q -X ours -m m topic",
+)
+
+STRANGE = {
+    "hooks/post-commit": "#!/bin/sh\ntouch /tmp/x\n",
+    "info/attributes": "* filter=x\n",
+    "config.worktree": "[core]\n\tfsmonitor = x\n",
+    "rebase-merge/git-rebase-todo": "exec x\n",
+    "remotes/origin": "URL: https://h.invalid/x\n",
+    "branches/main": "https://h.invalid/x\n",
+    "objects/info/alternates": "/tmp/x\n",
+    "modules/m/config": "[core]\n\tpager = x\n",
+    "shallow": "1" * 40 + "\n",
+    "commondir": "../x\n",
+    "MERGE_RR": "x\n",
+    "refs/../x": "x\n",
+}
+"""Files that no everyday verb leaves, with what git would obey in them."""
+EVERYDAY_PLACES = re.compile(
+    r"objects/(?:[0-9a-f]{2}/[0-9a-f]{38}|pack/pack-[0-9a-f]{40}\.(?:pack|idx|rev)|info/packs"
+    r"|info/commit-graph)|refs/(?:heads|tags|remotes)/.+|refs/stash|logs/(?:HEAD|refs/.+)|HEAD"
+    r"|index|packed-refs|[A-Z]+_HEAD|AUTO_MERGE|(?:COMMIT_EDIT|MERGE_|TAG_EDIT)MSG|MERGE_MODE|info/refs"
 )
 
 
@@ -81,7 +104,7 @@ class Hand:
         """Do one thing."""
         ways: list[Callable[[], None]] = [
             self._delete, self._delete, self._cut, self._copy, self._move, self._lines, self._mode,
-            self._name, self._folder, self._swap,
+            self._name, self._folder, self._swap, self._strange,
         ]  # fmt: skip
         self._chance.choice(ways)()
 
@@ -134,6 +157,12 @@ class Hand:
         packed = _git(self._git.parent, "rev-parse", "HEAD", "topic", "HEAD:a", "v1", "HEAD~1")[1]
         self._write(path, self._chance.choice([*packed.split(), "1" * 40]).encode() + b"\n")
 
+    def _strange(self) -> None:
+        name = self._chance.choice(sorted(STRANGE))
+        path = self._git / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._write(path, STRANGE[name].encode())
+
     def _folder(self) -> None:
         folders = [one for one in sorted(self._git.rglob("*")) if one.is_dir()]
         path = self._chance.choice(folders)
@@ -150,7 +179,7 @@ class Hand:
 
 
 @settings(
-    max_examples=80,
+    max_examples=100,
     derandomize=True,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
@@ -179,6 +208,7 @@ def test_what_lands_has_lost_nothing(
             assert acts, found.message
             return
         _assert_whole(repository, after)
+        _assert_everyday(repository, after)
     finally:
         remove(after)
 
@@ -198,3 +228,20 @@ def _assert_whole(before: Path, after: Path) -> None:
     ).stdout  # fmt: skip
     assert "missing" not in there
     assert not _git(after, "symbolic-ref", "HEAD")[1].endswith("none")
+
+
+def _assert_everyday(before: Path, after: Path) -> None:
+    there = {
+        path.relative_to(after / ".git").as_posix(): path
+        for path in (after / ".git").rglob("*")
+        if path.is_symlink() or not path.is_dir()
+    }
+    for name, path in there.items():
+        old = before / ".git" / name
+        same = (
+            old.is_file()
+            and not path.is_symlink()
+            and old.read_bytes() == path.read_bytes()
+            and not path.stat().st_mode & ~old.stat().st_mode & 0o7133
+        )
+        assert same or (EVERYDAY_PLACES.fullmatch(name) and not path.is_symlink()), name
