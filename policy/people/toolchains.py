@@ -21,7 +21,7 @@ from policy.values.filenames import expressions
 
 Language = Literal["python", "node", "rust", "go"]
 _CHOICE = re.compile(r"\{([^{}]*)\}")
-_ANY = r"[^/\x00-\x1f\x7f]*"
+_SIGNS = {"*": r"[^/\x00-\x1f\x7f]*", "[0-9]": "[0-9]"}
 
 
 class Toolchain(Frozen):
@@ -104,7 +104,8 @@ def _expressions(pattern: str, home: str) -> tuple[re.Pattern[str], ...]:
 
 
 def _component(part: str) -> str:
-    text = _ANY.join(re.escape(piece) for piece in part.split("*"))
+    pieces = re.split(r"(\*|\[0-9\])", part)
+    text = "".join(_SIGNS.get(piece) or re.escape(piece) for piece in pieces)
     return rf"(?!\.){text}" if part.startswith("*") else text
 
 

@@ -16,7 +16,7 @@ import docker
 import docker.errors
 from docker.models.images import Image
 
-from policy.people.kits import Kit
+from policy.people.kits import KITS, Kit
 from sandbox.containers.base_image import ensure_base, pull, split_tag
 from sandbox.containers.build import (
     LABEL_CODE,
@@ -36,6 +36,8 @@ from sandbox.errors import BadInput, ImageProblem
 
 CELL = "lockgate/cell"
 KEEPER = "lockgate/keeper"
+_KIT = "lockgate/"
+"""What the names of kits' images begin with."""
 
 _DIGITS = 12
 
@@ -64,8 +66,13 @@ class ImageInfo:
 
 def building(tag: str) -> str:
     """Return the command that makes an image of this name."""
-    own = tag.partition(":")[0] in (CELL, KEEPER)
-    return "lockgate image build" + ("" if own else f" --from IMAGE --tag {tag}")
+    name, version = split_tag(tag)
+    if name in (CELL, KEEPER):
+        return "lockgate image build"
+    kit = name.removeprefix(_KIT)
+    if name.startswith(_KIT) and kit in KITS and version == "latest":
+        return f"lockgate image build --for {kit}"
+    return f"lockgate image build --from IMAGE --tag {tag}"
 
 
 def names() -> Images:
@@ -118,34 +125,55 @@ def build_cell_image(
             f"image `{from_image}` declares volumes ({', '.join(sorted(volumes))}), places that "
             "could be written outside a transaction: use one that declares none"
         )
-    candidate = f"{CELL}:candidate-{os.getpid()}"
     with build_lock(progress):
         progress.step(f"building a cell image from {from_image}")
-        try:
-            arguments = {"TOOLS": "available"}
-            build = Build("cell", from_image, candidate, code(), arguments, foreign=True)
-            build_image(client, build, progress)
-            found = probe(client, candidate)
-            repository, name = split_tag(tag)
-            client.images.get(candidate).tag(repository, name)
-        finally:
-            _untag(client, candidate)
+        arguments = {"TOOLS": "available"}
+        build = Build("cell", from_image, tag, code(), arguments, foreign=True)
+        found = _build_and_probe(client, build, progress)
     return dataclasses.replace(found, tag=tag)
 
 
 def build_kit_image(client: docker.DockerClient, kit: Kit, progress: Progress) -> CellImage:
     """Make `lockgate/KIT`: this version's cell image with the packages of a kit.
 
-    They come through the sources that the base image names. Raises ImageProblem.
+    They come through the sources that the base image names. The image of that name is replaced
+    only where it is one of this kit, and by one that was looked into. Raises BadInput where it is
+    another, which a person made; ImageProblem.
     """
     base = ensure_images(client, progress).cell
-    tag = f"lockgate/{kit.name}:latest"
+    tag = f"{_KIT}{kit.name}:latest"
     with build_lock(progress):
+        _keep_others(client, tag, kit)
         progress.step(f"building a cell image with {' '.join(kit.packages)}")
         arguments = {"PACKAGES": " ".join(kit.packages), "PROGRAMS": " ".join(kit.programs)}
-        build_image(client, Build("kit", base, tag, code(), arguments, kit=kit.name), progress)
-        found = probe(client, tag)
+        build = Build("kit", base, tag, code(), arguments, kit=kit.name)
+        found = _build_and_probe(client, build, progress)
     return dataclasses.replace(found, tag=split_tag(tag)[0])
+
+
+def _keep_others(client: docker.DockerClient, tag: str, kit: Kit) -> None:
+    """Raise BadInput where an image of a kit's name is not the kit's."""
+    try:
+        labels = client.images.get(tag).labels
+    except docker.errors.ImageNotFound:
+        return
+    if labels.get(LABEL_KIT) != kit.name:
+        raise BadInput(
+            f"`{tag}` is an image of your own, not of the kit `{kit.name}`: give it another name "
+            f"(`docker tag {tag} NEW`, `docker rmi {tag}`), then once more"
+        )
+
+
+def _build_and_probe(client: docker.DockerClient, build: Build, progress: Progress) -> CellImage:
+    """Build an image under a passing name; give it its own once it was looked into."""
+    candidate = f"{CELL}:candidate-{os.getpid()}"
+    try:
+        build_image(client, dataclasses.replace(build, tag=candidate), progress)
+        found = probe(client, candidate)
+        client.images.get(candidate).tag(*split_tag(build.tag))
+    finally:
+        _untag(client, candidate)
+    return found
 
 
 def check_image(client: docker.DockerClient, tag: str) -> str | None:

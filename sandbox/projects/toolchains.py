@@ -4,7 +4,8 @@
 The record lies in the state folder, where no call writes. What stands at a recorded path is looked
 at each time that a cell is made. INVARIANT (P5, toolchains): a folder is shown only if a person
 agreed to exactly this path for exactly this workspace, path and real path are of the table, it
-belongs to root or to this user, nobody else may write it, and no workspace reaches it.
+belongs to root or to this user, nobody else may write it, its folder of programs or its program,
+and no workspace reaches it.
 """
 
 from __future__ import annotations
@@ -88,7 +89,7 @@ class ToolchainRecord:
             inner, outer = Path(real), workspace.path
             if inner.is_relative_to(outer) or Path(outer).is_relative_to(inner):
                 return f"{quoted(path)} is in the workspace {quoted(outer)}, where agents write"
-        return _open_to_others(real)
+        return _open_to_others(real, kind.program)
 
     def _shown(self, path: str) -> Shown:
         kind = Toolchains.default().of(path, self._home)
@@ -114,17 +115,23 @@ class ToolchainRecord:
             yield
 
 
-def _open_to_others(real: str) -> str:
-    """Say who else could put something in a folder's place, or into it; or nothing."""
+def _open_to_others(real: str, program: str) -> str:
+    """Say who else could put something in a folder's place, or into it; or nothing.
+
+    In it the program and the folder of programs are looked at. Above it a folder like /tmp will do,
+    where nobody renames what is another's (sticky); not for the toolchain itself.
+    """
     own = {0, os.geteuid()}
-    for folder in (Path(real), *Path(real).parents):
+    inside = Path(real, program)
+    for place in (inside, inside.parent, Path(real), *Path(real).parents):
         try:
-            info = folder.lstat()
+            info = place.stat() if place == inside else place.lstat()
         except OSError as error:
-            return f"{quoted(str(folder))} cannot be looked at: {error.strerror}"
+            return f"{quoted(str(place))} cannot be looked at: {error.strerror}"
         if info.st_uid not in own:
-            return f"{quoted(str(folder))} belongs to another user (uid {info.st_uid})"
+            return f"{quoted(str(place))} belongs to another user (uid {info.st_uid})"
         others = stat.S_IWOTH | (stat.S_IWGRP if info.st_gid not in (0, os.getegid()) else 0)
-        if info.st_mode & others and not info.st_mode & stat.S_ISVTX:
-            return f"{quoted(str(folder))} can be written by others"
+        above = Path(real).is_relative_to(place) and place != Path(real)
+        if info.st_mode & others and not (above and info.st_mode & stat.S_ISVTX):
+            return f"{quoted(str(place))} can be written by others"
     return ""

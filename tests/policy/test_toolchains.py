@@ -15,11 +15,17 @@ FITS = {
     "conda's own": ("/home/ann/miniconda3", "conda"),
     "an environment of conda": ("/home/ann/miniforge3/envs/work", "conda"),
     "fnm": ("/home/ann/.local/share/fnm/node-versions/v22.3.0/installation", "fnm"),
+    "a build of one's own": ("/opt/python3.12", "opt-python"),
+    "one of manylinux": ("/opt/python/cp312-cp312", "opt-python"),
+    "an unpacked node": ("/opt/node-v22.3.0-linux-x64", "opt-node"),
     "go": ("/usr/local/go", "go"),
     "rustup": ("/home/ann/.rustup/toolchains/stable-x86_64-unknown-linux-gnu", "rustup"),
 }
 MISSES = {
     "the home": HOME,
+    "an application in Node": "/opt/node-backend",
+    "an application with an environment": "/opt/python3-app",
+    "another's kit": "/home/ann/sdk/google-cloud-sdk",
     "keys": "/home/ann/.ssh",
     "the root": "/",
     "nothing": "",

@@ -8,6 +8,7 @@ import json
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import docker
 import docker.errors
@@ -15,13 +16,14 @@ import pytest
 
 from policy.people.kits import Kit
 from sandbox.containers.base_image import pull, split_tag
-from sandbox.containers.build import LABEL_CODE, LABEL_IMAGE
+from sandbox.containers.build import LABEL_CODE, LABEL_IMAGE, LABEL_KIT, Build
 from sandbox.containers.images import (
     CELL,
     KEEPER,
     Images,
     build_cell_image,
     build_kit_image,
+    building,
     check_image,
     ensure_images,
     list_images,
@@ -29,7 +31,7 @@ from sandbox.containers.images import (
     remove_images,
 )
 from sandbox.containers.plan import LABEL_TEST
-from sandbox.containers.probe import probe
+from sandbox.containers.probe import CellImage, probe
 from sandbox.containers.progress import SilentProgress
 from sandbox.containers.recipe import code_digest, recipes
 from sandbox.errors import BadInput, ImageProblem
@@ -209,9 +211,95 @@ def test_the_keeper_has_watchdog_and_no_tools(images: Images, run: Run) -> None:
     assert tools == []
 
 
+COMMANDS = {
+    "this version's": ("lockgate/cell:0123", "lockgate image build"),
+    "a kit's": ("lockgate/go", "lockgate image build --for go"),
+    "a kit's with its tag": ("lockgate/go:latest", "lockgate image build --for go"),
+    "one beside a kit's": (
+        "lockgate/go:1",
+        "lockgate image build --from IMAGE --tag lockgate/go:1",
+    ),
+    "of no kit": ("lockgate/perl", "lockgate image build --from IMAGE --tag lockgate/perl"),
+    "a person's own": ("go", "lockgate image build --from IMAGE --tag go"),
+}
+
+
+@pytest.mark.parametrize(("tag", "command"), COMMANDS.values(), ids=COMMANDS)
+def test_the_command_that_makes_an_image_is_the_one_for_its_name(tag: str, command: str) -> None:
+    assert building(tag) == command
+
+
+class NoEngine:
+    """Names and labels of images, in the place of an engine's client."""
+
+    def __init__(self, known: dict[str, dict[str, str]]) -> None:
+        self.known = known
+        self.images = self
+
+    def get(self, tag: str) -> Named:
+        if tag not in self.known:
+            raise docker.errors.ImageNotFound(tag)
+        return Named(self.known, tag)
+
+    def remove(self, tag: str) -> None:
+        self.known.pop(tag)
+
+
+class Named:
+    """One of them."""
+
+    def __init__(self, known: dict[str, dict[str, str]], tag: str) -> None:
+        self.known, self.labels = known, known[tag]
+
+    def tag(self, repository: str, name: str) -> None:
+        self.known[f"{repository}:{name}"] = self.labels
+
+
+KIT = Kit("test-kit", ("hello",), ("hello",), ())
+OLD = {LABEL_KIT: "test-kit", "made": "before"}
+
+
+@pytest.mark.parametrize("before", [{}, OLD], ids=["none", "an older one"])
+def test_a_kits_name_is_given_once_the_image_was_looked_into(
+    monkeypatch: pytest.MonkeyPatch, before: dict[str, str]
+) -> None:
+    known = {"lockgate/test-kit:latest": before} if before else {}
+
+    def build(client: NoEngine, build: Build, _: object) -> None:
+        client.known[build.tag] = build.labels()
+
+    def fails(_: object, tag: str) -> CellImage:
+        raise ImageProblem(f"`{tag}` has no bash")
+
+    base = "sandbox.containers.images"
+    monkeypatch.setattr(f"{base}.ensure_images", lambda *_: Images("cell", "keeper"))
+    monkeypatch.setattr(f"{base}.build_image", build)
+    monkeypatch.setattr(f"{base}.probe", fails)
+    engine = cast("docker.DockerClient", NoEngine(known))
+    was = dict(known)
+    with pytest.raises(ImageProblem, match="has no bash"):
+        build_kit_image(engine, KIT, SilentProgress())
+    assert known == was
+    monkeypatch.setattr(f"{base}.probe", lambda _, tag: CellImage(tag, "3.11", ()))
+    assert build_kit_image(engine, KIT, SilentProgress()).tag == "lockgate/test-kit"
+    assert set(known) == {"lockgate/test-kit:latest"}
+    assert known["lockgate/test-kit:latest"][LABEL_CODE] == code_digest()
+
+
+def test_a_persons_own_image_keeps_the_name_of_a_kit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(
+        "sandbox.containers.images.ensure_images", lambda *_: Images("cell", "keeper")
+    )
+    known = {"lockgate/test-kit:latest": {LABEL_IMAGE: "cell"}}
+    with pytest.raises(BadInput, match="is an image of your own"):
+        build_kit_image(cast("docker.DockerClient", NoEngine(known)), KIT, SilentProgress())
+    assert known == {"lockgate/test-kit:latest": {LABEL_IMAGE: "cell"}}
+
+
 def test_a_missing_image_is_named(docker_client: docker.DockerClient) -> None:
     assert check_image(docker_client, "lockgate-test/none:1") == (
-        "image `lockgate-test/none:1` is missing: run `lockgate image build`"
+        "image `lockgate-test/none:1` is missing: "
+        "run `lockgate image build --from IMAGE --tag lockgate-test/none:1`"
     )
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from policy.protected.paths import PathPolicy
 from sandbox.cells.request import with_programs
+from sandbox.cli.admin.toolchains import offer_toolchains
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.projects.needed_toolchains import Needed, find_needed
@@ -17,6 +18,7 @@ from sandbox.projects.toolchain_masks import MOST_HIDDEN, ToolchainMasks
 from sandbox.projects.toolchain_trial import try_toolchains
 from sandbox.projects.toolchains import Shown, ToolchainRecord
 from sandbox.workspaces.registry import Registry
+from tests.conftest import cannot_run
 
 
 class Person:
@@ -126,6 +128,21 @@ def open_to_all(person: Person) -> str:
     return "can be written by others"
 
 
+def open_to_all_but_for_names(person: Person) -> str:
+    Path(person.python).chmod(0o1777)
+    return "can be written by others"
+
+
+def with_programs_of_all(person: Person) -> str:
+    Path(person.python, "bin").chmod(0o777)
+    return "bin` can be written by others"
+
+
+def with_a_program_of_all(person: Person) -> str:
+    Path(person.python, "bin/python3").chmod(0o777)
+    return "bin/python3` can be written by others"
+
+
 def above_it_open_to_all(person: Person) -> str:
     Path(person.python).parent.chmod(0o777)
     return "can be written by others"
@@ -143,7 +160,7 @@ def in_a_workspace(person: Person) -> str:
 
 def somebody_elses(person: Person) -> str:
     if os.geteuid() != 0:
-        pytest.skip("only root can give a file away")
+        cannot_run("only root can give a file away")
     os.chown(person.python, 4321, 4321)
     return "belongs to another user"
 
@@ -151,6 +168,9 @@ def somebody_elses(person: Person) -> str:
 DOUBTS = (
     replaced_by_a_link,
     open_to_all,
+    open_to_all_but_for_names,
+    with_programs_of_all,
+    with_a_program_of_all,
     above_it_open_to_all,
     without_its_program,
     in_a_workspace,
@@ -165,6 +185,53 @@ def test_what_is_in_doubt_is_not_shown_though_it_was_agreed(person: Person, doub
     assert callable(doubt)
     assert doubt(person) in person.record.problem(person.python)
     assert person.record.shown((str(person.ws),)) == ()
+
+
+def test_a_folder_above_it_where_nobody_renames_anothers_will_do(person: Person) -> None:
+    Path(person.python).parent.chmod(0o1777)
+    assert person.record.problem(person.python) == ""
+
+
+def test_a_yes_is_taken_back_by_a_person_alone(
+    person: Person, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def say_yes(question: str) -> bool:
+        asked.append(question)
+        return True
+
+    monkeypatch.setenv("HOME", str(person.home))
+    monkeypatch.setattr("sandbox.cli.terminal.dirs", lambda: person.dirs)
+    monkeypatch.setattr("sandbox.projects.toolchain_trial.try_toolchains", lambda *_: [])
+    monkeypatch.setattr("sandbox.cli.terminal.ask", say_yes)
+    workspace = str(person.ws)
+
+    def init(*, yes: bool = False, person_there: bool = False) -> str:
+        monkeypatch.setattr("sandbox.cli.terminal.can_ask", lambda: person_there)
+        offer_toolchains(workspace, yes=yes)
+        return "".join(capsys.readouterr())
+
+    person.environment(f"{person.python}/bin")
+    assert f"`--yes`: cells see {person.python}" in init(yes=True)
+    assert person.record.of(workspace) == (person.python,)
+    Path(person.python).chmod(0o777)  # a doubt of now is no word of a person
+    assert "can be written by others" in init()
+    assert person.record.of(workspace) == (person.python,)
+    Path(person.python).chmod(0o755)
+
+    (person.ws / ".venv/pyvenv.cfg").unlink()  # it is being made anew
+    for yes in (False, True):
+        assert f"does not name {person.python} now, which its cells see" in init(yes=yes)
+        assert person.record.of(workspace) == (person.python,)
+    other = person.install(".pyenv/versions/3.13.0", "bin/python3")
+    person.environment(f"{other}/bin")
+    assert f"cells do not see {person.python} any more" in init(yes=True)
+    assert person.record.of(workspace) == (other,)
+    assert asked == []
+    (person.ws / ".venv/pyvenv.cfg").unlink()
+    init(person_there=True)
+    assert (len(asked), person.record.of(workspace)) == (1, ())
 
 
 def test_a_broken_record_is_an_error(person: Person) -> None:

@@ -10,6 +10,7 @@ from sandbox.errors import SandboxError
 from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
+    from policy.people.toolchains import Language
     from sandbox.projects.needed_toolchains import Needed
     from sandbox.projects.toolchains import ToolchainRecord
 
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 def offer_toolchains(workspace: str, *, yes: bool) -> None:
     """Say which toolchains the project uses; record a person's word to show them to its cells.
 
-    With `yes` the word is given. Where nobody can be asked, nothing is shown.
+    With `yes` the word is given. Where nobody can be asked, nothing more is shown. What was agreed
+    before stays until a person takes it back, or another one of its language takes its place.
     """
     from sandbox.projects.needed_toolchains import find_needed
     from sandbox.projects.toolchains import ToolchainRecord
@@ -27,26 +29,52 @@ def offer_toolchains(workspace: str, *, yes: bool) -> None:
     for one in needed:
         if not one.folder:
             terminal.show(safe_line(one.advice))
-    wanted = {one.folder: one for one in needed if one.folder}
-    for folder, one in list(wanted.items()):
+    named = {one.folder: one for one in needed if one.folder}
+    known = record.of(workspace)
+    new = []
+    for folder, one in named.items():
         if problem := record.problem(folder):
             terminal.show(safe_line(f"{problem}: cells do not see it, which `{one.why}` needs"))
-            del wanted[folder]
-    known = record.of(workspace)
-    new = [one for one in wanted if one not in known]
-    if new and not _agreed([wanted[one] for one in new], yes=yes):
-        wanted = {folder: one for folder, one in wanted.items() if folder in known}
-    if tuple(wanted) != known and not terminal.is_an_agents():
-        record.agree(workspace, tuple(wanted))
+        elif folder not in known:
+            new.append(one)
+    if new and not _agreed(new, yes=yes):
+        new = []
+    if not terminal.is_an_agents():
+        languages = {one.language for one in new}
+        old = [one for one in known if one not in named]
+        gone = {one for one in old if _taken_back(one, languages, record.home)}
+        wanted = [one for one in named if one in known or named[one] in new]
+        wanted += [one for one in known if one not in named and one not in gone]
+        if tuple(wanted) != known:
+            record.agree(workspace, wanted)
     for line in _shortcomings(record, workspace):
         terminal.show(safe_line(line))
+
+
+def _taken_back(folder: str, languages: set[Language], home: str) -> bool:
+    """Whether cells see no longer what the project does not name now; say which it is.
+
+    `languages` are those of which another toolchain was agreed just now.
+    """
+    from policy.people.toolchains import Toolchains
+
+    kind = Toolchains.default().of(folder, home)
+    if kind is None or kind.language in languages:
+        terminal.show(safe_line(f"cells do not see {folder} any more"))
+        return True
+    said = safe_line(f"the project does not name {folder} now, which its cells see")
+    if terminal.can_ask() and terminal.ask(f"{said}. Take that back?"):
+        return True
+    terminal.say(f"{said}; that stays; `lockgate init` at a terminal asks again")
+    return False
 
 
 def _agreed(new: list[Needed], *, yes: bool) -> bool:
     for one in new:
         terminal.show(safe_line(f"the project's {one.language} (`{one.why}`): {one.folder}"))
     if yes and not terminal.is_an_agents():
-        terminal.show("cells see that, read-only, at its own path")
+        folders = " and ".join(dict.fromkeys(one.folder for one in new))
+        terminal.show(safe_line(f"`--yes`: cells see {folders}, read-only, at the same path"))
         return True
     if not terminal.can_ask():
         terminal.say("cells do not see that; `lockgate init` at a terminal asks for your yes")
