@@ -99,8 +99,8 @@ def explain_failure(
     if (lacking := _NO_FILTER.search(stderr[-_TAIL:])) is not None:
         return (
             f"files here go through the filter `{lacking[1]}`, whose program this cell's image "
-            "lacks; a commit without it would hold the raw files: add others by name, or see "
-            "docs/environment.md"
+            "lacks; a commit without it would hold the raw files: add others by name, look with "
+            f"`git -c filter.{lacking[1]}.required=false diff`, or see docs/environment.md"
         )
     if (name := _missing(stderr)) or (status and (name := _missing(stdout))):
         return _without_program(name)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from policy.people.shortfall import explain_failure
 from sandbox.projects.git_filters import find_filters, required_filters, told_of_filters
 
-POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 4\n"
+WHOLE = "a picture\n"
+OID = hashlib.sha256(WHOLE.encode()).hexdigest()
+POINTER = f"version https://git-lfs.github.com/spec/v1\noid sha256:{OID}\nsize {len(WHOLE)}\n"
 
 
 class Cell:
@@ -27,7 +30,6 @@ class Cell:
         self.git("init", "-q")
         (self.ws / ".gitattributes").write_text("*.bin filter=lfs diff=lfs\n*.key filter=vault\n")
         (self.ws / "a.bin").write_text(POINTER)
-        os.utime(self.ws / "a.bin", (1e9, 1e9))  # git need not look into it again
         self.git("add", "-A")
         self.git("commit", "-qm", "one")
         self.home.joinpath(".gitconfig").write_text(required_filters([str(self.ws)]))
@@ -62,6 +64,31 @@ def test_what_lacks_its_filter_is_not_added(cell: Cell, name: str, driver: str) 
     assert done.returncode == 128
     assert f"clean filter '{driver}' failed" in done.stderr
     assert f"the filter `{driver}`" in explain_failure(128, "", done.stderr)
+
+
+@pytest.mark.parametrize("held", [POINTER, WHOLE])
+def test_what_git_holds_counts_as_unchanged(cell: Cell, held: str) -> None:
+    """Whatever its times say: reading works, and what else changed is committed."""
+    (cell.ws / "a.bin").write_text(held)
+    os.utime(cell.ws / "a.bin", (1e9, 1e9))
+    (cell.ws / ".gitattributes").write_text("*.bin filter=lfs\n")
+    done = cell.git("diff", "--name-only")
+    assert (done.returncode, done.stdout) == (0, ".gitattributes\n"), done.stderr
+    assert cell.git("stash").returncode == 0
+    assert cell.git("stash", "pop").returncode == 0
+    os.utime(cell.ws / "a.bin", (1e9 + 5, 1e9 + 5))
+    done = cell.git("commit", "-qam", "two")
+    assert done.returncode == 0, done.stderr
+    assert cell.git("show", "HEAD:a.bin").stdout == POINTER
+
+
+def test_a_changed_file_can_be_looked_at_as_the_failure_says(cell: Cell) -> None:
+    (cell.ws / "a.bin").write_text("another\n")
+    done = cell.git("diff")
+    assert done.returncode == 128
+    assert "`git -c filter.lfs.required=false diff`" in explain_failure(128, "", done.stderr)
+    done = cell.git("-c", "filter.lfs.required=false", "diff")
+    assert (done.returncode, "+another" in done.stdout) == (0, True)
 
 
 def test_a_check_out_leaves_what_the_commit_holds(cell: Cell) -> None:
