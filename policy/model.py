@@ -310,6 +310,8 @@ class Decision(Frozen):
     """The same of paths that it says it moves: what they held must be there afterwards."""
     programs: tuple[str, ...] = ()
     """The programs that gate 1 read in a command line."""
+    installers: tuple[str, ...] = ()
+    """Those of them that it tells to install packages, or to build."""
     policy: str = ""
     """The digest of the policy that decided."""
 

@@ -31,6 +31,7 @@ from policy.model import (
 from policy.programs import builtin_catalog as known_programs
 from policy.programs.catalog import Catalog
 from policy.programs.git.remotes import REMOTE
+from policy.programs.installs import installers
 from policy.rules import tiers
 from policy.rules.locations import Places
 from policy.rules.matching import (
@@ -151,6 +152,7 @@ def decide(
         named_deletions=named_deletions(facts, plan),
         named_moves=_named(facts, plan, (How.MOVE,)),
         programs=tuple(facts.programs),
+        installers=installers(facts.calls),
         policy=policy.digest,
     )
 

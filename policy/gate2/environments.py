@@ -5,7 +5,7 @@ A person types `source .venv/bin/activate` or `.venv/bin/python`, and editors ru
 environment that a call makes anew, all of it is the call's own; in one that was there, no program
 changes these files: packages come beside them. What is installed is not looked at. Programs of
 packages (`node_modules/.bin`) and what Python runs when it starts (`*.pth`) come and change by an
-install: in a call that names no program that installs, they are held.
+install: in a call that tells no program to install, they are held.
 """
 
 from __future__ import annotations
@@ -27,33 +27,27 @@ _RUN = re.compile(
 _ALWAYS = re.compile(r"(?:.*/)?site-packages/(?:site|user)customize(?:\.py|/.*)", re.DOTALL)
 _INSTALLED = re.compile(
     r"((?:.*/)?)(?:lib(?:64)?/(?:[^/]+/)?(?:site|dist)-packages/[^/]+\.pth"
-    r"|(?<=venv/)(?:bin|scripts)/[^/]+)",
+    r"|(?<=venv/)(?:bin|scripts)/[^/]+)"
+    r"|((?:.*/)?\.?env[0-9.]{0,6}/)(?:bin|scripts)/[^/]+",
     re.DOTALL,
 )
 _LINKED = re.compile(r"((?:.*/)?node_modules)/\.bin/[^/]+", re.DOTALL)
 _GENERATED = re.compile(r"(?:.*/)?obj/[^/]+\.(?:props|targets)", re.DOTALL)
 _BUILDERS = frozenset(("dotnet", "msbuild", "nuget"))
-_INSTALLERS = frozenset(
-    ("pip", "pip3", "pip-sync", "pipx", "uv", "uvx", "poetry", "pdm", "pipenv", "hatch", "rye",
-     "conda", "mamba", "micromamba", "easy_install", "flit", "maturin", "tox", "nox", "venv",
-     "virtualenv", "npm", "npx", "pnpm", "pnpx", "yarn", "cnpm", "corepack", "bun", "bunx", "deno",
-     "lerna", "nx", "turbo", "rush")
-)  # fmt: skip
-"""Programs that install packages, alone or on the way."""
 
 
 class Environments:
     """The environments that a call's changes are about."""
 
-    def __init__(self, changes: Iterable[Change], programs: Iterable[str]) -> None:
-        """`programs` are those that the call is known to start."""
+    def __init__(self, changes: Iterable[Change], installers: Iterable[str]) -> None:
+        """`installers` are the programs that the call tells to install or to build."""
         new = [one for one in changes if one.kind in (Kind.CREATED, Kind.RENAMED)]
         names = [normal(one.path) for one in new]
         self._made = {one[: -len(_MARK)] for one in names if f"/{one}".endswith(f"/{_MARK}")}
         self._folders = {normal(one.path) for one in new if one.type is FileType.DIRECTORY}
-        started = {one.rpartition("/")[2].partition(" ")[0] for one in programs}
-        self._installs = not started.isdisjoint(_INSTALLERS)
-        self._builds = not started.isdisjoint(_BUILDERS)
+        told = frozenset(installers)
+        self._installs = bool(told - _BUILDERS)
+        self._builds = not told.isdisjoint(_BUILDERS)
 
     def reasons(self, change: Change) -> Iterator[PathReason]:
         """Give why a change waits for a person."""
@@ -66,15 +60,17 @@ class Environments:
             return
         installed = _INSTALLED.fullmatch(name)
         linked = _LINKED.fullmatch(name)
-        made = installed is not None and installed[1] in self._made
+        made = installed is not None and (installed[1] or installed[2] or "") in self._made
         made = made or (linked is not None and linked[1] in self._folders)
         run = _RUN.fullmatch(name)
         if run is not None and not (change.kind is not Kind.MODIFIED and run[1] in self._made):
             because = "people and editors run it of an environment that is there; make that anew"
             yield PathReason(change.path, Outcome.HOLD, RULE, because)
         elif (installed or linked) and not (made or self._installs):
-            because = "it is run of packages that are installed, and the call names no install"
+            because = (
+                "it is run of packages that are installed, and the call tells no program to install"
+            )
             yield PathReason(change.path, Outcome.HOLD, RULE, because)
         elif _GENERATED.fullmatch(name) and not self._builds:
-            because = "every build of .NET obeys it, and the call names no such build"
+            because = "every build of .NET obeys it, and the call starts no such build"
             yield PathReason(change.path, Outcome.HOLD, RULE, because)

@@ -75,7 +75,7 @@ def judge(
     moved = _Named((*decision.named_deletions, *decision.named_moves))
     git = GitChanges(changes, workspace, agents_remotes)
     compiled = Compiled(changes)
-    environments = Environments(changes, decision.programs)
+    environments = Environments(changes, decision.installers)
     for change in changes:
         reasons += _governance(change, paths, advice)
         if decision.rights.workspace is not Access.WRITE:

@@ -10,6 +10,7 @@ import pytest
 from policy.gate2.judge import judge
 from policy.model import Change, FileType, Kind
 from tests.container.lab import Lab
+from tests.policy.asking import bash
 from tests.regressions.test_what_programs_obey_is_held import DECISION, PATHS, outcome
 
 FILE, LINK = FileType.FILE, FileType.SYMLINK
@@ -63,13 +64,24 @@ INSTALLED = (
     ".venv/lib/python3.12/site-packages/a.pth",
     "env/Lib/site-packages/a.pth",
     ".venv/bin/pytest",
+    "env/bin/pytest",
+    "a/.env3/bin/pytest",
     "node_modules/.bin/tsc",
     "web/node_modules/.bin/tsc",
 )
 
 
-def _judged(*changes: Change, programs: tuple[str, ...] = ()) -> str:
-    decision = DECISION.model_copy(update={"programs": programs})
+NAMED = ("pip --version", "pip -q list", "npm -v", "yarn -v", "echo pip install", "uv --version")
+"""A program that installs is named, and installs nothing."""
+INSTALLS = (
+    *("pip -v install x", "python3 -m pip install x", ".venv/bin/pip3 install -r r.txt", "tox"),
+    *("uv sync", "uv run pytest --version", "poetry -C a add x", "npm --prefix web ci", "npx tsc"),
+    *("yarn", "yarn --cwd a", "env -i pnpm i", "corepack pnpm install", "sh -c 'npm ci'"),
+)
+
+
+def _judged(*changes: Change, command: str = "python3 a.py") -> str:
+    decision = DECISION.model_copy(update={"installers": bash(command).installers})
     return judge(decision, changes, PATHS, workspace="/w").outcome.value
 
 
@@ -77,17 +89,20 @@ def _judged(*changes: Change, programs: tuple[str, ...] = ()) -> str:
 @pytest.mark.parametrize("path", INSTALLED)
 def test_programs_of_packages_come_by_an_install_alone(path: str, kind: Kind) -> None:
     changes = Change(path, kind, FILE), Change("src/a.py", Kind.CREATED, FILE)
-    assert _judged(*changes, programs=("python3", "sh")) == "hold"
-    assert _judged(Change(path, kind, LINK, target="../a/b"), programs=("python3",)) == "hold"
-    for program in ("pip", "npm", "uv", "poetry", "tools/pnpm"):
-        assert _judged(*changes, programs=("cd", program, "pytest")) == "land"
+    assert _judged(*changes) == "hold"
+    assert _judged(Change(path, kind, LINK, target="../a/b")) == "hold"
+    for command in NAMED:
+        assert _judged(*changes, command=f"cd a && {command}; pytest") == "hold", command
+    for command in INSTALLS:
+        assert _judged(*changes, command=f"cd a && {command}; pytest") == "land", command
 
 
 @pytest.mark.parametrize("path", ["obj/a.csproj.nuget.g.props", "src/obj/a.x.targets"])
 def test_what_builds_of_dotnet_obey_comes_by_them_alone(path: str) -> None:
-    assert _judged(Change(path, Kind.CREATED, FILE), programs=("python3",)) == "hold"
-    assert _judged(Change(path, Kind.MODIFIED, FILE), programs=("dotnet",)) == "land"
-    assert _judged(Change("obj/a.json", Kind.MODIFIED, FILE), programs=("python3",)) == "land"
+    assert _judged(Change(path, Kind.CREATED, FILE)) == "hold"
+    assert _judged(Change(path, Kind.MODIFIED, FILE), command="dotnet build") == "land"
+    assert _judged(Change(path, Kind.MODIFIED, FILE), command="dotnet --version") == "hold"
+    assert _judged(Change("obj/a.json", Kind.MODIFIED, FILE)) == "land"
 
 
 @pytest.mark.parametrize("path", INSTALLED)
@@ -97,7 +112,7 @@ def test_they_land_in_what_the_call_makes_anew(path: str) -> None:
         Change(root, Kind.CREATED, FileType.DIRECTORY),
         Change(f"{root}/pyvenv.cfg", Kind.CREATED, FILE),
     )
-    assert _judged(*made, Change(path, Kind.CREATED, FILE), programs=("python3",)) == "land"
+    assert _judged(*made, Change(path, Kind.CREATED, FILE)) == "land"
 
 
 def test_what_starts_with_every_python_is_held() -> None:

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sandbox.guard.vouch import Change
 
 HASH_CHARS = 12
+_PLAIN, _LINK = "100644", "120000"
+"""Modes, as git writes them."""
 
 
 @click.command(short_help="Vouch for your own change of a protected file.")
@@ -152,13 +154,12 @@ def _shown(one: Change) -> str:
     lines = [f"{safe_line(one.path)}: {one.kind} ({one.rule})"]
     if one.mode_before != one.mode and one.mode_before and one.mode:
         lines.append(f"mode {one.mode_before} -> {one.mode}")
+    elif one.mode not in (None, _PLAIN):
+        lines.append(f"mode {one.mode}{' (a link)' if one.mode == _LINK else ''}")
     if any(b"\0" in (data or b"") for data in (one.before, one.after)):
         lines.append(f"binary content, {_content(one.as_record()['sha256'])}")
     elif one.before != one.after:
-        said = unified(one.path, one.before, one.after)
-        lines.append(
-            said or f"differs only in how lines end; {_content(one.as_record()['sha256'])}"
-        )
+        lines.append(unified(one.path, one.before, one.after) or "an empty file")
     return "\n".join(lines)
 
 
