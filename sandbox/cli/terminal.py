@@ -109,6 +109,12 @@ def is_an_agents() -> bool:
     return Registry(dirs()).of_process(pid) is not None
 
 
+def needs_person(what: str) -> str:
+    """Say that a person decides about something, and why nobody here counts as one."""
+    why = "; this one belongs to an agent (`lockgate agent list`)" if is_an_agents() else ""
+    return f"{what} is a person's decision and needs a terminal{why}"
+
+
 def can_ask() -> bool:
     """Whether a question can be answered: stdin is a terminal, and this is no agent's process."""
     return sys.stdin is not None and sys.stdin.isatty() and not is_an_agents()
@@ -127,7 +133,7 @@ def only_a_person(what: str) -> None:
 def require_person(what: str) -> None:
     """End the command with NOT_PERMITTED where no person sits at a terminal of this process."""
     if not person_present():
-        say(f"{what} is a person's decision and needs a terminal")
+        say(needs_person(what))
         leave(NOT_PERMITTED)
 
 

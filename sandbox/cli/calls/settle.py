@@ -253,7 +253,7 @@ def land(call: str, paths: tuple[str, ...], **flags: bool) -> int:
     """
     found = _store().call(_identity(call, is_held, everywhere=flags["all_workspaces"]))
     if not terminal.person_present():
-        terminal.say("landing what was held is a person's decision and needs a terminal")
+        terminal.say(terminal.needs_person("landing what was held"))
         return terminal.NOT_PERMITTED
     if not flags["yes"]:
         from sandbox.present.render import changes

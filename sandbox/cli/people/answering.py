@@ -25,7 +25,7 @@ _UNITS = ((86_400, "days"), (3_600, "hours"), (60, "min"))
 def only_at_a_terminal(what: str) -> None:
     """Refuse whoever is not a person at a terminal."""
     if not terminal.person_present():
-        terminal.say(f"{what} is a person's decision and needs a terminal")
+        terminal.say(terminal.needs_person(what))
         terminal.leave(terminal.NOT_PERMITTED)
 
 
