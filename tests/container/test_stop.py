@@ -142,11 +142,15 @@ def test_a_plain_kill_of_the_parent_ends_none_of_them_in_a_container(
         f"for i in $(seq 1200); do {it} 2>/dev/null && break; sleep 0.05; done"
         for it in (begun, more)
     )
+    least = "$A" if evasion.beats else "0"
     shown = weak(
         f"echo {hidden} | base64 -d > /tmp/inner.sh\n"
         "bash -c 'bash /tmp/inner.sh; true' & P=$!\n"
         f"{runs}; kill -9 $P; wait $P\n"
-        f"A=$({looks}); {lives}; B=$({looks}); echo survived $A $B"
+        f"A=$({looks}); {lives}\n"
+        # One that hops is missed by a look now and then.
+        f"for i in $(seq 400); do B=$({looks}); [ $B -gt {least} ] && break; sleep 0.03; done\n"
+        "echo survived $A $B"
     )
     _, before, after = shown.split()[-3:]
     assert int(after) > int(before) if evasion.beats else int(after) > 0, shown
@@ -311,7 +315,10 @@ def test_what_has_landed_is_undone_while_all_is_stopped_and_what_is_held_is_kept
     report = lab.run(lab.supervisor.stop("a test"))
     assert report.rollback == (f"lockgate undo {first.id}",)
     assert report.held == (f"lockgate show {held.id}",)
-    assert report.last == (f"{held.id} Bash ran", f"{first.id} Bash ran")
+    assert report.last == (
+        f"{held.id} rm README.md: ran",
+        f"{first.id} echo one > one.txt: ran",
+    )
     lab.run(lab.supervisor.undo(first.id))
     assert not (lab.ws / "one.txt").exists()
     lab.run(eventually(lambda: not inside(lab.dirs), "no cell stands after the undo"))
