@@ -123,6 +123,9 @@ class Grant(Frozen):
 
     def words(self) -> str:
         """Say what it covers, for people."""
+        return self._what() + (f" (in session {self.session[:8]})" if self.session else "")
+
+    def _what(self) -> str:
         bound = covered.words(self.wanted.acts)
         whole = "; ".join(self.wanted.said)
         exact = self.scope is Scope.EXACT

@@ -300,6 +300,8 @@ class GrantedRecord(AuditRecord):
     uses: int | None = None
     until: float | None = None
     task: str | None = None
+    session: str | None = None
+    """The agent's session for which alone it counts."""
     by: str | None = None
     answer_reason: str | None = None
 

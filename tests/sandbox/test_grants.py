@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -14,8 +17,10 @@ from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Host, Params, Workspace
 from policy.people.approval import Scope, covers, opening, wanted
 from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.calls.flow.prepare import Preparation
 from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput, Unavailable
+from sandbox.gates.gate1 import Gate1Answer
 from sandbox.stopping.stop import APPROVALS
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")
@@ -205,6 +210,31 @@ def test_a_grant_opens_hosts_for_exactly_its_command_as_often_as_it_says(dirs: D
     assert grants.open_hosts("c4", one.plan, grant.until) == ()
     assert grants.open_hosts("c5", one.plan, NOW) == hosts
     assert grants.open_hosts("c6", one.plan, NOW) == ()
+
+
+def test_hosts_are_opened_for_a_call_without_variables_of_its_own(dirs: Dirs) -> None:
+    grants, one = Grants(dirs), question("python3 fetch.py")
+    hosts = (Host(name="api.example", port=443),)
+    grants.ask(one)
+    grants.approve(one, Terms(opens=opening(one.plan, hosts)), by="me", reason="", now=NOW)
+    preparation = Preparation(cast(Any, SimpleNamespace(grants=grants)))
+    opened = []
+    for env in ({"API": "https://b.example"}, None):
+        answer = Gate1Answer(one.decision, None)
+        call = SimpleNamespace(
+            id="c1", plan=one.plan, decision=one.decision, answer=answer, env=env, on_host=False
+        )
+        asyncio.run(preparation.open_hosts(cast(Any, call)))
+        opened.append(call.answer.decision.rights.network.hosts)
+    assert opened == [(), hosts]
+
+
+def test_a_grant_of_a_session_says_so(dirs: Dirs) -> None:
+    grants, one = Grants(dirs), question()
+    grants.ask(one)
+    grant = grants.approve(one, Terms(session="s-1"), by="me", reason="", now=NOW)
+    assert grant.words().endswith(" (in session s-1)")
+    assert "session" not in grant.model_copy(update={"session": None}).words()
 
 
 def test_a_stop_takes_opened_hosts_back(dirs: Dirs) -> None:

@@ -111,7 +111,9 @@ def test_a_key_and_a_yes_below_the_card_allow_a_call(
     [grant] = Grants(shell.dirs).all()
     assert (grant.scope, grant.uses) == (scope, uses)
     assert grant.session == ("s-1" if key == b"s" else None)
-    assert f'"grant":"{grant.id}"' in (shell.dirs.state / "audit.jsonl").read_text()
+    log = (shell.dirs.state / "audit.jsonl").read_text()
+    assert f'"grant":"{grant.id}"' in log
+    assert ('"session":"s-1"' in log) is (key == b"s")
 
 
 def test_details_a_no_and_a_denial(shell: Shell) -> None:

@@ -83,6 +83,8 @@ _SETTINGS = (
     "--https-proxy",
 )
 
+_OWN = frozenset(("--no",))
+"""Options of npm's that another's name begins with."""
 _SHORTEST = len("--sc")
 """npm takes what is left of an option's name for the option, where it is the only one."""
 
@@ -101,7 +103,7 @@ def _npm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                     shell.touch(How.READ, value)
     for name in parsed.flags:
         full = next((one for one in _SETTINGS if one.startswith(name)), name)
-        if full != name and len(name) >= _SHORTEST:
+        if full != name and len(name) >= _SHORTEST and name not in _OWN:
             because = (
                 f"`{call.name} {name}` stands for `{full}`, and changes what is run or trusted"
             )

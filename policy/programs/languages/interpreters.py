@@ -210,14 +210,26 @@ def evaluated(catalog: Catalog, shell: Shell, call: Call) -> None:
             literal_code.read(catalog, shell, _LANGUAGES.get(call.name, "other"), text, call)
 
 
+_PASSED_ON = re.compile(r"--?[a-z]{0,20}option=.{0,200}(?:shell-escape|enable-write18)", re.DOTALL)
+"""Options of `latexmk` that give TeX one by which a document runs programs."""
+
+
 def _latexmk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    """Read the Perl that `latexmk` is given; its other options are long ones with one dash."""
+    """Read the Perl that `latexmk` is given; its other options are long ones with one dash.
+
+    It takes every option with two dashes as well.
+    """
     catalog.apply(shell, call, entry, parse(call.args, (*entry.values, *entry.uses)))
+    for word in call.args:
+        if _PASSED_ON.match(word):
+            shell.find(
+                Tier.DANGER, "runs-text", f"`latexmk {word}`: lets the document run programs"
+            )
     for flag, text in pairwise(call.args):
-        if flag == "-e":
+        if flag in ("-e", "--e"):
             shell.find(Tier.DANGER, "code", "`latexmk -e` runs code that the call holds")
             literal_code.read(catalog, shell, "perl", text, call)
-        elif flag == "-r":
+        elif flag in ("-r", "--r"):
             shell.touch(How.RUN, text, program="latexmk")
     return HOLE
 

@@ -69,7 +69,9 @@ class Preparation:
     async def open_hosts(self, call: Call) -> None:
         """Give a call about which nobody is asked the hosts that a person opened for exactly it."""
         plan = call.plan
-        if call.on_host or plan.params.run_in_background or not may_open(call.decision):
+        if call.on_host or call.env or plan.params.run_in_background:
+            return
+        if not may_open(call.decision):
             return
         grants = self._parts.grants
         hosts = await asyncio.to_thread(grants.open_hosts, call.id, plan, time.time())

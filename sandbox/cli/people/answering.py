@@ -76,6 +76,7 @@ def approve(request: Request, terms: Terms, reason: str) -> Grant:
             uses=made.uses,
             until=made.until,
             task=made.task,
+            session=made.session,
             by=by,
             answer_reason=reason,
         )
