@@ -16,6 +16,7 @@ from policy.shell.assignments import give, set_item, subscript
 from policy.shell.expand.printf import echo, formatted
 from policy.shell.redirects import open_for_reading
 from policy.shell.state import MOST_PLACES, Call, as_text
+from policy.values.numbers import natural
 from policy.values.partial import BREAK, HOLE, JOB, NUM, exact, globbed, shown, split, unknown
 from policy.values.paths import absolute
 
@@ -122,7 +123,8 @@ def _set(shell: Shell, call: Call) -> str:
 
 
 def _shift(shell: Shell, call: Call) -> str:
-    count = int(call.args[0]) if call.args and call.args[0].isdigit() else 1
+    said = natural(call.args[0]) if call.args else None
+    count = 1 if said is None else said
     if shell.state.args is not None:
         shell.state.args = shell.state.args[min(count, 1000) :]
     return ""

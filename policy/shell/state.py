@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
+from policy.values.numbers import natural
 from policy.values.partial import HOLE, NUM
 
 Value = str | list[str] | dict[str, str]
@@ -157,10 +158,10 @@ class State:
         old = self.get(name)
         if isinstance(old, dict):
             self.set(name, {**old, key: value})
-        elif key.isdigit() and int(key) < 1000:
+        elif (at := natural(key)) is not None and at < 1000:
             items = as_list(old)
-            items += [""] * (int(key) + 1 - len(items))
-            items[int(key)] = value
+            items += [""] * (at + 1 - len(items))
+            items[at] = value
             self.set(name, items)
         else:
             self.set(name, {key: value})

@@ -5,6 +5,7 @@ __all__ = [
     "argv",
     "filenames",
     "linear_glob",
+    "numbers",
     "odd_names",
     "partial",
     "patches",

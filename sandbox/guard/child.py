@@ -17,7 +17,6 @@ from typing import Any
 
 from sandbox.audit.events import TamperedRecord
 from sandbox.config.guard import GuardSettings
-from sandbox.errors import SandboxError
 from sandbox.host.dirs import Dirs
 
 START_SECONDS = 1.0
@@ -39,8 +38,8 @@ class Guardian:
         settings: GuardSettings,
         tell: Callable[[TamperedRecord], None] = lambda _: None,
     ) -> None:
-        """`tell` gets each change that no landing made, recorded already; it may raise
-        SandboxError."""
+        """`tell` gets each change that no landing made, recorded already; what it
+        raises is noted, and ends nothing."""
         self._dirs = dirs
         self._tell = tell
         self._enabled = settings.enabled
@@ -69,7 +68,7 @@ class Guardian:
         place) or failed; `guarded` paths; `failed` lines; `told` changes; `problem`."""
         if not self._enabled:
             word = "off"
-        elif self._problem:
+        elif self._problem or (self._task is not None and self._task.done()):
             word = "failed"
         elif not self._state:
             word = "starting"
@@ -94,6 +93,8 @@ class Guardian:
                 why = f"it ended with status {status}"
             except OSError as error:
                 why = f"it cannot be started: {error.strerror or error}"
+            except Exception as error:  # whatever it is: a guard that stays away guards nothing
+                why = f"it cannot be heard: {type(error).__name__}: {error}"
             if loop.time() - began > LIVES_SECONDS:
                 pause = FIRST_PAUSE
             self._state = {}
@@ -150,7 +151,7 @@ class Guardian:
     def _tell_person(self, told: dict[str, Any]) -> None:
         try:
             self._tell(TamperedRecord.model_validate(told))
-        except SandboxError as error:
+        except Exception as error:  # it is recorded; the next change must be heard all the same
             self._log(f"nobody is told over a channel: {error}")
 
     @staticmethod

@@ -37,7 +37,7 @@ PIECES = st.sampled_from(
      "\nE\n", "$(", ")", "`", "'", '"', "$x", "x=", "${x:-", "}", "{", "(", "\\", "\n", "#",
      "for i in", "; do", "; done", "if", "then", "fi", "[[", "]]", "*", "~", "/", "../",
      "python3 -c", "sh -c", "sed", "awk", "find . -exec", "\u202e", "\ue000", "\x00", "eval",
-     "devkit.config.json", "é"]
+     "devkit.config.json", "é", "²", "shift", "xargs -n", "a[", "]="]
 )  # fmt: skip
 COMMANDS = st.one_of(
     st.text(max_size=60),

@@ -14,8 +14,11 @@ from typing import Any
 import psutil
 import pytest
 
+from policy.autonomy.levels_schema import UserLevels
+from policy.values.strict_yaml import PolicyError
 from sandbox.audit.events import TamperedRecord
 from sandbox.audit.store import Store
+from sandbox.calls.flow.parts import Parts
 from sandbox.gates.policy_files import Policies
 from sandbox.guard import child as guardian
 from sandbox.guard.child import Guardian
@@ -139,6 +142,70 @@ def test_one_that_cannot_start_is_said(home: Home, monkeypatch: pytest.MonkeyPat
     run(work)
 
 
+def test_one_whose_word_nobody_can_pass_on_is_heard_on(
+    home: Home, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "guard_that_tells.py").write_text(TELLING)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(guardian, "MODULE", "guard_that_tells")
+    asked: list[str] = []
+
+    def tell(record: TamperedRecord) -> None:
+        asked.append(record.path)
+        raise PolicyError("the policy file is what was changed")
+
+    async def work() -> None:
+        keeping = Guardian(home.dirs, GuardSettings(), tell)
+        keeping.start()
+        try:
+            await eventually(lambda: keeping.told == 2, "both are told")
+            await on(keeping)
+            assert keeping._task is not None
+            keeping._task.cancel()
+            await eventually(lambda: keeping.state()["state"] == "failed", "nobody keeps it")
+        finally:
+            await keeping.close()
+
+    run(work)
+    assert asked == ["a", "b"]
+
+
+def test_one_that_cannot_be_heard_is_started_again(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: bytes) -> None:
+        raise KeyError("no such word")
+
+    async def work() -> None:
+        async with home.guarded() as keeping:
+            with monkeypatch.context() as broken:
+                broken.setattr(keeping, "_hear", fail)
+                await eventually(lambda: keeping.state()["state"] == "failed", "it is said")
+                assert "KeyError" in keeping.state()["problem"]
+            await on(keeping)
+
+    run(work)
+
+
+def test_a_change_of_the_policy_file_itself_reaches_its_user(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dirs = Dirs.under(tmp_path / "lockgate").create()
+    told: list[UserLevels] = []
+    parts = Parts(dirs, policy=None, workspaces=None, settings=None)
+    file = tmp_path / "project" / ".lockgate" / "policy.yaml"
+    file.parent.mkdir(parents=True)
+    file.write_text("no: [policy")
+    dirs.config.mkdir(parents=True, exist_ok=True)
+    (dirs.config / "autonomy.yaml").write_text("users:\n  default: {escalation_channel: phone}\n")
+    monkeypatch.setattr(
+        parts.people, "tell", lambda event, user, levels: told.append(levels.user(user))
+    )
+    changed = TamperedRecord(workspace=str(tmp_path / "project"), path=".lockgate/policy.yaml")
+    parts.tell_tampered(changed)
+    assert [one.escalation_channel for one in told] == ["phone"]
+
+
 def test_it_is_off_where_the_settings_say_so(home: Home) -> None:
     async def work() -> None:
         async with home.guarded(enabled=False) as keeping:
@@ -208,6 +275,14 @@ def test_what_changed_right_after_the_guard_read_it_is_noticed(home: Home) -> No
     assert read.have_changed(Policies(home.dirs), [str(broken), top])
 
 
+TELLING = """
+import json, sys
+for path in "ab":
+    print(json.dumps({"told": {"workspace": "/w", "path": path, "kind": "modified", "rule": "r",
+                               "because": "b"}}))
+print(json.dumps({"state": {"guarded": 2}}), flush=True)
+sys.stdin.read()
+"""
 POLICY = """
 version: 1
 governance:

@@ -16,6 +16,7 @@ from policy.shell.expand.words import source
 from policy.shell.state import MOST_PLACES, Call
 from policy.shell.walker import Shell
 from policy.values.argv import Parsed, parse
+from policy.values.numbers import natural
 from policy.values.partial import HOLE, unknown
 
 _OPTIONS: dict[str, tuple[str, ...]] = {
@@ -220,7 +221,7 @@ def _xargs(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         return _started(shell, call, words)
     items = _items(parsed, text)[:MOST_ITEMS]
     size = parsed.value("-n", "--max-args", "-L", "--max-lines")
-    step = int(size) if size.isdigit() and int(size) else max(1, len(items))
+    step = natural(size) or max(1, len(items))
     out = ""
     for at in range(0, min(len(items), step * MOST_STARTS) or 1, step):
         out += _started(shell, call, [*words, *items[at : at + step]])

@@ -19,6 +19,7 @@ from policy.shell import leaks as disclosure
 from policy.shell.recursion import FORK_BOMB
 from policy.shell.redirects import store
 from policy.shell.state import Call
+from policy.values.numbers import natural
 from policy.values.partial import HOLE, NET, unknown
 from policy.values.paths import absolute
 
@@ -489,7 +490,7 @@ class Code(Values, ast.NodeVisitor):
 
 def _wide(args: list[str]) -> bool:
     """Return whether the mode of a call lets everybody write and run."""
-    return len(args) > 1 and args[1].isdigit() and int(args[1]) & 0o777 == 0o777
+    return len(args) > 1 and (natural(args[1]) or 0) & 0o777 == 0o777
 
 
 def _first_is_literal(node: ast.expr) -> bool:

@@ -7,6 +7,7 @@ import ast
 import re
 from typing import TYPE_CHECKING
 
+from policy.values.numbers import natural
 from policy.values.partial import HOLE, NET, NUM, clean, unknown
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ _MADE = frozenset(
 )  # fmt: skip
 _MOST_NUMBERS = 16
 """Numbers of a range that a loop is followed with."""
+_MOST_BOUND = 10**9
+"""A range that ends beyond is not followed."""
 _MOST_LENGTH = 8192
 """Characters of a value that is still followed."""
 _MOST_NODES = 4000
@@ -108,9 +111,9 @@ class Values:
             if isinstance(key.step, ast.UnaryOp):
                 step = "-1"
             return text[::-1] if step == "-1" and not unknown(text) else HOLE
-        at = self.value(key)
-        if items is not None and at.isdigit() and int(at) < len(items):
-            return items[int(at)]
+        at = natural(self.value(key))
+        if items is not None and at is not None and at < len(items):
+            return items[at]
         return HOLE
 
     def _items(self, node: ast.expr | None) -> list[str] | None:
@@ -142,9 +145,10 @@ class Values:
         """
         if "range" in self._names:
             return None
-        known = [self.value(one) for one in bounds]
-        if known and all(one.isdigit() and len(one) < 10 for one in known) and known[2:] != ["0"]:
-            found = range(*map(int, known[:3]))[:_MOST_NUMBERS]
+        known = [natural(self.value(one)) for one in bounds]
+        few = [one for one in known if one is not None and one < _MOST_BOUND]
+        if known and len(few) == len(known) and few[2:] != [0]:
+            found = range(*few[:3])[:_MOST_NUMBERS]
             return [str(one) for one in found] or None
         return ["0", "1"]
 
@@ -200,8 +204,8 @@ class Values:
             return self._home if args[0] == "HOME" else (args[1] if len(args) > 1 else HOLE)
         if name in _MADE and not _elsewhere(node):
             return PRIVATE
-        if name == "chr" and args and args[0].isdigit() and int(args[0]) < 0xE000:
-            return chr(int(args[0]))
+        if name == "chr" and args and (code := natural(args[0])) is not None and code < 0xE000:
+            return chr(code)
         if name in ("bytes.fromhex", "binascii.unhexlify") and args:
             try:
                 return clean(bytes.fromhex(args[0]).decode("utf-8", "replace"))

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from policy.shell.state import as_text
 from policy.values.linear_glob import MOST_WORK, Token, TooMuchWork, ends, tokens
+from policy.values.numbers import natural
 from policy.values.partial import BREAK, HOLE, NUM, ONE, unknown
 
 if TYPE_CHECKING:
@@ -59,9 +60,10 @@ def _look(words: Words, name: str, key: str | None, *, quoted: bool) -> str | No
             return HOLE
         at = int(number)
         return items[at] if -len(items) <= at < len(items) else ""
-    if name in ("@", "*") or name.isdigit() or not (name[0].isalpha() or name[0] == "_"):
+    place = natural(name)
+    if name in ("@", "*") or place is not None or not (name[0].isalpha() or name[0] == "_"):
         given = words.positional()
-        if name.isdigit() and name != "0" and given is not None and int(name) > len(given):
+        if place and given is not None and place > len(given):
             return None
         return words.parameter(name, quoted=quoted)
     found = words.look(name)

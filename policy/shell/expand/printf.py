@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from policy.values.numbers import natural
 from policy.values.partial import NUM
 
 _ESCAPE = re.compile(
@@ -85,7 +86,7 @@ def _field(kind: str, value: str) -> str:
         return value[:1]
     if letter in "sq":
         cut = re.search(r"\.(\d+)", kind)
-        return value[: int(cut[1])] if cut else value
+        return value[: natural(cut[1])] if cut else value
     if letter in "xX" and re.fullmatch(r"-?\d{1,18}", value):
         return format(int(value), letter)
     if letter == "o" and re.fullmatch(r"-?\d{1,18}", value):

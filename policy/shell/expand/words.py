@@ -17,6 +17,7 @@ from policy.shell.expand.arithmetic import assigned, evaluate
 from policy.shell.expand.documents import Quotes, expanded, literal
 from policy.shell.state import Value, as_list, as_text
 from policy.shell.syntax.guards import decode
+from policy.values.numbers import natural
 from policy.values.partial import (
     BREAK,
     CLOSE,
@@ -296,12 +297,13 @@ class Words:
                 if state.args is None
                 else (BREAK if name == "@" or not quoted else self.joint()).join(state.args)
             )
-        if name.isdigit():
-            if name == "0":
+        at = natural(name)
+        if at is not None:
+            if at == 0:
                 return state.zero
             if state.args is None:
                 return HOLE
-            return state.args[int(name) - 1] if int(name) <= len(state.args) else ""
+            return state.args[at - 1] if at <= len(state.args) else ""
         if name == "!":
             return JOB
         if name in ("?", "$", "#"):

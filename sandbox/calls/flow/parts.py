@@ -7,9 +7,12 @@ What runs and waits is no part of it: see `live`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 
+from policy.autonomy.levels import Levels
 from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Workspace
+from policy.values.strict_yaml import PolicyError
 from sandbox.agents.reputation import Reputations
 from sandbox.approvals.desk import Desk
 from sandbox.approvals.notices import Notices
@@ -94,8 +97,14 @@ class Parts:
         return self.check_workspaces((plan.workspace, *plan.also))
 
     def tell_tampered(self, record: TamperedRecord) -> None:
-        """Tell this host's user that a file was changed around Lockgate. Raises SandboxError."""
-        levels = self.policies.of((record.workspace,)).policy.standing.levels
+        """Tell this host's user that a file was changed around Lockgate, be it the policy file
+        itself, which nobody can read any more. Raises SandboxError."""
+        try:
+            levels = self.policies.of((record.workspace,)).policy.standing.levels
+        except PolicyError:
+            levels = Levels.default()
+            with suppress(PolicyError):
+                levels = self.policies.base().standing.levels
         self.people.tell(record, login(), levels)
 
     async def _notify(self, question: AskedRecord, plan: ActionPlan) -> None:
