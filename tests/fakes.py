@@ -34,6 +34,7 @@ from sandbox.operations.requests import (
     UndoRequest,
     WarmRequest,
 )
+from sandbox.reporting.delivery import SHOWN
 from sandbox.results import (
     CallResult,
     ChangedReport,
@@ -65,6 +66,8 @@ class FakeSupervisor:
         self.asked: list[ActionPlan] = []
         self.plans: list[ActionPlan] = []
         self.environments: list[Mapping[str, str] | None] = []
+        self.shown: list[bool] = []
+        """Of each call, whether its report counts as told."""
         self.cancelled: list[str] = []
         self.done: list[str] = []
         self.asked_by: str | None = None
@@ -100,6 +103,7 @@ class FakeSupervisor:
         """Act as the command says; see `tests/sandbox` for the words."""
         self.plans.append(plan)
         self.environments.append(env)
+        self.shown.append(SHOWN.get())
         call = call_id or f"c{len(self.plans)}"
         command = plan.params.command or ""
         word, _, rest = command.partition(" ")

@@ -16,9 +16,29 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator
 
-from policy.model import Frozen, Verdict
+from policy.model import Decision, Frozen, Verdict
+from policy.programs.own_programs import OWN
+from policy.tools.reading import BY_NAME
 
 _ID_DIGITS = 8
+
+
+_LEVEL, _RULES = "level", "rules"
+
+
+def is_due(decision: Decision) -> bool:
+    """Whether a report is due on a call that ran: it is YELLOW, or a policy file says of it in so
+    many words that it is reported (a rule, a tool by its name, a program of one's own)."""
+    if decision.verdict is not Verdict.REPORT:
+        return False
+    if any(
+        one.layer == _RULES or one.rule == BY_NAME or one.rule.startswith(OWN)
+        for one in decision.layers
+        if one.verdict is Verdict.REPORT
+    ):
+        return True
+    levels = [one.verdict for one in decision.layers if one.layer == _LEVEL]
+    return not levels or any(verdict is not Verdict.ALLOW for verdict in levels)
 
 
 class YellowReport(Frozen):

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from policy.shell.walker import Shell
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*|(?:\./)?(?:[A-Za-z0-9_.+-]+/)+[A-Za-z0-9_.+-]+")
+OWN = "own:"
+"""How the rules of such programs begin."""
 Paths = tuple[Annotated[str, Field(min_length=1)], ...]
 
 
@@ -54,7 +56,7 @@ class OwnProgram(Frozen):
     @property
     def rule(self) -> str:
         """The name under which answers on it stand; no rule of the product is called so."""
-        return f"own:{self.id}"
+        return f"{OWN}{self.id}"
 
 
 Own = Mapping[str, tuple[OwnProgram, ...]]

@@ -35,7 +35,8 @@ _VERDICTS = {
     "ask": (Tier.DANGER, "asks about"),
     "deny": (Tier.FORBIDDEN, "denies"),
 }
-_RULE = "tools"
+BY_NAME = "tools"
+"""The rule of a verdict on a tool whatever its parameters are; only policy files have them."""
 _TAKES = frozenset((How.DELETE, How.EMPTY))
 """What may take away all that a file holds."""
 _PARTS = re.compile(r"[\s,]+")
@@ -165,7 +166,7 @@ class _Call:
             case "allow" | "report" | "ask" | "deny":
                 tier, says = _VERDICTS[kind]
                 said = f"the policy {says} the tool `{clean(plan.tool)}`"
-                found.find(tier, _RULE, said)
+                found.find(tier, BY_NAME, said)
                 found.writes = found.writes or tier is not Tier.SAFE
 
     def _powershell(self, catalog: Catalog, context: Context) -> None:

@@ -6,6 +6,7 @@ __all__ = [
     "chain",
     "events",
     "history",
+    "made_files",
     "open_changes",
     "query",
     "reader",

@@ -298,16 +298,22 @@ class AuditIndex:
             rows = db.execute(asked).fetchall()
         return list(dict.fromkeys(row[0] for row in rows if row[0]))
 
+    def placed(self, workspace: str | None) -> Iterator[str]:
+        """Yield the calls and undos (in a workspace), each once, the newest first."""
+        where, values = _placed(workspace)
+        both = "entries e JOIN records r ON r.n = e.n"
+        asked = f"SELECT r.call FROM {both} WHERE r.call IS NOT NULL{where} ORDER BY e.n DESC"  # noqa: S608
+        seen: set[str] = set()
+        with self.asking() as db:
+            for (name,) in db.execute(asked, values):
+                if name not in seen:
+                    seen.add(name)
+                    yield name
+
     def standing(self, workspace: str | None) -> Iterator[str]:
         """Yield the calls (in a workspace) of which a record says that they landed and stand, the
         newest first."""
-        where, values = "", []
-        if workspace is not None:
-            where = (
-                " AND EXISTS (SELECT 1 FROM places p WHERE p.call = r.call AND p.workspace ="
-                " (SELECT id FROM names WHERE name = ?))"
-            )
-            values = [workspace]
+        where, values = _placed(workspace)
         asked = f"SELECT call FROM records r WHERE landed = 1{where} ORDER BY n DESC"  # noqa: S608
         with self.asking() as db:
             seen: set[str] = set()
@@ -317,6 +323,17 @@ class AuditIndex:
                 seen.add(name)
                 if stands(name, _undos_of(db, name))[0]:
                     yield name
+
+
+def _placed(workspace: str | None) -> tuple[str, list[str]]:
+    """Return a condition on the call of a record `r`, and its values: it was in a workspace."""
+    if workspace is None:
+        return "", []
+    where = (
+        " AND EXISTS (SELECT 1 FROM places p WHERE p.call = r.call AND p.workspace ="
+        " (SELECT id FROM names WHERE name = ?))"
+    )
+    return where, [workspace]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,10 @@ _AGO = re.compile(r"(?P<count>\d{1,9})(?P<unit>[smhdw])")
 _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
+ALL = 1_000_000
+"""More calls than a log holds."""
+
+
 @dataclass(frozen=True, slots=True)
 class Query:
     """What must hold of a decision; None: anything."""

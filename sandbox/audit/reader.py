@@ -20,12 +20,9 @@ from sandbox.audit import history
 from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import AuditRecord, DecidedRecord
 from sandbox.audit.index import DAY, AuditIndex, Reader, Said
-from sandbox.audit.query import Query
+from sandbox.audit.query import ALL, Query
 from sandbox.audit.segments import Segments
 from sandbox.host.dirs import Dirs
-
-ALL = 1_000_000
-"""More calls than a log holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +114,13 @@ class Audit:
         self.refresh()
         with self._reading() as reader:
             return history.call(self._records(asked, reader), asked, asked)
+
+    def newest(self, workspace: str | None = None) -> Iterator[CallEntry]:
+        """Yield the calls and undos (in a workspace), newest first, each when it is wanted."""
+        self.refresh()
+        with self._reading() as reader:
+            for name in self._index.placed(workspace):
+                yield self._entry(name, reader)
 
     def held(self) -> list[CallEntry]:
         """Return the calls that wait for a person, the newest first."""

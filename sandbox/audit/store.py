@@ -18,14 +18,13 @@ from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import (
     AuditRecord,
     DecidedRecord,
-    EndedRecord,
-    OutcomeRecord,
     TamperedRecord,
     read,
     unknown_part,
 )
 from sandbox.audit.log import MIB, AuditLog, LogBounds
-from sandbox.audit.query import seconds_of
+from sandbox.audit.made_files import MadeFiles
+from sandbox.audit.query import ALL, seconds_of
 from sandbox.audit.retention import until
 from sandbox.audit.segments import Segments
 from sandbox.config.settings import Dirs, load_settings
@@ -38,10 +37,6 @@ if TYPE_CHECKING:
 
 INDEXED = MIB
 """A longer log is asked through its index."""
-ALL = 1_000_000
-"""More calls than such a log holds."""
-MOST_LOOKED_AT = 20_000
-"""Records that are looked through for what agents made."""
 
 
 class Store:
@@ -107,13 +102,19 @@ class Store:
 
     def made(self) -> Iterator[Mapping[str, Any]]:
         """Give what calls noted of the files that their agents made, the newest first."""
-        for record in islice(self.records(), MOST_LOOKED_AT):
-            if isinstance(record, (EndedRecord, OutcomeRecord)) and record.made:
-                yield {"made": record.made}
+        return MadeFiles(self.segments).read()
 
     def calls(self, *, limit: int = 50) -> list[CallEntry]:
         """Return the newest calls and undos, newest first, each with all that is known of it."""
         return history.calls(self.records(), limit=limit)
+
+    def newest(self, workspace: str | None = None) -> Iterator[CallEntry]:
+        """Yield the calls and undos (in a workspace), newest first, each when it is wanted."""
+        if index := self._index():
+            yield from index.newest(workspace)
+            return
+        calls = self.calls(limit=ALL)
+        yield from (one for one in calls if workspace in (None, *one.workspaces))
 
     def call(self, call: str) -> CallEntry:
         """Return one call by its id, a unique beginning of it, or `last`. Raises BadInput."""

@@ -68,13 +68,11 @@ class Client(AsyncOperations):
         wait: float = 0,
         tied: bool = False,
         session: str = "",
-        shows: bool = False,
     ) -> CallResult:
         """Make a tool call and return its result. Cancelling the task cancels the call.
 
         A background call that is `tied` ends when this client goes away. `session` is that of an
-        MCP server; of an agent under watch it is known. One that `shows` shows the call's report to
-        its user, so that it counts as told.
+        MCP server; of an agent under watch it is known.
 
         `approver` answers gate 1's question here; without one, `wait` is for how many seconds an
         answer from elsewhere (`lockgate approve`) is waited for. The question stays open then.
@@ -88,7 +86,6 @@ class Client(AsyncOperations):
             "stdin": stdin is not None,
             "tied": tied,
             "session": session,
-            "shows": shows,
         }
         if env is not None:
             fields["env"] = dict(env)

@@ -29,6 +29,7 @@ from sandbox.agents.reputation import ReputationEvent, Reputations, ReputationSo
 from sandbox.approvals.desk import MOST_OPEN, TOO_MANY, said_of
 from sandbox.approvals.store import Grants, Request
 from sandbox.audit.events import AskedRecord, UndeliveredRecord, WorkspaceRecord
+from sandbox.audit.made_files import MadeFiles
 from sandbox.audit.query import Query, instant, verdicts
 from sandbox.audit.reader import Audit
 from sandbox.audit.store import Store
@@ -79,7 +80,7 @@ class Governance:
         self._contexts = Contexts(dirs, self._policies, known=self._known, reputations=self._kept)
         self._grants = Grants(dirs)
         self._store = Store(dirs)
-        self._files = ProjectFiles(self._store.made)
+        self._files = ProjectFiles(MadeFiles(self._store.segments).read)
         self._gate = Gate1(self._policies, SecondOpinion(), self._files)
 
     # -- permissions
@@ -408,8 +409,9 @@ class Governance:
     ) -> tuple[Gate1Answer, Context]:
         """Return gate 1's answer, and the context in which it was given."""
         context = self._contexts.of(plan)
-        self._files.forget()
-        answer = await self._gate.decide(plan, context, (plan.workspace,))
+        self._files.renew()
+        places = tuple(dict.fromkeys((plan.workspace, *plan.also)))
+        answer = await self._gate.decide(plan, context, places)
         return within(answer, (settings or load_settings(self._dirs)).limits), context
 
     def _policy(self, who: Who) -> Policy:

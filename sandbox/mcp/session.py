@@ -87,7 +87,6 @@ class Door:
                 on_output=on_output,
                 tied=True,
                 session=self.session,
-                shows=True,
             )
 
     async def stop(self, reason: str) -> None:

@@ -9,6 +9,7 @@ may work anyway, with its own policy on top; one that is missed is not there.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable
 
 from policy.model import ActionPlan
@@ -19,6 +20,8 @@ MOST_NAMED = 8
 """Further workspaces that one call gets."""
 _BEFORE = frozenset(" \t\n'\"=:(<>|&;`,")
 _AFTER = frozenset(" \t\n'\"/:)<>|&;`,*?[{")
+_BETWEEN = re.escape("".join(sorted((_BEFORE | _AFTER) - {"/"})))
+_ENDS, _WORD = re.compile(f"[{_BETWEEN}]"), re.compile(f"[^{_BETWEEN}]+")
 
 
 def named_workspaces(plan: ActionPlan, registered: Iterable[str]) -> tuple[str, ...]:
@@ -34,13 +37,36 @@ def named_workspaces(plan: ActionPlan, registered: Iterable[str]) -> tuple[str, 
         for one in (plan.params.file_path, plan.params.path)
         if one and "\0" not in one
     ]
+    forms = {one: (one, os.path.relpath(one, here)) for one in others}
+    standing = _standing({form for both in forms.values() for form in both}, command)
     found = (
         one
         for one in others
         if any(path == one or path.startswith(one + "/") for path in paths)
-        or any(_stands(form, command) for form in (one, os.path.relpath(one, here)))
+        or not standing.isdisjoint(forms[one])
     )
     return tuple(one for one, _ in zip(found, range(MOST_NAMED), strict=False))
+
+
+def _standing(forms: set[str], text: str) -> set[str]:
+    """Return those of some paths that stand in a text as words, or as beginnings of some.
+
+    The text is gone through once, however many paths there are, but for those with odd characters.
+    """
+    odd = {form for form in forms if _ENDS.search(form)}
+    lengths = sorted({len(form) for form in forms - odd})
+    found = {form for form in odd if _stands(form, text)}
+    for word in _WORD.finditer(text):
+        start, end = word.span()
+        if start and text[start - 1] not in _BEFORE:
+            continue
+        for length in lengths:
+            stop = start + length
+            if stop > end:
+                break
+            if (stop == len(text) or text[stop] in _AFTER) and text[start:stop] in forms:
+                found.add(text[start:stop])
+    return found
 
 
 def _stands(form: str, text: str) -> bool:

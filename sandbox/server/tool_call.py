@@ -53,12 +53,10 @@ class ToolCall:
         caller = await self._connection.peer.caller()
         CURRENT.set(self._connection.sessions.of_caller(caller.around, message.get("session")))
         ON_WAIT.set(lambda call, seconds: self._send("waits", call=call, seconds=seconds))
-        SHOWN.set(message.get("shows") is True)
-        plan = plan_of(
-            message.get("plan"),
-            caller,
-            _standing(message, self._connection.registry),
-        )
+        # P8: what an agent's own client says of its reports counts for nothing
+        SHOWN.set(message.get("shows") is True and caller.around is None)
+        standing = _standing(message, self._connection.registry)
+        plan = await asyncio.to_thread(plan_of, message.get("plan"), caller, standing)
         result = await supervisor.call(
             plan,
             approver=await self._approver(message.get("ask")),

@@ -15,6 +15,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 from policy.model import ActionPlan
@@ -44,12 +45,12 @@ class ProjectFiles:
     def __init__(self, recall: Callable[[], Iterable[Mapping[str, Any]]] | None = None) -> None:
         """Know of no landing yet, but for those that `recall` reads from the record, newest first,
         when files are looked at for the first time."""
+        self._turn = Lock()
         self._made: OrderedDict[str, tuple[str, Identity]] = OrderedDict()
         self._recall = self._record = recall
 
-    def forget(self) -> None:
-        """Know what the record says by now, and nothing else, when files are looked at next."""
-        self._made.clear()
+    def renew(self) -> None:
+        """Take in what `recall` gives by then as well, when files are looked at next."""
         self._recall = self._record
 
     def note(self, plan: ActionPlan, result: CallResult) -> dict[str, Identity]:
@@ -95,19 +96,27 @@ class ProjectFiles:
                 self._made.popitem(last=False)
 
     def _remember(self) -> None:
-        """Take in what earlier supervisors noted, once. What is not of this form is left out; a
+        """Take in what other supervisors noted, once. What is not of this form is left out; a
         file that is another one by now has another identity."""
-        recall, self._recall = self._recall, None
-        for record in islice(recall(), MOST_RECORDS) if recall is not None else ():
-            made = record.get("made")
-            if not isinstance(made, Mapping) or not isinstance(made.get("files"), Mapping):
-                continue
-            for path, identity in made["files"].items():
-                if isinstance(identity, list) and len(identity) == 4:
-                    self._made.setdefault(path, (str(made.get("agent")), tuple(identity)))
-                    self._made.move_to_end(path, last=False)
-            if len(self._made) >= MOST_MADE:
+        with self._turn:
+            recall, self._recall = self._recall, None
+            if recall is None:
                 return
+            found: dict[str, tuple[str, Identity]] = {}
+            for record in islice(recall(), MOST_RECORDS):
+                made = record.get("made")
+                if not isinstance(made, Mapping) or not isinstance(made.get("files"), Mapping):
+                    continue
+                for path, identity in made["files"].items():
+                    if isinstance(identity, list) and len(identity) == 4:
+                        found.setdefault(path, (str(made.get("agent")), tuple(identity)))
+                if len(found) >= MOST_MADE:
+                    break
+            for path in reversed(found):  # the newest is forgotten last
+                self._made[path] = found[path]
+                self._made.move_to_end(path)
+            while len(self._made) > MOST_MADE:
+                self._made.popitem(last=False)
 
     def look(self, plan: ActionPlan, paths: Iterable[str]) -> dict[str, Seen]:
         """Return what is known of files and folders that are there, and which are not."""

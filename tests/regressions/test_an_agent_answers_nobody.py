@@ -105,6 +105,16 @@ def test_an_agent_cannot_answer_its_own_question(dirs: Dirs, fake: FakeSuperviso
     assert control["value"]["ending"] == "ran"  # type: ignore[index]
 
 
+def test_an_agent_cannot_say_that_a_person_was_shown_a_report(
+    dirs: Dirs, fake: FakeSupervisor
+) -> None:
+    call = {**QUESTION, "shows": True}
+    assert said(dirs, call, agent="a")["event"] == "result"
+    assert said(dirs, call, agent=None)["event"] == "result"  # a person's client may
+    assert said(dirs, QUESTION, agent=None)["event"] == "result"
+    assert fake.shown == [False, True, False]
+
+
 ORPHAN = """
 import os
 input()

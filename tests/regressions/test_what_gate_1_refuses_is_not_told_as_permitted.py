@@ -128,3 +128,28 @@ def test_an_action_has_a_name_of_some_length(govern: tuple[Governance, Who]) -> 
 def test_what_is_not_allowed_by_trust_stays_so(govern: tuple[Governance, Who]) -> None:
     said = permitted(govern, "deploy", command="ls", affects_production=True, is_destructive=True)
     assert said == (False, "Destructive action in production requires approval at every level")
+
+
+def test_the_policy_of_a_workspace_that_a_call_names_counts(
+    govern: tuple[Governance, Who], tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    (other / ".lockgate").mkdir(parents=True)
+    Registry(Dirs.under(tmp_path / "l")).add(str(other), approved=True)
+    command = f"cat notes.txt {other}/a.txt"
+    assert executable(govern, "Bash", command) == (True, "none")
+    (other / ".lockgate" / "policy.yaml").write_text(STRICT)
+    assert executable(govern, "Bash", command)[0] is False
+    assert executable(govern, "Bash", "cat notes.txt") == (True, "none")
+
+
+STRICT = """
+version: 1
+commands:
+  - id: no-cat
+    programs: [cat]
+    tier: forbidden
+    because: nobody reads here
+    match: [cat a]
+    miss: [ls]
+"""

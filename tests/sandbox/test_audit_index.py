@@ -149,8 +149,11 @@ def test_a_long_log_is_shown_as_a_short_one(dirs: Dirs, monkeypatch: pytest.Monk
     names = [one.id for one in store.calls(limit=1000)]
     short = [store.call(name) for name in names], store.held(), store.search(Query(agent="main"))
     landed = [store.landed(count) for count in (1, 3, 1000)]
+    places = {where: list(store.newest(where)) for where in (None, "/w", "/w2", "/nowhere")}
     monkeypatch.setattr(stores, "INDEXED", 0)
     assert store._index() is not None
+    assert {where: list(store.newest(where)) for where in places} == places
+    assert places[None]
     assert [store.call(name) for name in names] == short[0]
     assert store.held() == short[1]
     assert store.search(Query(agent="main")) == short[2]

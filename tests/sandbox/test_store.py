@@ -13,6 +13,7 @@ import pytest
 
 from sandbox.audit import history
 from sandbox.audit.events import AuditRecord, record_of
+from sandbox.audit.made_files import MadeFiles
 from sandbox.audit.store import Store
 from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput, Unavailable
@@ -213,3 +214,24 @@ def test_a_call_is_dated_by_its_decision() -> None:
     newest_first = [record("answered", "3"), record("decided", "2"), record("decided", "1")]
     assert [one.ts for one in history.calls(newest_first, limit=5)] == ["2"]
     assert history.call(newest_first, "c1", "c1").ts == "2"
+
+
+def test_what_agents_made_is_read_once(dirs: Dirs) -> None:
+    store = Store(dirs)
+    made = MadeFiles(store.segments)
+
+    def note(call: str) -> None:
+        write(store, ended(call, made={"agent": "main", "files": {call: [1, 2, 3, 4]}}))
+
+    def names() -> list[str]:
+        return [name for one in made.read() for name in one["made"]["files"]]
+
+    assert names() == []
+    note("c1")
+    note("c2")
+    assert names() == ["c2", "c1"]
+    assert names() == []
+    write(store, decided("c3"))
+    note("c4")
+    assert names() == ["c4"]
+    assert [name for one in store.made() for name in one["made"]["files"]] == ["c4", "c2", "c1"]

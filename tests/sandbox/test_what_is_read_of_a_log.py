@@ -13,7 +13,8 @@ from sandbox.audit import store as stores
 from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events import AuditRecord, record_of
 from sandbox.audit.index import Reader
-from sandbox.audit.store import ALL, Store
+from sandbox.audit.query import ALL
+from sandbox.audit.store import Store
 from sandbox.config.settings import Dirs
 
 LONG = 400

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from sandbox.audit.call_entry import CallEntry
-from sandbox.audit.query import seconds_of
+from sandbox.audit.query import ALL, seconds_of
 from sandbox.calls.edits.keeping import EditKeeping
 from sandbox.calls.keepers import Keepers
 from sandbox.calls.undo import Undoing
@@ -22,9 +22,6 @@ from sandbox.gates.masked_diff import masked_diff
 from sandbox.gates.shown_changes import shown_of
 from sandbox.host.latch import below
 from sandbox.results import ChangedReport, ChangeView, StayingCall, UndoReport, UndoResult
-
-ALL = 1_000_000
-"""More calls than a record holds."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,10 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from policy.model import Decision, Verdict
+from policy.model import Verdict
 from policy.people.approval import category
 from policy.people.done import pushed
+from policy.people.reports import is_due
 from sandbox.calls.flow.call import Call
 from sandbox.calls.flow.parts import Parts
 from sandbox.errors import SandboxError
@@ -16,9 +17,6 @@ from sandbox.guard.untrusted_repository import Repository
 from sandbox.host.off_loop import is_quick
 from sandbox.reporting.delivery import SHOWN
 from sandbox.results import CallResult
-
-LEVEL = "level"
-"""The layer of a decision that says GREEN, YELLOW or RED."""
 
 
 class CallReports:
@@ -34,7 +32,7 @@ class CallReports:
 
     async def send(self, call: Call, result: CallResult) -> CallResult:
         """Return the result, with a report where there is to be one."""
-        if call.decision.verdict is not Verdict.REPORT or _is_green(call.decision):
+        if not is_due(call.decision):
             return result
         if not is_quick(call.plan):
             await self._parts.off_loop.do(call.plan.agent, lambda: self._categorise(call))
@@ -54,12 +52,6 @@ class CallReports:
         if call.answer.effective is not None:
             context = self._parts.contexts.of(call.plan)
             call.category = category(call.plan, context, call.answer.effective.policy)
-
-
-def _is_green(decision: Decision) -> bool:
-    """Whether all that is known of a call is GREEN, of which no report is due."""
-    levels = [one.verdict for one in decision.layers if one.layer == LEVEL]
-    return bool(levels) and all(verdict is Verdict.ALLOW for verdict in levels)
 
 
 def _commits(call: Call, result: CallResult) -> int | None:

@@ -16,10 +16,6 @@ from sandbox.errors import BadInput
 if TYPE_CHECKING:
     from sandbox.audit.call_entry import CallEntry
 
-ALL = 1_000_000
-"""More calls than a record holds, for a search through all of it."""
-FEW = 100
-"""Calls among which the last one is looked for first."""
 Made = TypeVar("Made", bound=Callable[..., Any])
 
 
@@ -51,18 +47,21 @@ def everywhere(command: Made) -> Made:
     )(command)
 
 
+HELD = "held"
+
+
 def last_here(*, everywhere: bool, what: str, fits: Callable[[CallEntry], bool]) -> str:
     """Return the id of the last call that fits, in the workspace that one is in, if in any.
 
-    `what` says what such a call is (`held`). Raises BadInput where there is none.
+    `what` says what such a call is (`HELD`). Raises BadInput where there is none.
     """
     from sandbox.audit.store import Store
 
-    here = None if everywhere else workspace_here()
-    for limit in (FEW, ALL):
-        for one in Store(terminal.dirs()).calls(limit=limit):
-            if fits(one) and here in (None, *one.workspaces):
-                return one.id
+    here, store = None if everywhere else workspace_here(), Store(terminal.dirs())
+    # those that wait are few, and known: where none does, all calls would be looked through
+    for one in store.held() if what == HELD else store.newest(here):
+        if fits(one) and here in (None, *one.workspaces):
+            return one.id
     if here is None:
         raise BadInput(f"no call is {what}")
     raise BadInput(f"no call is {what} in `{here}`; `--all-workspaces` looks everywhere")

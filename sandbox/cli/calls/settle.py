@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sandbox.cli import terminal
-from sandbox.cli.calls.choosing import choosing, chosen_of, everywhere, last_here, workspace_here
+from sandbox.cli.calls.choosing import (
+    HELD,
+    choosing,
+    chosen_of,
+    everywhere,
+    last_here,
+    workspace_here,
+)
 from sandbox.client.blocking import BlockingClient
 from sandbox.errors import BadInput
 from sandbox.operations.requests import (
@@ -353,7 +360,7 @@ def _identity(call: str, fits: Callable[[CallEntry], bool], *, everywhere: bool)
     """Return the whole id that a person means; `last` is the last call that fits, here."""
     if call != "last":
         return _store().call(call).id
-    what = "held" if fits is is_held else "unfinished"
+    what = HELD if fits is is_held else "unfinished"
     return last_here(everywhere=everywhere, what=what, fits=fits)
 
 

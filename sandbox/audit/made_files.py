@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What calls noted in the audit log of the files that their agents made, each time what is new."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from sandbox.audit.events import EndedRecord, OutcomeRecord, read
+from sandbox.audit.segments import Segments
+
+MOST_LOOKED_AT = 20_000
+"""Records that are looked through at a time."""
+
+
+class MadeFiles:
+    """The notes of one log, for a reader that asks again."""
+
+    def __init__(self, segments: Segments) -> None:
+        """Read nothing yet."""
+        self._segments = segments
+        self._newest = b""
+
+    def read(self) -> Iterator[Mapping[str, Any]]:
+        """Yield what was noted since the reading before, or among the newest records of all, the
+        newest first. A line that is damaged ends the reading."""
+        known, self._newest = self._newest, b""
+        for raw in islice(self._segments.backwards(), MOST_LOOKED_AT):
+            self._newest = self._newest or raw  # a line holds the hash of the one before
+            if raw == known:
+                return
+            try:
+                record = read(raw)
+            except ValueError:
+                return
+            if isinstance(record, EndedRecord | OutcomeRecord) and record.made:
+                yield {"made": record.made}
