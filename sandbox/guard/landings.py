@@ -118,6 +118,8 @@ class Landings:
         self._vouched: dict[Place, list[Vouched]] = {}
         self.workspaces: set[str] = set()
         """Every workspace that the log tells of."""
+        self.vouched_in: set[str] = set()
+        """Repositories in which people vouched for changes; they may be no workspaces."""
 
     def refresh(self) -> None:
         """Read what was added to the log. Raises OSError; a log that is not there is empty."""
@@ -150,7 +152,8 @@ class Landings:
         except ValueError:
             return  # the chain's check names it
         if isinstance(workspace := getattr(record, "workspace", None), str):
-            self.workspaces.add(workspace)
+            known = self.vouched_in if isinstance(record, VouchRecord) else self.workspaces
+            known.add(workspace)
         match record:
             case DecidedRecord():
                 self._calls[record.call] = _Call(_places(record))

@@ -147,7 +147,7 @@ def verify(
     wrong = log.broken()
     protected = Protected(paths or PathPolicy.default())
     landings = landings_of(log, protected)
-    root = _root(repository, landings.workspaces, workspace)
+    root = _root(repository, landings, workspace)
     checked = []
     for where, one, rule in protected_changes(repository, protected, start, end, worktree=worktree):
         history = _history(landings, root, one.path)
@@ -191,17 +191,19 @@ def kind_of(one: Difference) -> str:
     return "created" if one.before is None else "deleted" if one.after is None else "modified"
 
 
-def _root(repository: Repository, known: set[str], workspace: str | None) -> str:
+def _root(repository: Repository, landings: Landings, workspace: str | None) -> str:
     """Return the path of the repository as the log knows it."""
+    told = landings.workspaces | landings.vouched_in
+    known = landings.workspaces or told
     if workspace is not None:
-        if known and not any(_related(workspace, one) for one in known):
+        if known and not any(_related(workspace, one) for one in told):
             names = ", ".join(f"`{safe_line(one)}`" for one in sorted(known)[:5])
             raise Unavailable(
                 f"the log knows no workspace `{safe_line(workspace)}`; it knows {names}"
             )
         return workspace
     here = str(repository.top)
-    if not known or any(_related(here, one) for one in known):
+    if not known or any(_related(here, one) for one in told):
         return here
     if len(known) == 1:
         return next(iter(known))
@@ -227,7 +229,7 @@ def _history(landings: Landings, root: str, path: str) -> list[Landed | Tampered
 def _vouched(landings: Landings, root: str, path: str) -> list[Vouched]:
     whole = f"{root}/{printable(path)}"
     found: list[Vouched] = []
-    for workspace in landings.workspaces:
+    for workspace in landings.workspaces | landings.vouched_in:
         if whole.startswith(workspace + "/"):
             found += landings.vouched(workspace, whole[len(workspace) + 1 :])
     return sorted(found, key=lambda one: one.when)

@@ -541,6 +541,20 @@ def test_a_deletion_and_the_work_tree_are_vouched_for_too(project: Project) -> N
     assert [one.approved for one in project.verify().paths] == [True, False]
 
 
+def test_a_repository_in_which_somebody_vouched_is_no_further_workspace(
+    project: Project, tmp_path: Path
+) -> None:
+    project.write(".envrc", "x")
+    project.commit()
+    vouch(project, ".envrc")
+    project.record("vouched", workspace="/elsewhere", changes=[], by="alice")
+    assert project.verify().approved
+    clone = tmp_path / "clone"
+    git(tmp_path, "clone", "-q", str(project.top), str(clone))
+    report = verify(clone, log=Log(project.store.log, own=True), base="origin/main")
+    assert report.approved
+
+
 def test_the_guard_takes_no_vouching_for_a_landing(project: Project) -> None:
     project.write(".envrc", "x")
     project.commit()
