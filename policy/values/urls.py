@@ -20,7 +20,7 @@ _ADDRESS = re.compile(
 )
 _KNOWN = (
     *("github.com", "githubusercontent.com", "gitlab.com", "bitbucket.org", "codeberg.org"),
-    *("pypi.org", "python.org", "readthedocs.io", "readthedocs.org", "npmjs.com", "nodejs.org"),
+    *("pypi.org", "python.org", "readthedocs.org", "npmjs.com", "nodejs.org"),
     *("crates.io", "docs.rs", "rust-lang.org", "go.dev", "golang.org", "rubygems.org"),
     *("packagist.org", "maven.org", "nuget.org", "mozilla.org", "w3.org", "ietf.org"),
     *("rfc-editor.org", "wikipedia.org", "stackoverflow.com", "stackexchange.com"),

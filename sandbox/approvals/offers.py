@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from policy.people.approval import Scope, covers
+from policy.people.approval import GRANT_SECONDS, Scope, covers
 from sandbox.approvals.store import Request, Terms
 
 SESSION_SECONDS = 8 * 3600.0
@@ -34,7 +34,9 @@ class Offer:
 
 def once(request: Request) -> Offer:
     """Return the yes to exactly this call."""
-    return Offer("once", Terms(), "exactly this call, once, within 5 minutes")
+    return Offer(
+        "once", Terms(), f"exactly this call, once, within {GRANT_SECONDS / 60:.0f} minutes"
+    )
 
 
 def this_session(request: Request) -> Offer | None:
@@ -57,7 +59,8 @@ def always_here(request: Request) -> Offer | None:
     offer = Offer(
         "always here",
         Terms(Scope.PROGRAM, MOST_USES, ALWAYS_SECONDS),
-        f"calls of `{agent}` in {place}, for 90 days or until the policy changes: {_ALIKE}",
+        f"calls of `{agent}`, of no other name, in {place}, for 90 days or until the policy "
+        f"changes: {_ALIKE}",
     )
     return offer if _covers(offer, request) else None
 

@@ -189,6 +189,8 @@ class Grants:
 
     def open_questions(self, now: float) -> list[Asked]:
         """Return the questions that wait, the oldest first."""
+        if not self._db.exists:
+            return []
         with self._db.reading() as db:
             rows = db.execute(
                 f"{_REQUEST} WHERE state = 'open' AND until > ? ORDER BY asked", (now,)

@@ -43,8 +43,10 @@ class OpenChanges:
         known, found = self._load()
         try:
             return self._from(known, found)
-        except LookupError:  # another log than the one that was read
-            return self._from(_Read(), [])
+        except LookupError:
+            if known.place.segment < (self._segments.closed() or [0])[0]:
+                return self._from(_Read(), found)  # its file was removed; what was told stays open
+            return self._from(_Read(), [])  # another log than the one that was read
 
     def _from(self, known: _Read, found: list[TamperedRecord]) -> list[TamperedRecord]:
         lines = self._segments.from_place(known.place)

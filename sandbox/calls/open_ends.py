@@ -76,6 +76,7 @@ def whole_call_of(begun: Begun) -> str | None:
 
 
 def workspaces_of(begun: Begun) -> tuple[str, ...]:
+    """Return the workspaces in which something began, the plan's own first."""
     return (begun.workspace or "", *(begun.also or ()))
 
 

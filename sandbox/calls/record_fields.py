@@ -101,6 +101,7 @@ def _plain(view: ChangeView | WatchEvent) -> dict[str, Any]:
 
 
 def shortened(plan: ActionPlan) -> dict[str, Any]:
+    """Return a plan's parameters as a record keeps them: what is long is cut."""
     params = plan.params.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return {
         key: value[:MOST_TEXT] + f"[cut, {len(value)} characters]"

@@ -101,7 +101,7 @@ def connect(dirs: Dirs) -> Line | None:
 
     Raises Unavailable when the socket belongs to somebody else; Silent when nobody answers.
     """
-    for path in dict.fromkeys((str(dirs.socket), _noted_socket(dirs))):
+    for path in dict.fromkeys((str(dirs.socket), _noted(dirs, "socket"))):
         if not path:
             continue
         connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -148,6 +148,7 @@ def end_idle(dirs: Dirs) -> bool:
     line = connect(dirs)
     if line is None:
         return False
+    pid = line.hello.get("pid")
     value = _asked_to_end(line)
     if not value.get("ending"):
         raise Unavailable(
@@ -156,7 +157,7 @@ def end_idle(dirs: Dirs) -> bool:
             "`lockgate stop`"
         )
     deadline = time.monotonic() + END_SECONDS
-    while not _lock_is_free(dirs):
+    while not _lock_is_free(dirs) and _noted(dirs, "pid") in ("", str(pid)):  # not its successor
         if time.monotonic() > deadline:
             raise Unavailable(
                 f"the supervisor has not ended within {END_SECONDS:.0f} s; see `{dirs.log}`"
@@ -166,7 +167,10 @@ def end_idle(dirs: Dirs) -> bool:
 
 
 def _asked_to_end(line: Line) -> Mapping[str, Any]:
-    """Ask a supervisor to end; return what it says. The line is closed then."""
+    """Ask a supervisor to end; return what it says. The line is closed then.
+
+    Raises SandboxError where it answers with an error.
+    """
     try:
         line.send({"id": 0, **ShutdownRequest().message()})
         said = line.receive()
@@ -177,6 +181,8 @@ def _asked_to_end(line: Line) -> Mapping[str, Any]:
     if said.get("event") == "cancelled":  # it was ending already
         time.sleep(RETRY_SECONDS)
         return {"ending": True}
+    if said.get("event") == "error":
+        raise wire.failure(said)
     return said.get("value") or {}
 
 
@@ -278,10 +284,11 @@ def _lock_is_free(dirs: Dirs) -> bool:
         os.close(descriptor)
 
 
-def _noted_socket(dirs: Dirs) -> str:
-    """Return the socket that the running supervisor noted; its runtime folder may be another."""
+def _noted(dirs: Dirs, what: str) -> str:
+    """Return what the running supervisor noted: its `pid`, or its `socket`, which may lie in
+    another runtime folder."""
     try:
-        return str(json.loads(dirs.lock.read_text("utf-8"))["socket"])
+        return str(json.loads(dirs.lock.read_text("utf-8"))[what])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
 

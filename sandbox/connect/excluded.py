@@ -2,7 +2,7 @@
 """Keep the files that a connection makes out of the project's commits, by git's own exclude file.
 
 They hold paths of this machine. Each stands there as two lines, a comment that names the agent and
-the path, which the end of the connection takes out again; all other lines stay as they are.
+the path, and the path. The end of the connection takes both out again; all other lines stay.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ def excluding(agent: str, project: Path, made: Iterable[Path]) -> Change | None:
         kept[-1] += "\n"
     inside = (path.relative_to(project) for path in made if path.is_relative_to(project))
     for path in inside:
-        kept += [f"{_MARK}{agent}\n", f"/{_escaped(path.as_posix())}\n"]
+        line = f"/{_escaped(path.as_posix())}\n"
+        kept += [f"{_MARK}{agent} {line}", line]
     new = "".join(kept)
     if new == (text or ""):
         return None
@@ -51,14 +52,15 @@ def _exclude_file(project: Path) -> Path | None:
 
 def _without(agent: str, lines: list[str]) -> list[str]:
     kept: list[str] = []
-    skip = False
+    path: str | None = None
     for line in lines:
-        if skip:
-            skip = False
-        elif line.rstrip("\n") == _MARK + agent:
-            skip = True
+        if line.startswith(f"{_MARK}{agent} "):
+            path = line.removeprefix(f"{_MARK}{agent} ").rstrip("\n")
+        elif line.rstrip("\n") == path:  # a line of a person's in its place stays
+            path = None
         else:
             kept.append(line)
+            path = None
     return kept
 
 

@@ -234,7 +234,15 @@ def _several_names(plan: ActionPlan, facts: Facts, context: Context) -> Iterable
     for root, edits in _edits(plan, facts, context).items():
         for edit in edits:
             names = _count_names(Path(root, edit.path))
-            if names > 1:
+            if names is None:
+                yield LayerAnswer(
+                    layer="workspace",
+                    verdict=Verdict.ASK,
+                    reason=f"`{edit.path}` cannot be looked at, so that it may be one file with "
+                    "several names, which an undo does not give back",
+                    rule="several-names",
+                )
+            elif names > 1:
                 yield LayerAnswer(
                     layer="workspace",
                     verdict=Verdict.ASK,
@@ -245,12 +253,14 @@ def _several_names(plan: ActionPlan, facts: Facts, context: Context) -> Iterable
                 )
 
 
-def _count_names(path: Path) -> int:
-    """Return how many names an ordinary file has; 0 where there is none."""
+def _count_names(path: Path) -> int | None:
+    """Return how many names an ordinary file has; 0 where there is none, None if unknown."""
     try:
         status = path.lstat()
     except (FileNotFoundError, NotADirectoryError):
         return 0
+    except OSError:  # a loop of links, a name that is too long, a folder of another's
+        return None
     return status.st_nlink if stat.S_ISREG(status.st_mode) else 0
 
 

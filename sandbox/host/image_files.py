@@ -16,6 +16,7 @@ from sandbox.cell.journal.vault import NAME
 
 
 def try_lock(lock: int) -> bool:
+    """Lock an open file for this process alone; False where another one holds it."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -24,6 +25,8 @@ def try_lock(lock: int) -> bool:
 
 
 def open_folder(stack: contextlib.ExitStack, parent: int, name: str, *, make: bool) -> int | None:
+    """Return a folder's descriptor, which `stack` closes; None where it is not there and `make` is
+    False. Raises OSError."""
     try:
         found = fs.open_directory(name, parent)
     except FileNotFoundError:
@@ -80,6 +83,7 @@ def write_file(folder: int, name: str, data: bytes) -> None:
 
 
 def reason_of(error: OSError) -> str:
+    """Say in a few words why a file could not be written."""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return "the disk is full"
     if error.errno == errno.ELOOP:

@@ -46,6 +46,11 @@ def safe_line(text: str | bytes) -> str:
     return _UNSAFE_IN_LINE.sub(lambda m: _NAMED.get(m[0]) or _shown(m[0]), text)
 
 
+def cut(text: str, most: int) -> str:
+    """Return a line of at most `most` characters; `…` says that there was more."""
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def safe_block(text: str) -> str:
     """Return text of several lines without colours, for what a person is asked about."""
     return "\n".join(safe_line(line) for line in text.split("\n"))

@@ -316,7 +316,7 @@ def test_what_a_connection_makes_is_kept_out_of_commits_until_it_ends(tmp_path: 
     subprocess.run([*git, "init", "-q"], check=True)
     exclude = tmp_path / ".git" / "info" / "exclude"
     exclude.parent.mkdir(exist_ok=True)
-    exclude.write_text("mine\n# lockgate connect gemini\n/theirs\nlast")
+    exclude.write_text("mine\n# lockgate connect gemini /theirs\n/theirs\nlast")
     made = [tmp_path / ".claude" / "settings.local.json", tmp_path / "a [b]*.json"]
     for path in (*made, tmp_path / "a b.json", tmp_path / "sub" / "a [b]*.json"):
         path.parent.mkdir(exist_ok=True)
@@ -339,6 +339,10 @@ def test_what_a_connection_makes_is_kept_out_of_commits_until_it_ends(tmp_path: 
     assert exclude.read_text() == text + "\n"
     assert untracked() == before
     assert excluding("claude-code", tmp_path / ".claude", made) is None  # no repository's top
+    exclude.write_text("# lockgate connect claude-code /gone\n/mine\nlast\n")
+    rest = excluding("claude-code", tmp_path, [])
+    assert rest is not None
+    assert rest.new == b"/mine\nlast\n"
 
 
 VERSIONS = {

@@ -89,6 +89,21 @@ def test_a_reading_that_was_kept_does_not_outlive_its_log(guarded: Shell) -> Non
     assert OpenChanges(guarded.dirs).read() == []
 
 
+def test_what_nobody_acknowledged_stays_open_when_its_file_is_removed(guarded: Shell) -> None:
+    root, live = str(guarded.workspace), guarded.dirs.state / "audit.jsonl"
+    for number, path in enumerate(("a/.envrc", "b/.envrc", "c/.envrc"), 1):
+        record = TamperedRecord(workspace=root, path=path)
+        Store(guarded.dirs).append(record, durable=True)
+        if number == 1:
+            assert [one.path for one in OpenChanges(guarded.dirs).read()] == ["a/.envrc"]
+        if number < 3:
+            live.rename(live.with_name(f"audit-{number:06d}.jsonl"))
+    live.with_name("audit-000001.jsonl").unlink()
+    for _ in range(2):
+        found = [one.path for one in OpenChanges(guarded.dirs).read()]
+        assert found == ["a/.envrc", "b/.envrc", "c/.envrc"]
+
+
 def test_once_with_json_and_restoring(guarded: Shell) -> None:
     assert guarded("guard", "--once", "--json") == (0, "", "")
     (guarded.workspace / ".envrc").write_text("evil")

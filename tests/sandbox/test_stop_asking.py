@@ -148,6 +148,15 @@ def test_ctrl_c_once_cancels_the_call_alone(shell: Shell, running: Served) -> No
     assert running.fake.cancelled == ["c1"]
 
 
+def test_ctrl_c_at_the_question_says_that_nothing_ran(shell: Shell, running: Served) -> None:
+    terminal = Terminal(shell, "run", "ask x")
+    terminal.until(b"[yes/no]")
+    os.write(terminal.mine, b"\x03")
+    shown = terminal.rest()
+    assert terminal.process.wait(WAIT_SECONDS) == 130
+    assert ("not run: you gave no answer" in shown, "was ended" in shown) == (True, False)
+
+
 def test_ctrl_c_twice_stops_everything(shell: Shell, running: Served) -> None:
     terminal = Terminal(shell, "run", "wait", patient=True)
     terminal.until(b"started")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import pty
 import select
@@ -11,6 +12,8 @@ import time
 from pathlib import Path
 
 import pytest
+from rich.console import Console
+from rich.live import Live
 
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
@@ -18,6 +21,7 @@ from policy.people.approval import Scope, covers, wanted
 from sandbox.approvals import offers
 from sandbox.approvals.store import Grants, Request
 from sandbox.cli.people.waiting_list import View, waiting_list
+from sandbox.cli.people.watch import ApprovalsWatch
 from tests.sandbox.shells import WAIT_SECONDS, Shell
 
 NOW = time.time()
@@ -120,7 +124,7 @@ def test_details_a_no_and_a_denial(shell: Shell) -> None:
     ask(shell, question())
     typing = [
         (b"rm a.txt", b"\r"),
-        (b"goes back", b"\n"),
+        (b"goes back", b"q"),
         (b"rm a.txt", b"s"),
         (b"names none", b"o"),
         (b"[yes/no]", b"no\n"),
@@ -130,13 +134,39 @@ def test_details_a_no_and_a_denial(shell: Shell) -> None:
     ]
     status, said = shell.at_terminal("approvals", "--watch", typing=typing)
     assert status == 0, said
+    assert "cannot be known" not in said
     assert Grants(shell.dirs).state("c1")[0::2] == ("denied", "use staging")
     assert Grants(shell.dirs).all() == []
 
 
+def test_keys_that_arrive_together_each_count(shell: Shell) -> None:
+    for at in range(4):
+        ask(shell, question(f"rm {at}.txt", f"c{at}"))
+    assert "questions: 4 wait; `lockgate approvals` lists them" in shell("ps")[1]
+    typing = [(b"rm 0.txt", b"jjj\x1b[Ajko"), (b"[yes/no]", b"no\n"), (b"is not answered", b"q")]
+    status, said = shell.at_terminal("approvals", "--watch", typing=typing)
+    assert (status, "c2 is not answered" in said) == (0, True), said
+
+
+def test_the_chosen_question_stays_chosen_when_it_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, shell: Shell
+) -> None:
+    monkeypatch.setattr("sandbox.cli.terminal.dirs", lambda: shell.dirs)
+    ask(shell, question("rm a.txt", "c1"))
+    ask(shell, question("rm b.txt", "c2"))
+    watch, live = ApprovalsWatch(), Live(console=Console(file=io.StringIO()), auto_refresh=False)
+    watch.look(live)
+    watch.move(b"j")
+    ask(shell, question("rm b.txt", "c3"))
+    watch.look(live)
+    chosen = watch.chosen()
+    assert chosen is not None
+    assert (chosen.call, chosen.plan.params.command) == ("c3", "rm b.txt")
+
+
 def test_what_is_typed_before_the_card_is_no_yes(shell: Shell) -> None:
     ask(shell, question())
-    typing = [(b"rm a.txt", b"oyes\n"), (b"quit", b"q")]
+    typing = [(b"rm a.txt", b"oyes\n"), (b"[yes/no]", b"no\n"), (b"is not answered", b"q")]
     assert shell.at_terminal("approvals", "--watch", typing=typing)[0] == 0
     assert Grants(shell.dirs).asked("c1").state == "open"
 

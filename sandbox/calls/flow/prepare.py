@@ -18,6 +18,7 @@ from sandbox.calls.flow.parts import Parts
 from sandbox.calls.ids import new_id
 from sandbox.cells import request as launch
 from sandbox.config.settings import Settings
+from sandbox.errors import Unavailable
 from sandbox.gates.gate1 import Gate1Answer as GateAnswer
 from sandbox.gates.gate1 import within
 from sandbox.gates.host_calls import tightened
@@ -74,7 +75,10 @@ class Preparation:
         if not may_open(call.decision):
             return
         grants = self._parts.grants
-        hosts = await asyncio.to_thread(grants.open_hosts, call.id, plan, time.time())
+        try:
+            hosts = await asyncio.to_thread(grants.open_hosts, call.id, plan, time.time())
+        except Unavailable:  # no hosts then, and the call goes on
+            hosts = ()
         if hosts:
             decision = with_hosts(call.decision, hosts)
             call.answer = replace(call.answer, decision=decision)

@@ -126,8 +126,8 @@ def show(call: str, part: str | None, **flags: bool) -> int:
     """Show what was decided about CALL and why, what it wrote, and what it changed.
 
     CALL is an id of `lockgate log`, a beginning of one, or `last`: the last call of the workspace
-    you are in. Of a held call a person at a
-    terminal is shown what it would change now; that is what `lockgate land` lands.
+    you are in. Of a held call a person at a terminal is shown what it would change now; that is
+    what `lockgate land` lands.
 
     \b
     Examples:
@@ -158,7 +158,10 @@ def show(call: str, part: str | None, **flags: bool) -> int:
         terminal.show_bytes(stderr if flags["raw"] else safe(stderr).encode(), to_stderr=True)
         return 0
     if part == "diff":
-        terminal.show(safe_block(diff).rstrip("\n"))
+        if diff:
+            terminal.show(safe_block(diff).rstrip("\n"))
+        elif not gone:
+            terminal.say("no diff of it is kept" if found.changes else "it changed nothing")
         return 0
     from sandbox.present.render import record
 

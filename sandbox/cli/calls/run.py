@@ -176,7 +176,11 @@ def _make(
         interrupts.cancelled()
         with contextlib.suppress(OSError):  # nobody reads it; the wait counts all the same
             output.close()
-            terminal.say("cancelled: the command was ended, nothing of it landed")
+            terminal.say(
+                "not run: you gave no answer"
+                if getattr(asking, "open", False)
+                else "cancelled: the command was ended, nothing of it landed"
+            )
         return _stop_everything() if interrupts.again() else terminal.INTERRUPTED
     except BrokenPipeError:
         return terminal.broken_pipe()
@@ -252,9 +256,21 @@ def _asking(*, yes: bool) -> Any:
     if not terminal.can_ask():
         return None
 
-    def answer(message: Mapping[str, Any], line: Readable) -> dict[str, Any] | None:
+    return _Person()
+
+
+class _Person:
+    """Asks the person at the terminal."""
+
+    def __init__(self) -> None:
+        self.open = False
+        """Whether a question stands there without an answer."""
+
+    def __call__(self, message: Mapping[str, Any], line: Readable) -> dict[str, Any] | None:
+        """Show the card and ask; None where it was answered from elsewhere."""
         from sandbox.present.card import card
 
+        self.open = True
         asked = _asked(message.get("call"))
         shown = card(
             message["plan"],
@@ -266,6 +282,7 @@ def _asking(*, yes: bool) -> Any:
         )
         click.echo(shown, err=True)
         approved = terminal.ask_until("Run it?", line)
+        self.open = False
         if approved is None:
             terminal.say("it was answered from elsewhere, or its time is over")
             return None
@@ -274,8 +291,6 @@ def _asking(*, yes: bool) -> Any:
             "by": terminal.user(),
             "reason": "" if approved else "a person's no",
         }
-
-    return answer
 
 
 def _asked(call: object) -> Request | None:

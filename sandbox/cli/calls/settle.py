@@ -30,7 +30,7 @@ from sandbox.operations.requests import (
     UndoLastRequest,
     UndoRequest,
 )
-from sandbox.text.terminal import safe_block, safe_line
+from sandbox.text.terminal import cut, safe_block, safe_line
 
 if TYPE_CHECKING:
     from sandbox.audit.call_entry import CallEntry
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 CALL = click.argument("call", metavar="CALL")
 CONFIRM = click.option("--yes", is_flag=True, help="Do not ask; needs a terminal all the same.")
+_WHY_CHARS = 120
 _UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
@@ -212,7 +213,7 @@ def held(**flags: bool) -> int:
 
 
 def _why(one: Mapping[str, Any]) -> str:
-    why = "proposal" if one["proposal"] else str(one["because"])[:120]
+    why = "proposal" if one["proposal"] else cut(str(one["because"]), _WHY_CHARS)
     if one["there"] and one["note"]:
         return "; ".join(filter(None, (why, str(one["note"])))).strip()
     return str(one["note"] or why)

@@ -107,12 +107,12 @@ def _remove(agent: str, places: Places, *, yes: bool) -> int:
     modes = (old.mode,) if old else MODES[agent]
     written = [wanted(agent, one, places) for one in modes]
     changes = changing.ending(agent, old, written)
+    changes += _excluding(agent, places, [])  # also where the files are gone already
     if not changes:
         terminal.say(f"{agent} is not connected here; nothing is changed")
         if old:
             known.forget(old)
         return 0
-    changes += _excluding(agent, places, [])
     if not _agreed(changes, yes=yes):
         return terminal.REFUSED
     _note(changes, places, agent, "disconnected")

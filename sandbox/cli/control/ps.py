@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,7 @@ def ps(**flags: bool) -> int:
       lockgate ps --json
     """
     from sandbox.agents.view import ended, lines, tree
+    from sandbox.approvals.store import Grants
     from sandbox.audit.open_changes import OpenChanges
     from sandbox.host.latch import Latch
     from sandbox.present.render import table
@@ -45,6 +47,7 @@ def ps(**flags: bool) -> int:
     roots = tree(dirs, now["running"], now["cells"])
     latch = Latch(dirs)
     stopped = [info for info in (latch.read(), *latch.agents()) if info is not None]
+    asking = len({one.request.wanted.digest for one in Grants(dirs).open_questions(time.time())})
     gone = ended(dirs, stopped, now["running"], now["cells"])
     here = [info for info in stopped if info not in gone]
     if flags["as_json"]:
@@ -53,6 +56,7 @@ def ps(**flags: bool) -> int:
                 **now,
                 "changed_around": [one.as_json() for one in changed],
                 "agents": roots,
+                "questions": asking,
                 "stopped": [info.message() for info in here],
                 "stopped_ended": [info.message() for info in gone],
             }
@@ -77,6 +81,8 @@ def ps(**flags: bool) -> int:
         terminal.show(f"guard: {guard_line(now['guard'])}")
     if waiting := Reports(dirs).waiting_count():
         terminal.show(f"reports: {waiting} wait; `lockgate reports` tells them")
+    if asking:
+        terminal.show(f"questions: {asking} wait; `lockgate approvals` lists them")
     if not now["running"]:
         terminal.show("no call goes on")
     if not now["cells"]:

@@ -18,7 +18,7 @@ from sandbox.cli import terminal
 from sandbox.cli.options import JSON, Duration
 from sandbox.cli.people import answering
 from sandbox.errors import BadInput
-from sandbox.text.terminal import safe_line
+from sandbox.text.terminal import cut, safe_line
 
 if TYPE_CHECKING:
     from policy.model import Host
@@ -340,7 +340,7 @@ def _wants(request: Request) -> str:
     """Say in a few words what a call wants to do."""
     from sandbox.approvals.desk import said_of
 
-    return safe_line(str(said_of(request)["action"]) or request.plan.tool)[:_WANTS_CHARS]
+    return cut(safe_line(str(said_of(request)["action"]) or request.plan.tool), _WANTS_CHARS)
 
 
 def _here() -> str | None:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sandbox.text.terminal import safe_line
+from sandbox.text.terminal import cut, safe_line
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -92,8 +92,7 @@ def _span(seconds: float) -> str:
 
 
 def _cut(text: str, most: int) -> str:
-    text = safe_line(text)
-    return text if len(text) <= most else text[: most - 1] + "…"
+    return cut(safe_line(text), most)
 
 
 def _end(path: str, most: int) -> str:

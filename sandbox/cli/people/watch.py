@@ -8,6 +8,7 @@ and counts for that question alone, however the list moved meanwhile (P8).
 from __future__ import annotations
 
 import os
+import re
 import signal
 import sys
 import termios
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 LOOK_SECONDS = 0.5
 """How soon a new question is seen."""
 _KEY_BYTES = 64
+_KEY = re.compile(rb"\x1b[\[O][0-9;]*[@-~]|.", re.DOTALL)
 _UP, _DOWN = (b"\x1b[A", b"\x1bOA", b"k"), (b"\x1b[B", b"\x1bOB", b"j")
 _ENDS = (b"q", b"Q", b"\x03", b"\x04")
 
@@ -76,6 +78,7 @@ class ApprovalsWatch:
         self._questions: list[Request] = []
         self._known: set[str] | None = None
         self._chosen = ""
+        """The digest of a question, which stays the same where a call asks it again."""
         self._message = ""
         self._answers: dict[bytes, Callable[[Request], None]] = {
             b"\r": self._show,
@@ -108,21 +111,24 @@ class ApprovalsWatch:
             tty.setcbreak(sys.stdin.fileno())
             with Live(console=console, screen=True, auto_refresh=False) as live:
                 while True:
-                    self._look(live)
+                    self.look(live)
                     if not readable([sys.stdin], LOOK_SECONDS):
                         continue
-                    key = os.read(sys.stdin.fileno(), _KEY_BYTES)
-                    if not key or key in _ENDS:
+                    keys = os.read(sys.stdin.fileno(), _KEY_BYTES)
+                    if not keys:
                         return None
-                    self._move(key)
-                    request = self._chosen_request()
-                    if key in self._answers and request is not None:
-                        return key, request
+                    for key in _KEY.findall(keys):
+                        if key in _ENDS:
+                            return None
+                        self.move(key)
+                        request = self.chosen()
+                        if key in self._answers and request is not None:
+                            return key, request  # what was typed behind it is no answer
         finally:
             with suppress(termios.error):  # it may be closed
                 termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
 
-    def _look(self, live: Live) -> None:
+    def look(self, live: Live) -> None:
         """Read what waits and draw it; ring the bell for what is new."""
         from sandbox.cli.people.waiting_list import View, waiting_list
 
@@ -138,29 +144,42 @@ class ApprovalsWatch:
             self._known = set(newest)
             if fresh:
                 live.console.bell()
-        if self._chosen_request() is None:
-            self._chosen = self._questions[0].call if self._questions else ""
-        view = View(self._questions, self._chosen, self._message)
+        chosen = self.chosen()
+        if chosen is None and self._questions:
+            chosen = self._questions[0]
+        self._chosen = "" if chosen is None else chosen.wanted.digest
+        view = View(self._questions, "" if chosen is None else chosen.call, self._message)
         width, height = live.console.size
         drawn = waiting_list(view, now=now, width=width, height=height)
         live.update(drawn, refresh=True)
 
-    def _chosen_request(self) -> Request | None:
-        return next((one for one in self._questions if one.call == self._chosen), None)
+    def chosen(self) -> Request | None:
+        """Return the question that is chosen."""
+        return next((one for one in self._questions if one.wanted.digest == self._chosen), None)
 
-    def _move(self, key: bytes) -> None:
+    def move(self, key: bytes) -> None:
+        """Choose the question above or below, where the key says so."""
         step = -1 if key in _UP else 1 if key in _DOWN else 0
-        calls = [one.call for one in self._questions]
-        if step and self._chosen in calls:
-            at = min(max(calls.index(self._chosen) + step, 0), len(calls) - 1)
-            self._chosen = calls[at]
+        asked = [one.wanted.digest for one in self._questions]
+        if step and self._chosen in asked:
+            at = min(max(asked.index(self._chosen) + step, 0), len(asked) - 1)
+            self._chosen = asked[at]
 
     # -- answers
 
     def _show(self, request: Request) -> None:
         answering.show_card(request)
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
-        self._line("enter goes back to the list ")
+        before = termios.tcgetattr(sys.stdin.fileno())
+        try:
+            tty.setcbreak(sys.stdin.fileno())  # it drops what was typed before
+            click.echo("enter or q goes back to the list ", nl=False, err=True)
+            while (key := os.read(sys.stdin.fileno(), _KEY_BYTES)) not in (*_ENDS, b"\r", b"\n"):
+                if not key:
+                    raise EOFError
+        finally:
+            with suppress(termios.error):  # it may be closed
+                termios.tcsetattr(sys.stdin.fileno(), termios.TCSADRAIN, before)
+        click.echo(err=True)
         self._message = ""
 
     def _allow(self, request: Request, how: str) -> None:
@@ -168,7 +187,8 @@ class ApprovalsWatch:
 
         offer: Offer | None = getattr(offers, how)(request)
         if offer is None:
-            self._message = _NOT_OFFERED[how]
+            names_none = how == "this_session" and not request.wanted.session
+            self._message = _NO_SESSION if names_none else _NOT_OFFERED[how]
             return
         answering.show_card(request)
         cover = offer.terms.grant(request, time.time(), by="").words()
@@ -197,9 +217,10 @@ class ApprovalsWatch:
         return said.strip()
 
 
+_NO_SESSION = "not for a session: the agent names none; `o` allows it once"
 _NOT_OFFERED = {
-    "this_session": "not for the session: the agent names none, or a part of the call cannot be "
-    "known; `o` allows it once",
+    "this_session": "not for the session: a part of the call cannot be known, so no other can be "
+    "compared with it; `o` allows it once",
     "always_here": "not always: a part of the call cannot be known, so no other can be compared "
     "with it; `o` allows it once",
 }
