@@ -35,18 +35,21 @@ def names_wanted(stdout: str, stderr: str) -> tuple[str, ...]:
 
 
 def say_opener(plan: ActionPlan, decision: Decision, names: Iterable[str], *, env: bool) -> str:
-    """Return what opens hosts for a call, in words; `env`: variables were set for it."""
+    """Return what opens hosts for a call, in words; `env`: variables were set for it.
+
+    Where no name is known, the words have a place for one.
+    """
     plain = not (env or plan.also or plan.derived_from or plan.params.run_in_background)
     command = plan.params.command or ""
     hosts = [one for one in names if host_name(one) == one][:MOST_NAMES]
-    if not plain or not hosts or not may_open(decision):
+    if not plain or not may_open(decision):
         if decision.verdict is Verdict.ASK:
             return "write the host out in the command, and a person's yes opens it"
         return (
             "a command that names the host is asked about, and `network` in a policy file opens it"
         )
     words = ["lockgate", "grant"]
-    for name in hosts:
+    for name in hosts or ["NAME"]:
         words += ["--host", name]
     words += ["-w", plan.workspace]
     if plan.cwd not in (None, plan.workspace):

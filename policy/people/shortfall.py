@@ -122,10 +122,12 @@ def explain_failure(
     if _NO_NETWORK.search(text):
         if not reach:
             return ""
-        if opener is not None and (names := names_wanted(stdout, stderr)):
+        if opener is not None:
+            names = names_wanted(stdout, stderr)
             told = ", ".join(f"`{one}`" for one in names[:MOST_NAMES])
+            told = f"wanted {told}" if told else "does not say which host it wanted"
             rest = "" if reach == "none" else f" but for {reach}"
-            return f"this call has no network{rest}, and wanted {told}: {opener(names)}"
+            return f"this call has no network{rest}, and {told}: {opener(names)}"
         if reach != "none":
             return f"this call has no network but for {reach}: docs/network.md says what opens more"
         return (

@@ -37,12 +37,19 @@ def test_names_are_read_off_what_programs_print(text: str, names: tuple[str, ...
     assert names_wanted(text, "") == names
 
 
-def said(command: str, *, env: bool = False, background: bool = False, **fields: Any) -> str:
+def said(
+    command: str,
+    *,
+    env: bool = False,
+    background: bool = False,
+    names: tuple[str, ...] = ("api.example",),
+    **fields: Any,
+) -> str:
     """Return what opens api.example for a call, about which was decided as about `main`'s."""
     params = Params(command=command, run_in_background=background)
     plan = ActionPlan(tool="Bash", params=params, workspace="/w")
     decision = decide(plan, CONTEXT, Policy.default())
-    return say_opener(plan.model_copy(update=fields), decision, ["api.example"], env=env)
+    return say_opener(plan.model_copy(update=fields), decision, names, env=env)
 
 
 def test_the_words_are_those_of_a_grant_for_exactly_this_call() -> None:
@@ -55,6 +62,10 @@ def test_the_words_are_those_of_a_grant_for_exactly_this_call() -> None:
         """'"'"'a b'"'"''` opens it for this command"""
     )
     assert said("python3 x.py " + "a" * 400).endswith("-- COMMAND` opens it for this command")
+
+
+def test_a_host_that_no_program_named_is_left_to_be_filled_in() -> None:
+    assert said("python3 fetch.py", names=()).startswith("`lockgate grant --host NAME -w ")
 
 
 def test_where_no_grant_would_help_other_words_stand() -> None:
@@ -70,6 +81,9 @@ def test_a_failure_names_the_host_and_its_grant() -> None:
     text = "curl: (6) Could not resolve host: api.example"
     told = explain_failure(6, "", text, opener=lambda names: f"open {names[0]}")
     assert told == "this call has no network, and wanted `api.example`: open api.example"
+    text = "urlopen error [Errno -3] Temporary failure in name resolution"
+    told = explain_failure(1, "", text, opener=lambda names: f"open {names}")
+    assert told == "this call has no network, and does not say which host it wanted: open ()"
     assert explain_failure(0, "", text, opener=lambda names: "x") == ""
 
 
