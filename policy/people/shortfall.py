@@ -45,6 +45,9 @@ _NO_LOGIN = re.compile(
     r"(?i)permission denied \((?:publickey|password)|host key verification failed"
     r"|could not read (?:username|password) for|authentication failed for '|cannot run ssh:"
 )
+_NO_SIGNING = re.compile(
+    r"(?i)cannot run gpg(?:sm)?:|gpg failed to sign the data|cannot run ssh-keygen:"
+)
 _TEMPORARY = "/tmp"  # noqa: S108 - named, not used
 _IMAGES = {
     "gradle:jdk21": ("gradle",),
@@ -113,6 +116,11 @@ def explain_failure(
         return (
             "nothing listens there in this call: a server of an earlier call has ended with it, "
             "unless it was started in the background (`run_in_background`)"
+        )
+    if _NO_SIGNING.search(text):
+        return (
+            "no key to sign with is in a cell: `git commit --no-gpg-sign` commits without, and a "
+            "person signs what they keep (`git commit --amend --no-edit -S`)"
         )
     if _NO_LOGIN.search(text):
         return (

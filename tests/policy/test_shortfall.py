@@ -35,6 +35,10 @@ SAID = {
         "no token is in a cell",
     ),
     "no ssh at all": (128, "error: cannot run ssh: No such file or directory", "no ssh key"),
+    "no key to sign with": (
+        128, "error: cannot run gpg: No such file or directory\nerror: gpg failed to sign the data",
+        "--no-gpg-sign",
+    ),
     "a service": (1, "System has not been booted with systemd as init system", "services"),
     "an engine": (1, "Cannot connect to the Docker daemon at unix:///run/x.sock", "engine"),
 }  # fmt: skip
