@@ -119,8 +119,8 @@ def explain_failure(
         )
     if _NO_SIGNING.search(text):
         return (
-            "no key to sign with is in a cell: `git commit --no-gpg-sign` commits without, and a "
-            "person signs what they keep (`git commit --amend --no-edit -S`)"
+            "no key to sign with is in a cell: with a person's yes `git commit --no-gpg-sign` "
+            "commits without, and they sign what they keep (`git commit --amend --no-edit -S`)"
         )
     if _NO_LOGIN.search(text):
         return (
