@@ -239,6 +239,7 @@ def test_a_mark_counts_in_whatever_state_folder(shell: Shell) -> None:
 COMMANDS = {
     "policy trust": ("policy", "trust", "--yes"),
     "workspace add": ("workspace", "add", "--yes", "/usr"),
+    "show --before": ("show", "c1", "--before", ".env"),
     "init": ("init", "--yes", "/usr"),
 }
 

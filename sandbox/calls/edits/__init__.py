@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents' own tools edit on the host: kept before, recorded after."""
+"""What agents' own tools edit on the host: kept before, recorded after; and what is kept, read."""
 
-__all__ = ["keeping", "several", "tool_use"]
+__all__ = ["keeping", "kept_contents", "several", "tool_use"]

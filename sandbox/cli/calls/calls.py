@@ -119,10 +119,11 @@ def log(
 @CALL
 @click.option("--output", "part", flag_value="output", help="Only what it wrote.")
 @click.option("--diff", "part", flag_value="diff", help="Only the diff.")
+@click.option("--before", metavar="PATH", help="Only what a file held before, byte for byte.")
 @click.option("--raw", is_flag=True, help="With --output: byte for byte.")
 @everywhere
 @JSON
-def show(call: str, part: str | None, **flags: bool) -> int:
+def show(call: str, part: str | None, before: str | None, **flags: bool) -> int:
     """Show what was decided about CALL and why, what it wrote, and what it changed.
 
     CALL is an id of `lockgate log`, a beginning of one, or `last`: the last call of the workspace
@@ -134,13 +135,21 @@ def show(call: str, part: str | None, **flags: bool) -> int:
       lockgate show last
       lockgate show last --diff
       lockgate show 4f1c --output --raw > log.txt
+      lockgate show 4f1c --before src/a.py > src/a.py
     """
     from sandbox.audit.query import seconds_of
 
+    if before is not None:
+        terminal.only_a_person("reading what is kept of files")
     store = _store()
     if call == "last":
         call = last_here(everywhere=flags["all_workspaces"], what="recorded", fits=_is_call)
     found = store.call(call)
+    if before is not None:
+        from sandbox.calls.edits.kept_contents import read_before
+
+        terminal.show_bytes(read_before(found.workspace or "", found.id, before))
+        return 0
     if found.is_held and part != "output" and terminal.person_present():
         _look_anew(found.id)
         found = store.call(found.id)
