@@ -287,7 +287,7 @@ class ForgottenRecord(AuditRecord):
 
 
 class GrantedRecord(AuditRecord):
-    """A person approved a call."""
+    """A person approved a call; `task` and `session` say for what alone."""
 
     event: Literal["granted"] = "granted"
     grant: str

@@ -80,7 +80,7 @@ def workspaces_of(begun: Begun) -> tuple[str, ...]:
     return (begun.workspace or "", *(begun.also or ()))
 
 
-def record_of_end(
+def make_end_record(
     begun: Begun, state: str, views: Sequence[ChangeView], stands: Mapping[str, str]
 ) -> AuditRecord:
     """Return the record that says how something ended; `stands` is where alone it did, and why."""

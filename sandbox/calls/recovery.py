@@ -28,7 +28,7 @@ from sandbox.calls.open_ends import (
     OpenEnd,
     only_there,
     open_ends,
-    record_of_end,
+    make_end_record,
     whole_call_of,
     workspaces_of,
 )
@@ -85,7 +85,7 @@ class Aftermath:
             if not one.parting:
                 shown = await self._left(cell, name, fate["changes"])
                 stands = fate.get("stands") or {}
-                await self._record.event(record_of_end(begun, fate["state"], shown.views, stands))
+                await self._record.event(make_end_record(begun, fate["state"], shown.views, stands))
             if fate["state"] == "landed" and (whole := whole_call_of(begun)):
                 await self._settle_parts(cell, whole)
             self._unsure.discard(name)

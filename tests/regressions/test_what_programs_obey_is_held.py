@@ -190,7 +190,6 @@ FREE = (
         "node_modules/a/.github/workflows/ci.yml",
         "vite.config.ts",
         "eslint.config.js",
-        ".venv/bin/pip",
         ".taskmaster/tasks/tasks.json",
         ".specify/memory/constitution.md",
         ".serena/memories/a.md",

@@ -321,11 +321,11 @@ def test_control_groups_are_mounted_where_nobody_did() -> None:
         "import subprocess\n"
         "from pathlib import Path\n"
         "from sandbox.setup import cgroups\n"
-        "from sandbox.containers.progress import Silent\n"
+        "from sandbox.containers.progress import SilentProgress\n"
         "read = lambda: Path('/proc/mounts').read_text()\n"
         "while cgroups.mounted(read()):\n"
         "    subprocess.run(['umount', '--recursive', '--lazy', '/sys/fs/cgroup'], check=True)\n"
-        "cgroups.ensure(Silent())\n"
+        "cgroups.ensure(SilentProgress())\n"
         "print(cgroups.mounted(read()), cgroups.can_limit())\n"
     )
     done = subprocess.run(
