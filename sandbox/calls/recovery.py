@@ -26,9 +26,9 @@ from sandbox.audit.events import (
 )
 from sandbox.calls.open_ends import (
     OpenEnd,
+    make_end_record,
     only_there,
     open_ends,
-    make_end_record,
     whole_call_of,
     workspaces_of,
 )

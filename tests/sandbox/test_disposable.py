@@ -55,8 +55,11 @@ class Stock:
         self.problem: SandboxError | None = None
         self.slow = False
         self.unfit: set[int] = set()
-        specs = SimpleNamespace(fits=lambda spec: spec.number not in self.unfit)
+        specs = SimpleNamespace(fits=self._fits)
         self.pool = Disposables(self.make, cast(Any, specs), warm=warm)
+
+    async def _fits(self, spec: Any) -> bool:
+        return spec.number not in self.unfit
 
     async def make(self, kind: Kind) -> Cell:
         """Make a cell, unless there is a problem."""
