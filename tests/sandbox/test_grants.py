@@ -213,10 +213,12 @@ def test_a_grant_opens_hosts_for_exactly_its_command_as_often_as_it_says(dirs: D
 
 
 def test_hosts_are_opened_for_a_call_without_variables_of_its_own(dirs: Dirs) -> None:
-    grants, one = Grants(dirs), question("python3 fetch.py")
+    now = time.time()  # by which a call's own hosts are looked for
+    one = question("python3 fetch.py").model_copy(update={"asked": now, "until": now + 60})
+    grants = Grants(dirs)
     hosts = (Host(name="api.example", port=443),)
     grants.ask(one)
-    grants.approve(one, Terms(opens=opening(one.plan, hosts)), by="me", reason="", now=NOW)
+    grants.approve(one, Terms(opens=opening(one.plan, hosts)), by="me", reason="", now=now)
     preparation = Preparation(cast(Any, SimpleNamespace(grants=grants)))
     opened = []
     for env in ({"API": "https://b.example"}, None):
