@@ -473,7 +473,7 @@ def test_a_broken_entry_and_a_cut_list_do_no_harm(place: Place) -> None:
 def test_many_registrations_at_once_are_all_kept(place: Place) -> None:
     processes = [place.start(["sleep", "240"]) for _ in range(12)]
     script = (
-        "import sys\nfrom sandbox.agents.registry import register\n"
+        "import sys\nfrom sandbox.agents.registering import register\n"
         "from sandbox.host.dirs import Dirs\n"
         "register(Dirs.default(), int(sys.argv[1]), name='a' + sys.argv[1], source='test')"
     )
