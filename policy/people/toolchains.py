@@ -17,10 +17,9 @@ from pydantic import Field, model_validator
 
 from policy.model import Frozen
 from policy.values import strict_yaml
-from policy.values.filenames import expressions
+from policy.values.filenames import alternatives, expressions
 
 Language = Literal["python", "node", "rust", "go"]
-_CHOICE = re.compile(r"\{([^{}]*)\}")
 _SIGNS = {"*": r"[^/\x00-\x1f\x7f]*", "[0-9]": "[0-9]"}
 
 
@@ -58,7 +57,7 @@ class Toolchain(Frozen):
     def globs(self, home: str) -> Iterator[str]:
         """Give the patterns of its folders as glob patterns below the host's root."""
         for pattern in self.folders:
-            for one in _choices(pattern):
+            for one in alternatives(pattern):
                 yield _at_home(one, home)
 
 
@@ -99,7 +98,7 @@ class Toolchains(Frozen):
 def _expressions(pattern: str, home: str) -> tuple[re.Pattern[str], ...]:
     return tuple(
         re.compile("/".join(_component(part) for part in _at_home(one, home).split("/")))
-        for one in _choices(pattern)
+        for one in alternatives(pattern)
     )
 
 
@@ -111,12 +110,3 @@ def _component(part: str) -> str:
 
 def _at_home(pattern: str, home: str) -> str:
     return home + pattern[1:] if pattern.startswith("~/") else pattern
-
-
-def _choices(pattern: str) -> Iterator[str]:
-    found = _CHOICE.search(pattern)
-    if found is None:
-        yield pattern
-        return
-    for word in found[1].split(","):
-        yield from _choices(pattern[: found.start()] + word + pattern[found.end() :])

@@ -109,12 +109,6 @@ def is_an_agents() -> bool:
     return Registry(dirs()).of_process(pid) is not None
 
 
-def needs_person(what: str) -> str:
-    """Say that a person decides about something, and why nobody here counts as one."""
-    why = "; this one belongs to an agent (`lockgate agent list`)" if is_an_agents() else ""
-    return f"{what} is a person's decision and needs a terminal{why}"
-
-
 def can_ask() -> bool:
     """Whether a question can be answered: stdin is a terminal, and this is no agent's process."""
     return sys.stdin is not None and sys.stdin.isatty() and not is_an_agents()
@@ -133,8 +127,23 @@ def only_a_person(what: str) -> None:
 def require_person(what: str) -> None:
     """End the command with NOT_PERMITTED where no person sits at a terminal of this process."""
     if not person_present():
-        say(needs_person(what))
+        why = "; this one belongs to an agent (`lockgate agent list`)" if is_an_agents() else ""
+        say(f"{what} is a person's decision and needs a terminal{why}")
         leave(NOT_PERMITTED)
+
+
+def agree(question: str, *, alone: str, no: str) -> bool:
+    """Ask for a person's word; say `alone` where nobody can be asked, `no` where it is not given.
+
+    The question must be safe for a terminal already.
+    """
+    if not can_ask():
+        say(alone)
+        return False
+    if ask(question):
+        return True
+    say(no)
+    return False
 
 
 def ask(question: str) -> bool:

@@ -65,18 +65,7 @@ def probe(client: docker.DockerClient, tag: str) -> CellImage:
 
     Raises ImageProblem when it could not serve as a cell.
     """
-    container = client.containers.create(
-        tag,
-        ["python3", "-I", "-B", "-c", _PROBE],
-        user=f"{AGENT_ID}:{AGENT_ID}",
-        network_mode="none",
-        read_only=True,
-        cap_drop=["ALL"],
-        security_opt=["no-new-privileges"],
-        pids_limit=64,
-        mem_limit="512m",
-        labels={LABEL_PROBE: "1"},
-    )
+    container = _confined(client, tag, ["python3", "-I", "-B", "-c", _PROBE], AGENT_ID)
     try:
         status, last = _run(container)
     except OSError as error:
@@ -136,19 +125,7 @@ def run_shown(
     """
     shown = [Mount(one.target, one.source, type="bind", read_only=True) for one in binds]
     try:
-        container = client.containers.create(
-            tag,
-            ["bash", "-c", 'exec "$@"', "bash", *argv],
-            user=f"{uid}:{uid}",
-            network_mode="none",
-            read_only=True,
-            cap_drop=["ALL"],
-            security_opt=["no-new-privileges"],
-            pids_limit=64,
-            mem_limit="512m",
-            mounts=shown,
-            labels={LABEL_PROBE: "1"},
-        )
+        container = _confined(client, tag, ["bash", "-c", 'exec "$@"', "bash", *argv], uid, shown)
         status, last = _run(container)
     except OSError as error:
         return _reason(error)
@@ -183,6 +160,29 @@ def prove_mounts(client: docker.DockerClient, tag: str) -> Mapping[str, str]:
     except ValueError:
         return {"overlay": last, "owners": ""}
     return found
+
+
+def _confined(
+    client: docker.DockerClient,
+    tag: str,
+    argv: Sequence[str],
+    uid: int,
+    mounts: Sequence[Mount] = (),
+) -> Container:
+    """Create a container that is confined as a cell is."""
+    return client.containers.create(
+        tag,
+        list(argv),
+        user=f"{uid}:{uid}",
+        network_mode="none",
+        read_only=True,
+        cap_drop=["ALL"],
+        security_opt=["no-new-privileges"],
+        pids_limit=64,
+        mem_limit="512m",
+        mounts=list(mounts),
+        labels={LABEL_PROBE: "1"},
+    )
 
 
 def _run(container: Container) -> tuple[int, str]:

@@ -16,24 +16,36 @@ from sandbox.host import files as own_files
 _PATCH = "apply_patch"
 
 
-def read_texts(
-    plan: ActionPlan, real: str, kind: Kind, *, condenses: bool
-) -> tuple[str | None, str | None]:
-    """Return what a file holds and what a plan would make of it, as far as both can be told.
+class EditedTexts:
+    """What one plan would make of the files that it names. A patch is worked out once for all."""
 
-    `real` is its absolute path without links. With `condenses`, where the places that it names are
-    enough, these.
-    """
-    most = MAX_BYTES if condenses else MAX_TEXT
-    before: str | None = None
-    if kind is not Kind.CREATED:
-        before = _read(real, most)
-        if before is None:
-            return None, None
-    after = _patch_leaves(plan, real, most) if plan.tool == _PATCH else _after(plan, before)
-    if condenses:
-        return condensed_text(before), condensed_text(after)
-    return before, None if after is None or len(after) > most else after
+    def __init__(self, plan: ActionPlan) -> None:
+        self._plan = plan
+        self._patched: dict[int, dict[str, list[str | None]]] = {}
+
+    def read(self, real: str, kind: Kind, *, condenses: bool) -> tuple[str | None, str | None]:
+        """Return what a file holds and what becomes of it, as far as both can be told.
+
+        `real` is its absolute path without links. With `condenses`, where the places that it names
+        are enough, these.
+        """
+        most = MAX_BYTES if condenses else MAX_TEXT
+        before: str | None = None
+        if kind is not Kind.CREATED:
+            before = _read(real, most)
+            if before is None:
+                return None, None
+        patch = self._plan.tool == _PATCH
+        after = self._patch_leaves(real, most) if patch else _after(self._plan, before)
+        if condenses:
+            return condensed_text(before), condensed_text(after)
+        return before, None if after is None or len(after) > most else after
+
+    def _patch_leaves(self, real: str, most: int) -> str | None:
+        if most not in self._patched:
+            self._patched[most] = _patched_files(self._plan, most)
+        left = self._patched[most].get(real, [])
+        return left[0] if len(left) == 1 else None
 
 
 def _read(real: str, most: int) -> str | None:
@@ -71,10 +83,9 @@ def _after(plan: ActionPlan, before: str | None) -> str | None:
     return text
 
 
-def _patch_leaves(plan: ActionPlan, real: str, most: int) -> str | None:
-    """Return what a patch leaves in a file; None where programs could read the patch differently.
-
-    So its lines must stand in the file as they are, and nowhere else in it.
+def _patched_files(plan: ActionPlan, most: int) -> dict[str, list[str | None]]:
+    """Return what a patch leaves, by paths without links; nothing where programs could read the
+    patch differently. So its lines must stand in a file as they are, and nowhere else in it.
     """
     text = plan.params.command or plan.params.content or ""
     place = plan.cwd or plan.workspace or ""
@@ -91,9 +102,11 @@ def _patch_leaves(plan: ActionPlan, real: str, most: int) -> str | None:
     try:
         changes, _ = planned(text, read, exact=True)
     except NoFit:
-        return None
+        return {}
     seen = patched(text)
     if set(changes) != {*seen.written, *seen.deleted, *seen.moved}:
-        return None
-    left = [content for path, content in changes.items() if locate(path) == real]
-    return left[0] if len(left) == 1 else None
+        return {}
+    left: dict[str, list[str | None]] = {}
+    for path, content in changes.items():
+        left.setdefault(locate(path), []).append(content)
+    return left

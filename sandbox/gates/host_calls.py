@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 
@@ -35,7 +35,7 @@ from policy.model import (
 from policy.protected.paths import PathPolicy
 from policy.tools import reading as tools
 from policy.values.partial import unknown
-from sandbox.gates.edited_texts import read_texts
+from sandbox.gates.edited_texts import EditedTexts
 from sandbox.gates.gate1 import Gate1Answer
 from sandbox.host import files as own_files
 from sandbox.host.before_images import Edit, unkept
@@ -63,6 +63,7 @@ def tightened(
         return answer
     policy = answer.effective.policy
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    files = _files(plan, facts, context)
     said = [
         *_outside(plan),
         *_not_private(facts, context, policy),
@@ -70,8 +71,8 @@ def tightened(
         *_hidden(answer, facts, context),
         *_searched(answer, plan, facts, context, ledger),
         *_effects(answer, plan, facts, context),
-        *_not_kept(plan, facts, context),
-        *_several_names(plan, facts, context),
+        *_not_kept(files),
+        *_several_names(files),
     ]
     strict = strictest([answer.decision.verdict, *(one.verdict for one in said)])
     if strict is answer.decision.verdict:
@@ -193,6 +194,7 @@ def _effects(
 ) -> Iterable[LayerAnswer]:
     """Yield what gate 2 would say of the changes that a call names."""
     roots: dict[str, list[Change]] = {}
+    texts = EditedTexts(plan)
     for touch in _known(facts):
         if touch.how not in WRITES:
             continue
@@ -202,43 +204,43 @@ def _effects(
             change = _change(touch, real, root)
             if answer.paths.reads(change.path):
                 condenses = answer.paths.condenses(change.path)
-                before, after = read_texts(plan, real, change.kind, condenses=condenses)
+                before, after = texts.read(real, change.kind, condenses=condenses)
                 change = replace(change, before_text=before, after_text=after)
             roots.setdefault(root, []).append(change)
     for root, changes in roots.items():
         yield from _judged(answer.decision, changes, answer.paths, root)
 
 
-def _not_kept(plan: ActionPlan, facts: Facts, context: Context) -> Iterable[LayerAnswer]:
+def _not_kept(files: Mapping[str, Sequence[str]]) -> Iterable[LayerAnswer]:
     """Yield that a file would be written over of which no before-image can be kept.
 
     It may be a person's only copy, so it is theirs to say; nothing is lost without a word.
     """
-    for root, edits in _edits(plan, facts, context).items():
-        for edit in edits:
-            if why := _unkept(root, edit):
+    for root, paths in files.items():
+        for path in paths:
+            if why := _unkept(Path(root, path)):
                 yield LayerAnswer(
                     layer="workspace",
                     verdict=Verdict.ASK,
-                    reason=f"`{edit.path}`: {why}, so that no undo could bring it back",
+                    reason=f"`{path}`: {why}, so that no undo could bring it back",
                     rule="no-before-image",
                 )
 
 
-def _several_names(plan: ActionPlan, facts: Facts, context: Context) -> Iterable[LayerAnswer]:
+def _several_names(files: Mapping[str, Sequence[str]]) -> Iterable[LayerAnswer]:
     """Yield that a file has further names (hard links), whose content the tool would change too.
 
     They may be what the host obeys, or lie in a store outside of every workspace, and an undo gives
     back this name alone.
     """
-    for root, edits in _edits(plan, facts, context).items():
-        for edit in edits:
-            names = _count_names(Path(root, edit.path))
+    for root, paths in files.items():
+        for path in paths:
+            names = _count_names(Path(root, path))
             if names is None:
                 yield LayerAnswer(
                     layer="workspace",
                     verdict=Verdict.ASK,
-                    reason=f"`{edit.path}` cannot be looked at, so that it may be one file with "
+                    reason=f"`{path}` cannot be looked at, so that it may be one file with "
                     "several names, which an undo does not give back",
                     rule="several-names",
                 )
@@ -246,7 +248,7 @@ def _several_names(plan: ActionPlan, facts: Facts, context: Context) -> Iterable
                 yield LayerAnswer(
                     layer="workspace",
                     verdict=Verdict.ASK,
-                    reason=f"`{edit.path}` is one file with {names} names (hard links): what is "
+                    reason=f"`{path}` is one file with {names} names (hard links): what is "
                     "written here stands under the others too, wherever they are, and an undo "
                     "gives back this one alone; a command in a cell changes this one alone",
                     rule="several-names",
@@ -273,39 +275,42 @@ def edited(answer: Gate1Answer, plan: ActionPlan, context: Context) -> dict[str,
     if answer.effective is None:
         return {}
     policy = answer.effective.policy
-    found = _edits(plan, tools.facts(plan, context, policy.catalog, policy.tools), context)
-    asked = answer.decision.verdict is Verdict.ASK
+    found = _files(plan, tools.facts(plan, context, policy.catalog, policy.tools), context)
+    asked, texts = answer.decision.verdict is Verdict.ASK, EditedTexts(plan)
     kept = {
-        root: [one for one in edits if not (asked and _unkept(root, one))]
-        for root, edits in found.items()
+        root: [
+            Edit(path, _expected(texts, os.path.join(root, path)))  # noqa: PTH118
+            for path in paths
+            if not (asked and _unkept(Path(root, path)))
+        ]
+        for root, paths in found.items()
     }
     return {root: edits for root, edits in kept.items() if edits}
 
 
-def _edits(plan: ActionPlan, facts: Facts, context: Context) -> dict[str, list[Edit]]:
-    found: dict[str, dict[str, Edit]] = {}
+def _files(plan: ActionPlan, facts: Facts, context: Context) -> dict[str, list[str]]:
+    """Return the files that a tool writes, per workspace, relative to it and without links."""
+    found: dict[str, dict[str, None]] = {}
     for touch in _known(facts) if plan.tool not in _COMMANDS else ():
         real = os.path.realpath(touch.path)
         root = _root(real, context) if touch.how in WRITES else None
         if root is None or Path(real).is_dir():
             continue
-        path = real[len(root) :].lstrip("/")
-        found.setdefault(root, {})[path] = Edit(path, _expected(plan, real))
-    return {root: list(edits.values()) for root, edits in found.items()}
+        found.setdefault(root, {})[real[len(root) :].lstrip("/")] = None
+    return {root: list(paths) for root, paths in found.items()}
 
 
-def _expected(plan: ActionPlan, real: str) -> str:
+def _expected(texts: EditedTexts, real: str) -> str:
     """Return the SHA-256 of what a tool is going to leave in a file, where that can be told."""
     kind = Kind.MODIFIED if os.path.lexists(real) else Kind.CREATED
-    after = read_texts(plan, real, kind, condenses=False)[1]
+    after = texts.read(real, kind, condenses=False)[1]
     if after is None:
         return ""
     return hashlib.sha256(after.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def _unkept(root: str, edit: Edit) -> str:
+def _unkept(path: Path) -> str:
     """Say why no copy of a file can be kept; empty where one can, or nothing is there."""
-    path = Path(root, edit.path)
     try:
         if why := unkept(path.lstat()):
             return why
@@ -363,7 +368,8 @@ def leaves(answer: Gate1Answer, plan: ActionPlan, context: Context) -> Leaves:
     if len(written) == 1:
         path = next(iter(written))
         kind = Kind.MODIFIED if os.path.lexists(path) else Kind.CREATED
-        after = read_texts(plan, path, kind, condenses=False)[1] if _root(path, context) else None
+        known = _root(path, context) is not None
+        after = EditedTexts(plan).read(path, kind, condenses=False)[1] if known else None
         if after is not None and any(one.path == path for one in touches):
             texts[path] = after
     moves = any(one.how is How.MOVE for one in touches)

@@ -47,15 +47,23 @@ class ToolchainMasks:
         return known.hidden
 
 
+class _Masks(Patterns):
+    """What is hidden as in a workspace, and what of a toolchain always is: what a policy shows in a
+    workspace is no word about that."""
+
+    def __init__(self, hide: Sequence[str], show: Sequence[str]) -> None:
+        super().__init__([*hide], [*show], [])
+        self._always = Patterns([*Toolchains.default().hide_expressions()], [], [])
+
+    def hides(self, path: str) -> bool:
+        """Whether the cell must not see this path."""
+        return self._always.hides(path) or super().hides(path)
+
+
 def _look(source: str, hide: Sequence[str], show: Sequence[str]) -> _Look:
-    own = Toolchains.default().hide_expressions()
     folders: list[str] = []
-    names: set[str] = set()
-    times: tuple[tuple[str, int], ...] = ()
     try:
-        # Apart, since what a policy shows in a workspace is no word about these.
-        names.update(find(source, Patterns([*own], [], []))[0])
-        names.update(find(source, Patterns([*hide], [*show], []), folders=folders)[0])
+        names = find(source, _Masks(hide, show), folders=folders)[0]
         times = tuple((one, _changed(source, one)) for one in folders)
     except (TooLarge, OSError):
         return _Look(None, ())

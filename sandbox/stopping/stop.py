@@ -296,9 +296,7 @@ class Stop:
                 if one.landed and not (one.undone_by or one.undone or one.parts)
             ),
             held=tuple(
-                f"lockgate show {one.id}"
-                for one in calls
-                if one.judgement == "hold" and not one.landed and one.ending == "ran"
+                f"lockgate show {one.id}" for one in calls if one.is_held and one.ending == "ran"
             ),
         )
 

@@ -19,7 +19,7 @@ from sandbox.workspaces.replaced_ledger import ReplacedLedger
 from tests.conftest import cannot_run
 from tests.container.lab import Lab
 from tests.policy.asking import bash
-from tests.sandbox.overlays import Overlay, missing
+from tests.sandbox.overlays import Overlay, missing, open_overlay
 
 PATHS = PathPolicy.default()
 PREPARE = """
@@ -32,10 +32,7 @@ touch -d 2020-01-01 *.txt docs/*
 
 @pytest.fixture
 def overlay() -> Iterator[Overlay]:
-    if reason := missing():
-        cannot_run(reason)
-    with Overlay(prepare=PREPARE) as opened:
-        yield opened
+    yield from open_overlay(PREPARE)
 
 
 def _judged(overlay: Overlay, command: str, words: str | None = None) -> Outcome:

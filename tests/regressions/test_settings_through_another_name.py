@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import cannot_run
-from tests.sandbox.overlays import Overlay, missing
+from tests.sandbox.overlays import Overlay, open_overlay
 
 PREPARE = """
 mkdir d; echo protected >protected; ln protected alias; ln protected d/alias; echo own >own
@@ -19,10 +18,7 @@ chmod 644 protected own; touch -h -d 2020-01-01 protected own link
 
 @pytest.fixture
 def overlay() -> Iterator[Overlay]:
-    if reason := missing():
-        cannot_run(reason)
-    with Overlay(prepare=PREPARE) as opened:
-        yield opened
+    yield from open_overlay(PREPARE)
 
 
 CASES = {

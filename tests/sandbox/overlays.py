@@ -10,12 +10,14 @@ import stat
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 
 from sandbox.cell.landing import land as landing
 from sandbox.cell.overlay.steps import Walk
 from sandbox.cell.overlay.walk import walk
+from tests.conftest import cannot_run
 
 OPTIONS = "redirect_dir=on,xino=off,index=off,metacopy=off"
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -148,6 +150,14 @@ def _facts(path: Path) -> tuple[object, ...]:
     names = [n for n in os.listxattr(path, follow_symlinks=False) if n.startswith("user.")]
     attributes = {n: os.getxattr(path, n, follow_symlinks=False) for n in names}
     return status.st_mode, status.st_uid, status.st_gid, content, mtime, attributes
+
+
+def open_overlay(prepare: str) -> Iterator[Overlay]:
+    """Give an overlay for one test, which cannot run where there are none: for a fixture."""
+    if reason := missing():
+        cannot_run(reason)
+    with Overlay(prepare=prepare) as opened:
+        yield opened
 
 
 def _wait_for_next_tick(folder: Path, since: int) -> None:

@@ -9,18 +9,14 @@ import pytest
 
 from sandbox.calls.edits.kept_contents import read_before
 from sandbox.errors import BadInput
-from tests.conftest import cannot_run
-from tests.sandbox.overlays import Overlay, missing
+from tests.sandbox.overlays import Overlay, open_overlay
 
 PREPARE = "mkdir -p d/e; echo mine >a; echo b >b; echo deep >d/e/f; ln -s a link"
 
 
 @pytest.fixture
 def overlay() -> Iterator[Overlay]:
-    if reason := missing():
-        cannot_run(reason)
-    with Overlay(prepare=PREPARE) as opened:
-        yield opened
+    yield from open_overlay(PREPARE)
 
 
 def test_what_a_call_replaced_or_deleted_can_be_read(overlay: Overlay) -> None:

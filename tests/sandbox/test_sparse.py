@@ -8,8 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.conftest import cannot_run
-from tests.sandbox.overlays import Overlay, missing
+from tests.sandbox.overlays import Overlay, open_overlay
 
 SIZE = 10 << 30
 MOST_READ = 64 << 20
@@ -18,10 +17,7 @@ MOST_READ = 64 << 20
 
 @pytest.fixture
 def overlay() -> Iterator[Overlay]:
-    if reason := missing():
-        cannot_run(reason)
-    with Overlay(prepare=f"truncate -s {SIZE} old; echo end >>old; echo a >a") as opened:
-        yield opened
+    yield from open_overlay(f"truncate -s {SIZE} old; echo end >>old; echo a >a")
 
 
 @pytest.fixture

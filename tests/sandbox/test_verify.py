@@ -201,13 +201,18 @@ def test_a_change_around_lockgate_ends_an_approval(project: Project) -> None:
     assert one.reason.startswith("it was changed around Lockgate at 20")
 
 
-def test_a_deletion_needs_an_approved_deletion(project: Project) -> None:
+def commit_a_deletion(project: Project) -> None:
+    """Have a protected file on `main` that goes on `work`."""
     git(project.top, "checkout", "-q", "main")
     project.write("Jenkinsfile", "x")
     project.commit()
     git(project.top, "checkout", "-q", "-B", "work")
     git(project.top, "rm", "-q", "Jenkinsfile")
     project.commit()
+
+
+def test_a_deletion_needs_an_approved_deletion(project: Project) -> None:
+    commit_a_deletion(project)
     project.landed(change("Jenkinsfile", "modified"), answered=True)
     (one,) = project.verify().paths
     assert (one.change, one.approved) == ("deleted", False)
@@ -523,12 +528,7 @@ def test_what_a_person_vouched_for_is_accepted_with_exactly_this_content(project
 
 
 def test_a_deletion_and_the_work_tree_are_vouched_for_too(project: Project) -> None:
-    git(project.top, "checkout", "-q", "main")
-    project.write("Jenkinsfile", "x")
-    project.commit()
-    git(project.top, "checkout", "-q", "-B", "work")
-    git(project.top, "rm", "-q", "Jenkinsfile")
-    project.commit()
+    commit_a_deletion(project)
     project.write(".envrc", "x")
     vouch(project, "Jenkinsfile")
     with pytest.raises(BadInput, match=r"`\.envrc` is no protected path that changed since"):

@@ -9,18 +9,14 @@ from collections.abc import Iterator
 import pytest
 
 from sandbox.cell.journal import format as journal
-from tests.conftest import cannot_run
-from tests.sandbox.overlays import Overlay, missing
+from tests.sandbox.overlays import Overlay, open_overlay
 
 MANY = 30
 
 
 @pytest.fixture
 def overlay() -> Iterator[Overlay]:
-    if reason := missing():
-        cannot_run(reason)
-    with Overlay(prepare="echo a >a; echo b >b") as opened:
-        yield opened
+    yield from open_overlay("echo a >a; echo b >b")
 
 
 def land(overlay: Overlay, call: str, script: str) -> None:

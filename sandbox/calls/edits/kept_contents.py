@@ -11,9 +11,9 @@ import stat
 from contextlib import ExitStack
 
 from sandbox.cell import fs
-from sandbox.cell.journal import format as journal
 from sandbox.cell.journal.format import SWAP, TAKE, Journal
-from sandbox.cell.journal.vault import NAME, checked
+from sandbox.cell.journal.vault import NAME, folder_of
+from sandbox.cell.landing.settle import read_record
 from sandbox.cell.overlay.layer import LandingError
 from sandbox.errors import BadInput
 
@@ -31,13 +31,11 @@ def read_before(workspace: str, call: str, path: str) -> bytes:
         with ExitStack() as stack:
             root = _open(stack, fs.open_directory(workspace))
             undo = _open(stack, fs.open_beneath(root, f"{NAME}/undo"))
-            name = _folder_of(undo, checked(call))
-            folder = _open(stack, fs.open_directory(name, undo))
-            record = journal.read(folder)
-            if record is None or record.last.now is None:
-                raise BadInput(f"the record of `{call}` in `{workspace}` is damaged")
+            name = folder_of(undo, call)
+            record = read_record(undo, name)
             if record.last.back:
                 raise BadInput(f"`{call}` was undone: what it replaced is where it was")
+            folder = _open(stack, fs.open_directory(name, undo))
             return _read(folder, _slot(record, wanted, call))
     except FileNotFoundError:
         raise BadInput(f"nothing is kept of `{path}` before `{call}`") from None
@@ -49,14 +47,6 @@ def read_before(workspace: str, call: str, path: str) -> bytes:
 def _open(stack: ExitStack, descriptor: int) -> int:
     stack.callback(os.close, descriptor)
     return descriptor
-
-
-def _folder_of(undo: int, call: str) -> str:
-    """Return the name of the folder that a call's landing is recorded in."""
-    if stat.S_ISDIR(os.stat(call, dir_fd=undo, follow_symlinks=False).st_mode):
-        return call
-    with os.fdopen(os.open(call, fs.READ, dir_fd=undo), "rb") as file:
-        return checked(file.read(200).decode("utf-8", "replace"))
 
 
 def _slot(record: Journal, wanted: str, call: str) -> str:

@@ -47,6 +47,21 @@ def checked(call: str) -> str:
     return call
 
 
+def folder_of(undo: int, call: str) -> str:
+    """Return the folder, of those in `undo`, that a call's landing or undo is recorded in.
+
+    Raises LandingError.
+    """
+    status = fs.lstat(undo, checked(call))
+    if status is None:
+        raise LandingError(f"nothing is kept of call `{call}`; see the list of undoable calls")
+    if stat.S_ISDIR(status.st_mode):
+        return call
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with fs.reading(os.open(call, flags, dir_fd=undo)) as file:
+        return checked(file.read(200).decode())
+
+
 def turn_of(lock: int) -> int:
     """Return the number in an open `.lockgate/lock`; 0 where nothing has landed yet."""
     text = os.pread(lock, 20, 0)
@@ -222,14 +237,7 @@ class Vault:
 
     def folder_of(self, call: str) -> str:
         """Return the folder that a call's landing or undo is recorded in. Raises LandingError."""
-        status = fs.lstat(self.undo, checked(call))
-        if status is None:
-            raise LandingError(f"nothing is kept of call `{call}`; see the list of undoable calls")
-        if stat.S_ISDIR(status.st_mode):
-            return call
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-        with fs.reading(os.open(call, flags, dir_fd=self.undo)) as file:
-            return checked(file.read(200).decode())
+        return folder_of(self.undo, call)
 
     def kept(self) -> Iterator[tuple[str, journal.Journal]]:
         """Give the complete landings, oldest first."""

@@ -319,13 +319,12 @@ def repair(**flags: bool) -> int:
         if terminal.is_an_agents():
             terminal.say("an agent cannot do this; a person repairs the record")
             return terminal.REFUSED
-        if not flags["yes"]:
-            if not terminal.can_ask():
-                terminal.say("a repair needs your yes; give it at a terminal or with `--yes`")
-                return terminal.REFUSED
-            if not terminal.ask("Accept that, and write so into the record?"):
-                terminal.say("not repaired")
-                return terminal.REFUSED
+        if not flags["yes"] and not terminal.agree(
+            "Accept that, and write so into the record?",
+            alone="a repair needs your yes; give it at a terminal or with `--yes`",
+            no="not repaired",
+        ):
+            return terminal.REFUSED
         done = mend(store, by=terminal.user(), set_aside=flags["set_aside"])
     if flags["as_json"]:
         terminal.show_json({"file": str(store.log), "broken": wrong, "done": done})

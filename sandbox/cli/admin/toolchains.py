@@ -76,13 +76,11 @@ def _agreed(new: list[Needed], *, yes: bool) -> bool:
         folders = " and ".join(dict.fromkeys(one.folder for one in new))
         terminal.show(safe_line(f"`--yes`: cells see {folders}, read-only, at the same path"))
         return True
-    if not terminal.can_ask():
-        terminal.say("cells do not see that; `lockgate init` at a terminal asks for your yes")
-        return False
-    if terminal.ask("Show that to the cells of this workspace, read-only?"):
-        return True
-    terminal.say("cells do not see that; `lockgate init` asks again")
-    return False
+    return terminal.agree(
+        "Show that to the cells of this workspace, read-only?",
+        alone="cells do not see that; `lockgate init` at a terminal asks for your yes",
+        no="cells do not see that; `lockgate init` asks again",
+    )
 
 
 def _shortcomings(record: ToolchainRecord, workspace: str) -> list[str]:

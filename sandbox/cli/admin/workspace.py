@@ -219,10 +219,7 @@ def _add(path: str, *, approved: bool) -> Workspace | None:
     try:
         return registry.add(path, approved=approved)
     except NeedsApproval as error:
-        if not terminal.can_ask():
-            terminal.say(f"{error}; give it at a terminal or with `--yes`")
-            return None
-        if not terminal.ask(f"{error}. Add it?"):
-            terminal.say("not added")
+        alone = f"{error}; give it at a terminal or with `--yes`"
+        if not terminal.agree(f"{error}. Add it?", alone=alone, no="not added"):
             return None
         return registry.add(path, approved=True)

@@ -63,13 +63,12 @@ def clean(path: str | None, back: str | None, forget: str | None, **flags: bool)
     if workspace is None:
         raise BadInput(f"`{path}` lies in no registered workspace")
     files = cleaning.check(path, workspace.path, Policies(dirs).paths((workspace.path,)))
-    if not flags["yes"]:
-        if not terminal.can_ask():
-            terminal.say("it needs your yes; give it at a terminal or with `--yes`")
-            return terminal.REFUSED
-        if not terminal.ask(f"Move {safe_line(path)} away ({files} files)?"):
-            terminal.say("nothing was moved")
-            return terminal.REFUSED
+    if not flags["yes"] and not terminal.agree(
+        f"Move {safe_line(path)} away ({files} files)?",
+        alone="it needs your yes; give it at a terminal or with `--yes`",
+        no="nothing was moved",
+    ):
+        return terminal.REFUSED
     one = cleaning.move_away(path, files)
     _note("cleaned", one)
     if flags["as_json"]:

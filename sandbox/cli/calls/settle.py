@@ -260,9 +260,7 @@ def land(call: str, paths: tuple[str, ...], **flags: bool) -> int:
       lockgate land 4f1c src/ 'docs/**/*.md'
     """
     found = _store().call(_identity(call, is_held, everywhere=flags["all_workspaces"]))
-    if not terminal.person_present():
-        terminal.say(terminal.needs_person("landing what was held"))
-        return terminal.NOT_PERMITTED
+    terminal.require_person("landing what was held")
     if not flags["yes"]:
         from sandbox.present.render import changes
 

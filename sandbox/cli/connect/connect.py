@@ -188,15 +188,8 @@ def _agreed(changes: list[Change], *, yes: bool) -> bool:
 
     for change in changes:
         terminal.show(diff(change))
-    if yes:
-        return True
-    if not terminal.can_ask():
-        terminal.say("nothing is changed; give your word at a terminal or with `--yes`")
-        return False
-    if terminal.ask("Change this?"):
-        return True
-    terminal.say("nothing is changed")
-    return False
+    alone = "nothing is changed; give your word at a terminal or with `--yes`"
+    return yes or terminal.agree("Change this?", alone=alone, no="nothing is changed")
 
 
 def _note(
@@ -269,13 +262,11 @@ def _project(*, user: bool, remove: bool, yes: bool) -> Path | bool | None:
     path = registry.check(root).path
     terminal.only_a_person("registering a workspace")
     said = f"{safe_line(path)} is no workspace yet"
-    if not yes:
-        if not terminal.can_ask():
-            terminal.say(f"{said}; `lockgate init`, or `--yes`")
-            return False
-        if not terminal.ask(f"{said}. Register it?"):
-            terminal.say("nothing is changed")
-            return False
+    alone = f"{said}; `lockgate init`, or `--yes`"
+    if not yes and not terminal.agree(
+        f"{said}. Register it?", alone=alone, no="nothing is changed"
+    ):
+        return False
     try:
         return Path(registry.add(path).path)
     except NeedsApproval:

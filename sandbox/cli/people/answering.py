@@ -22,13 +22,6 @@ MOST_SHOWN = 400
 _UNITS = ((86_400, "days"), (3_600, "hours"), (60, "min"))
 
 
-def only_at_a_terminal(what: str) -> None:
-    """Refuse whoever is not a person at a terminal."""
-    if not terminal.person_present():
-        terminal.say(terminal.needs_person(what))
-        terminal.leave(terminal.NOT_PERMITTED)
-
-
 def open_grants() -> Grants:
     """Return the questions and grants of this user."""
     from sandbox.approvals.store import Grants

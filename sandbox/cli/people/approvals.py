@@ -154,7 +154,7 @@ def approve(call: str, scope: str, uses: int, seconds: float, task: str | None, 
     from policy.people.approval import Scope
     from sandbox.approvals.store import Terms
 
-    answering.only_at_a_terminal("approving")
+    terminal.require_person("approving")
     asked = answering.open_grants().named(call)
     request = asked.request
     if rest["yes"] and call != request.call:  # what it names may be another one by now (P8)
@@ -183,7 +183,7 @@ def deny(call: str, reason: str) -> int:
       lockgate deny last
       lockgate deny c1a2b3c4d5 --reason 'use the staging database'
     """
-    answering.only_at_a_terminal("refusing")
+    terminal.require_person("refusing")
     request = answering.open_grants().named(call).request
     answering.refuse(request, reason)
     terminal.show(f"refused {safe_line(request.call)}: {_wants(request)}")
@@ -234,7 +234,7 @@ def grant(
     from sandbox.approvals.pregrant import by_id, of_command
     from sandbox.approvals.store import Terms
 
-    answering.only_at_a_terminal("granting")
+    terminal.require_person("granting")
     start = os.path.abspath(cwd) if cwd else None  # noqa: PTH100
     named = tuple(map(_host, hosts))
     if named and scope != Scope.EXACT.value:
@@ -314,7 +314,7 @@ def revoke(grant_id: str) -> int:
     """
     from sandbox.audit.events import RevokedRecord
 
-    answering.only_at_a_terminal("revoking")
+    terminal.require_person("revoking")
     found = answering.open_grants().revoke(grant_id, time.time())
     answering.record(RevokedRecord(grant=found.id, by=terminal.user()))
     terminal.show(f"revoked {found.id}")

@@ -43,7 +43,7 @@ _ENDS = (b"q", b"Q", b"\x03", b"\x04")
 
 def watch() -> int:
     """Show the list until the person leaves it; return the status."""
-    answering.only_at_a_terminal("answering")
+    terminal.require_person("answering")
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
         raise BadInput(
             "`--watch` needs a terminal that it can draw on; `lockgate approvals --json` lists "

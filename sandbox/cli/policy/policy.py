@@ -205,13 +205,12 @@ def trust(workspace: str | None, **flags: bool) -> int:
         raise BadInput(f"`{path}` is not there; there is nothing to trust")
     for line in effective.ignored or ("it only tightens as it is",):
         terminal.say(line)
-    if not flags["yes"]:
-        if not terminal.can_ask():
-            terminal.say("trust needs your yes; give it at a terminal or with `--yes`")
-            return terminal.REFUSED
-        if not terminal.ask(f"Trust {safe_line(str(path))} as it is now?"):
-            terminal.say("not trusted")
-            return terminal.REFUSED
+    if not flags["yes"] and not terminal.agree(
+        f"Trust {safe_line(str(path))} as it is now?",
+        alone="trust needs your yes; give it at a terminal or with `--yes`",
+        no="not trusted",
+    ):
+        return terminal.REFUSED
     terminal.dirs().create()
     known.trusted.add(document)
     terminal.show(safe_line(f"{path}: trusted ({document.digest[:12]})"))
