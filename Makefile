@@ -31,9 +31,10 @@ check: setup ## Lint, types, and the tests that need no Docker
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not docker"
 
 # Folders and files whose tests decide and compute; one that starts a process is skipped.
-QUICK := tests/policy tests/corpus tests/property/test_decide.py tests/test_layers.py tests/test_docs.py \
-    $(foreach each,agents_budgets apply_patch chain config connect_texts effects grants locks masks plan \
-    protocol seccomp shell_words text tools turns watched,tests/sandbox/test_$(each).py)
+QUICK := tests/policy tests/corpus tests/property/test_decide.py tests/test_layers.py tests/test_docs.py tests/sandbox/text \
+    $(foreach each,agents/test_agents_budgets approvals/test_grants audit/test_chain cell/test_apply_patch cell/test_masks \
+    cell/test_protocol cell/test_seccomp cell/test_tools cells/test_locks cells/test_turns cells/test_watched cli/test_shell_words \
+    config/test_config connect/test_connect_texts containers/test_plan gates/test_effects,tests/sandbox/$(each).py)
 
 quick: setup ## Half a minute, while you work: lint, types, layers, and the tests that start no process
 	@$(BIN)/ruff check -q .
@@ -41,7 +42,7 @@ quick: setup ## Half a minute, while you work: lint, types, layers, and the test
 	@$(BIN)/lint-imports --no-logo >/dev/null || $(BIN)/lint-imports --no-logo
 	@$(BIN)/mypy
 	@LOCKGATE_TESTS_QUICK=1 $(BIN)/python -m pytest -n 2 --dist loadscope -m "not docker" \
-	    --ignore tests/policy/test_advice.py $(QUICK)  # it decides the corpus once more
+	    --ignore tests/policy/gate1/test_advice.py $(QUICK)  # it decides the corpus once more
 
 fuzz: setup ## Give random inputs to all that reads what agents write, for FUZZ_SECONDS (600)
 	@$(BIN)/python -m tests.fuzz

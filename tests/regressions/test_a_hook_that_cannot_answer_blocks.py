@@ -23,7 +23,7 @@ import pytest
 
 from sandbox.connect.agents import GUARDED, Places
 from sandbox.host.relaunch import environment, program
-from tests.sandbox.test_hook_entry import EVENT, GOOD, blocks, home, hook, says, serving
+from tests.sandbox.hooks.test_hook_entry import EVENT, GOOD, blocks, home, hook, says, serving
 
 __all__ = ["home"]
 WAIT_SECONDS = 120

@@ -141,7 +141,7 @@ def test_a_number_that_was_given_again_is_not_the_old_file() -> None:
 def test_a_part_of_a_changed_and_moved_file_leaves_no_conflict(
     tmp_path_factory: pytest.TempPathFactory, base: Overlay, first: str
 ) -> None:
-    from tests.sandbox.test_parts import Held
+    from tests.sandbox.cell.test_parts import Held
 
     with Overlay(prepare="echo a >a; echo b >b") as overlay:
         overlay.call("echo 1 >a; mv a n; echo c >>b")

@@ -17,7 +17,7 @@ from sandbox.calls.ids import CallNames
 from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput
 from tests.fakes import lines_of
-from tests.sandbox.test_supervisor import Bench, bench, run
+from tests.sandbox.calls.test_supervisor import Bench, bench, run
 
 __all__ = ["bench"]
 

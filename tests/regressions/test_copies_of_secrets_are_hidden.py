@@ -9,7 +9,7 @@ import pytest
 
 from policy.protected.paths import PathPolicy
 from tests.container.lab import Lab
-from tests.sandbox.test_hook_door import Hooks
+from tests.sandbox.hooks.test_hook_door import Hooks
 
 PATHS = PathPolicy.default()
 HIDDEN = (

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from policy.model import Verdict
-from tests.policy.test_agent_tools import asked
-from tests.sandbox.test_hook_door import Hooks
+from tests.policy.tools.test_agent_tools import asked
+from tests.sandbox.hooks.test_hook_door import Hooks
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from policy.tools.dialects import normalise
 from sandbox.present.card import card
-from tests.sandbox.test_hook_door import Hooks
+from tests.sandbox.hooks.test_hook_door import Hooks
 
 LINE = "set -e; check_signature || exit 1"
 EDIT = {"old_string": LINE, "new_string": "", "replace_all": True}
