@@ -3,6 +3,7 @@
 
     history(store, starts, wanted)   which of `wanted` are among `starts` or behind them in history
     holding(store, starts, lost)     an object of `lost` that `starts` reach, folders and files too
+    merge_bases(store, one, other)   where two commits parted
 
 Runs in the keeper: standard library only, Python 3.9.
 """
@@ -56,6 +57,38 @@ def history(store: Store, starts: Iterable[bytes], wanted: Collection[bytes]) ->
             raise Odd(f"more than {MOST_COMMITS} commits to look through")
         add(_behind(store, heapq.heappop(waiting)[1]))
     return set(wanted) - missing
+
+
+def merge_bases(store: Store, one: bytes, other: bytes) -> list[bytes]:
+    """Return the newest commits that two have in common; none of unrelated ones. Raises Odd.
+
+    Several after criss-cross merges; with false dates also such as lie behind another of them.
+    """
+    mine, theirs, behind = 1, 2, 4
+    marks: dict[bytes, int] = {}
+    waiting: list[tuple[int, bytes]] = []
+    found: list[bytes] = []
+
+    def mark(oid: bytes, how: int) -> None:
+        known = marks.get(oid, 0)
+        if known | how != known:
+            marks[oid] = known | how
+            heapq.heappush(waiting, (-_time(store, oid), oid))
+
+    mark(one, mine)
+    mark(other, theirs)
+    while any(not marks[oid] & behind for _, oid in waiting):
+        if len(marks) > MOST_COMMITS:
+            raise Odd(f"more than {MOST_COMMITS} commits to look through")
+        oid = heapq.heappop(waiting)[1]
+        how = marks[oid]
+        if how & (mine | theirs) == mine | theirs:
+            if not how & behind and oid not in found:
+                found.append(oid)
+            how |= behind
+        for parent in _behind(store, oid):
+            mark(parent, how)
+    return [oid for oid in found if not marks[oid] & behind]
 
 
 def holding(store: Store, starts: Iterable[bytes], lost: Collection[bytes]) -> bytes | None:

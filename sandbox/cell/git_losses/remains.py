@@ -17,6 +17,7 @@ from typing import Any
 
 from ..git.files import Coming, is_folder
 from ..git.packs import Odd
+from .merges import taken_for_merged
 from .names import misleads
 from .reach import SLOP_SECONDS, history, holding, tagged
 from .refs import Line, Ref, is_name
@@ -78,6 +79,7 @@ class Remains:
                 self._old, self._new, self._touched.keys(), self._new.refs.trees()
             )
         yield from given_up(self._old, self._new, self._files)
+        yield from taken_for_merged(self._old, self._new, self._files)
         if gone:
             yield from self._left_behind(gone, self._by_references, "no other reference reaches")
         moved = {name: oid for name, oid in moved.items() if oid not in self._near}

@@ -31,14 +31,23 @@ _MOST_BYTES = 1 << 20
 _GITLINK, _TREE = 0o160000, 0o040000
 
 
+def named_objects(files: Files, path: str) -> list[bytes]:
+    """Return the objects that a file names, a line each; none where it cannot be read."""
+    text = content(files, path, _MOST_BYTES) or b""
+    try:
+        return [bytes.fromhex(line.decode("ascii")) for line in text.split(b"\n") if line]
+    except ValueError:
+        return []
+
+
 def given_up(old: Side, new: Side, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
     """Give what was under way and is neither concluded nor taken back. Raises Odd."""
     for path in sorted(paths):
         folder, name = tree_of(path)
         if name not in BEGUN:
             continue
-        before = _ids(old.files, path)
-        if not before or _ids(new.files, path) == before:
+        before = named_objects(old.files, path)
+        if not before or named_objects(new.files, path) == before:
             continue
         head = new.refs.resolve(folder + "HEAD")
         if name == "MERGE_HEAD":
@@ -76,15 +85,6 @@ def left_behind(
             history(old.objects, [ends[0]], {ends[1]}) or _is_put_back(new, folder, ends[1])
         ):
             yield path, "it goes to another commit, and what is staged and in the files does not"
-
-
-def _ids(files: Files, path: str) -> list[bytes]:
-    """Return the objects that a file names, a line each; none where it cannot be read."""
-    text = content(files, path, _MOST_BYTES) or b""
-    try:
-        return [bytes.fromhex(line.decode("ascii")) for line in text.split(b"\n") if line]
-    except ValueError:
-        return []
 
 
 def _is_put_back(side: Side, folder: str, head: bytes) -> bool:

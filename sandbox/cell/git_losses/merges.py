@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A merge that is noted as begun, and takes nothing over.
+
+With `MERGE_HEAD` the next commit becomes a merge, whoever makes it: all that the other side did
+counts as merged from then on, and what is not staged of it is given up for good, without a line in
+any diff. `git merge` stages what it takes. So what the other side alone changed since both parted
+must be staged, in its own or a later form: a file that it changed no longer as it was before, one
+that it added somewhere, one that it deleted no more. What both sides changed may be anything.
+
+`git merge -s ours --no-commit` is looked at by a person for that: it gives up all of a side.
+
+Source: git's Documentation/git-merge.txt, "HOW MERGE WORKS" and the strategies.
+
+Runs in the keeper: standard library only, Python 3.9. Reads only.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+
+from ..git.index_format import Entry as Staged
+from ..git.objects import Entry
+from ..git.packs import Odd
+from .reach import history, merge_bases, tagged
+from .sides import Side, staged, tree_of
+from .trees import Trees
+from .underway import named_objects
+
+_GITLINK, _TREE = 0o160000, 0o040000
+
+
+def taken_for_merged(old: Side, new: Side, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Give each `MERGE_HEAD` that comes, where a merge would have staged more. Raises Odd."""
+    for path in sorted(paths):
+        folder, name = tree_of(path)
+        if name != "MERGE_HEAD":
+            continue
+        before = named_objects(old.files, path)
+        for oid in named_objects(new.files, path):
+            if oid not in before and (why := _why(new, folder, oid)):
+                yield path, why
+
+
+def _why(side: Side, folder: str, oid: bytes) -> str:
+    """Say what speaks against a merge with a commit; nothing where it may be one. Raises Odd."""
+    ours = side.refs.resolve(folder + "HEAD")
+    theirs = tagged(side.objects, oid) or oid
+    if not ours or history(side.objects, [ours], {theirs}):
+        return "what it names is merged already"
+    index = _Index(side, folder + "index")
+    for path in _untaken(index, ours, theirs, merge_bases(side.objects, ours, theirs)):
+        shown = os.fsdecode(path)
+        return f"a merge would have staged what it takes of `{shown}`, and that is not staged"
+    return ""
+
+
+class _Index:
+    """What is staged, also below folders that a sparse index lists as one entry."""
+
+    def __init__(self, side: Side, path: str) -> None:
+        entries = staged(side.files, path)
+        if entries is None:
+            raise Odd(f"`{path}` cannot be read")
+        self.trees = Trees(side.objects)
+        self.unmerged = {one.path for one in entries if one.stage}
+        self.oids = {one.oid for one in entries}
+        self._merged: dict[bytes, Staged] = {one.path: one for one in entries if not one.stage}
+        self._folders = {path: one.oid for path, one in self._merged.items() if one.mode == _TREE}
+
+    def at(self, path: bytes) -> Entry | None:
+        """Return what is staged of a path; None for nothing."""
+        found = self._merged.get(path)
+        if found is not None:
+            return Entry(found.mode, found.oid)
+        if self._folders:
+            at = path.find(b"/")
+            while at >= 0:
+                top = self._folders.get(path[: at + 1])
+                if top is not None:
+                    return self.trees.at(top, path[at + 1 :])
+                at = path.find(b"/", at + 1)
+        return None
+
+
+def _untaken(index: _Index, ours: bytes, theirs: bytes, bases: Iterable[bytes]) -> Iterator[bytes]:
+    """Give the paths that the other side alone changed and that are staged as if it had not."""
+    trees = index.trees
+    mine, other = (trees.of_commit(one)[0] for one in (ours, theirs))
+    tops = [trees.of_commit(one)[0] for one in bases]
+    first = tops[0] if tops else None
+
+    def is_theirs_alone(path: bytes, before: Entry | None) -> bool:
+        return (
+            path not in index.unmerged
+            and trees.at(mine, path) == before
+            and all(trees.at(top, path) == before for top in tops[1:])
+        )
+
+    for path, before, after in trees.differing(first, other):
+        if not is_theirs_alone(path, before):
+            continue
+        now = index.at(path)
+        if now == before if before is not None else now is None and after.oid not in index.oids:
+            yield path
+    if first is None:
+        return
+    for path, left, lost in trees.differing(other, first):
+        is_gone = left is None or left.is_tree
+        if is_gone and is_theirs_alone(path, lost) and index.at(path) == lost:
+            yield path
