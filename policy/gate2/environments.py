@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable, Iterator
 
 from policy.model import Change, FileType, Kind, Outcome, PathReason
-from policy.values.filenames import normal
+from policy.values.comparison import normal
 
 RULE = "virtual-environment"
 _MARK = "pyvenv.cfg"

@@ -22,6 +22,7 @@ from policy.protected.formats import Form
 from policy.protected.git_settings import GitSettings
 from policy.protected.settings import Harmless
 from policy.values import strict_yaml as load
+from policy.values.comparison import normal
 from policy.values.filenames import (
     Anchors,
     alternatives,
@@ -29,7 +30,6 @@ from policy.values.filenames import (
     expression,
     expressions,
     folders,
-    normal,
 )
 
 __all__ = [

@@ -16,7 +16,8 @@ from policy.model import Context, Frozen, LayerAnswer, Verdict
 from policy.protected.paths import ObeyedFile, ObeyedRule
 from policy.rules.image_paths import MACHINE, absent, in_image
 from policy.values import strict_yaml as load
-from policy.values.filenames import Anchors, normal
+from policy.values.comparison import normal
+from policy.values.filenames import Anchors
 from policy.values.odd_names import why_odd
 from policy.values.partial import globbed, shown, unknown, weight
 from policy.values.paths import Fit, Where, below, canonical, fits, where

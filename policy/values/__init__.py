@@ -3,6 +3,7 @@
 
 __all__ = [
     "argv",
+    "comparison",
     "filenames",
     "linear_glob",
     "numbers",

@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How names of files are compared, and patterns of paths as regular expressions. Pure.
-
-INVARIANT (P3, normal): two names that any common file system could take for the same one are
-compared as equal: case, Unicode form, invisible characters, trailing dots and spaces and NTFS
-stream suffixes do not count.
-"""
+"""Patterns of paths as regular expressions, for paths as `comparison.normal` gives them. Pure."""
 
 from __future__ import annotations
 
@@ -14,29 +9,12 @@ import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
-_IGNORABLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
-)
+from policy.values.comparison import normal_name
+
 _ANYWHERE = "(?:.*/)?"
 _BRACES = re.compile(r"\{([^{}]*)\}")
 MOST_ALTERNATIVES = 64
 """Patterns that one with `{a,b}` may stand for."""
-_STREAM = re.compile(r":[^:]*:\$[a-z0-9_]+$|:\$[a-z0-9_]+$")
-
-
-@lru_cache(maxsize=65_536)
-def _component(name: str) -> str:
-    if not name.isascii():
-        name = unicodedata.normalize("NFC", _IGNORABLE.sub("", name))
-        name = unicodedata.normalize("NFC", name.casefold())
-    folded = _STREAM.sub("", name.lower()).rstrip(". ")
-    return folded or name
-
-
-def normal(path: str) -> str:
-    """Return a relative path in the form in which paths are compared."""
-    return "/".join(_component(part) for part in path.split("/") if part)
 
 
 def alternatives(pattern: str) -> Iterable[str]:
@@ -137,7 +115,7 @@ class Anchors:
             parts = [part for part in pattern.split("/") if part and part != "**"]
             plain = [part for part in parts if "*" not in part and "?" not in part]
             if plain:
-                literal.add(_component(plain[-1]))
+                literal.add(normal_name(plain[-1]))
             else:
                 wild.append(_glob(parts[-1]) if parts else ".*")
         self._literal = frozenset(literal)

@@ -19,7 +19,7 @@ from pathlib import Path
 from policy.gate2.git.config import Setting, settings
 from policy.gate2.git.obeyed import NOTHING, Configured, includes, inside, obeyed
 from policy.gate2.git.signing import wanted_signatures
-from policy.values.filenames import normal
+from policy.values.comparison import normal
 from sandbox.host import files as own_files
 from sandbox.workspaces.git_places import WorkTree, above, otherwise_named, work_trees
 

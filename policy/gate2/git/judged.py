@@ -14,7 +14,7 @@ from policy.gate2.git.places import Place, is_git_name, place_of
 from policy.model import Change, FileType, Kind, Outcome, PathReason
 from policy.protected.git_settings import GitSettings
 from policy.protected.paths import PathPolicy
-from policy.values.filenames import normal
+from policy.values.comparison import normal
 
 FOLDER, POINTERS, SETTINGS = "git-folder", "git-pointers", "git-settings"
 """Ids of rules."""

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from policy.gate2.git.config import Setting, fits
-from policy.values.filenames import normal
+from policy.values.comparison import normal
 
 _HOOKS = "core.hookspath"
 _FOLDERS = (_HOOKS, "init.templatedir")

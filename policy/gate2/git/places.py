@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from policy.values.filenames import normal
+from policy.values.comparison import normal
 
 ROOT = "."
 """The workspace itself, where that is a git folder."""

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable
 
 from .. import fs
 from ..git.files import Standing
-from ..overlay.masks import normal
+from ..overlay.comparison import normal
 from ..overlay.steps import Change
 from .listed import odd_index
 from .sparse import is_thinned, odd_thinning

@@ -15,7 +15,7 @@ import re
 from collections.abc import Callable
 
 from ..git.index_format import VALID, Entry, Index, parse
-from ..overlay.masks import normal
+from ..overlay.comparison import normal
 from .cached import remembers_other_trees
 
 _SKIP = 0x4000

@@ -24,7 +24,7 @@ from .. import fs
 from ..git.files import Standing, width_of, within
 from ..git.objects import Store
 from ..git.packs import Odd
-from ..overlay.masks import normal
+from ..overlay.comparison import normal
 from ..overlay.steps import Change
 
 MOST_NAMES = 200_000

@@ -3,6 +3,7 @@
 
 __all__ = [
     "addresses",
+    "comparison",
     "diffs",
     "layer",
     "lower",

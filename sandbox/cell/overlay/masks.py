@@ -7,11 +7,11 @@ skipped, so a secret inside one of them is seen by the cell (docs/SECURITY.md st
 
 from __future__ import annotations
 
-import functools
 import os
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
+
+from .comparison import normal, normal_name
 
 MOST_ENTRIES = 500_000
 LONGEST = 3_500
@@ -20,11 +20,6 @@ path, but a cell could go there step by step: so such a folder is hidden as a wh
 MOST_PINS = 64
 """Paths that are pinned in a workspace, the outermost first: each is a mount of its own, which
 costs a call about 0.1 ms. What is left out fails at gate 2 instead of at once."""
-_IGNORABLE = re.compile(
-    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e"
-    "\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
-)
-_STREAM = re.compile(r":[^:]*:\$[a-z0-9_]+$|:\$[a-z0-9_]+$")
 SKIPPED = {"node_modules", ".venv", "venv", "__pycache__", ".tox", ".mypy_cache", ".lockgate"}
 SKIPPED_IN_GIT = {"objects", "lfs"}
 
@@ -74,7 +69,7 @@ class Patterns:
 
     def reads(self, path: str) -> bool:
         """Whether gate 2 judges the file at a path by what it holds."""
-        name = _component(path.rpartition("/")[2])
+        name = normal_name(path.rpartition("/")[2])
         if name not in self._read_names and not self._read_like.match(name):
             return False  # nearly every file
         return bool(self._read_paths.match(normal(path)))
@@ -95,25 +90,6 @@ def _union(expressions: Sequence[str]) -> re.Pattern[str]:
         return re.compile(text, re.DOTALL)
     except re.error:  # before Python 3.11: the same without atomic groups, only slower
         return re.compile(text.replace("(?>", "(?:"), re.DOTALL)
-
-
-def normal(path: str) -> str:
-    """Return a relative path in the form in which paths are compared: that of
-    `policy.values.filenames`.
-
-    INVARIANT (P3, normal): said once more here, since the policy's code is not in the image; a
-    test compares the two.
-    """
-    return "/".join([_component(part) for part in path.split("/") if part])
-
-
-@functools.lru_cache(maxsize=65_536)
-def _component(name: str) -> str:
-    if not name.isascii():
-        name = unicodedata.normalize("NFC", _IGNORABLE.sub("", name))
-        name = unicodedata.normalize("NFC", name.casefold())
-    folded = _STREAM.sub("", name.lower()).rstrip(". ")
-    return folded or name
 
 
 class TooLarge(Exception):
