@@ -20,12 +20,14 @@ from sandbox.errors import BadInput, NotEnforced, Stopped, Unavailable, UnknownR
 from sandbox.host.dirs import Dirs
 from sandbox.operations.requests import (
     ChangedRequest,
+    ClosePortRequest,
     DiscardRequest,
     EndRequest,
     HeldRequest,
     LandRequest,
     LookHeldRequest,
     ObjectRequest,
+    OpenPortRequest,
     PeekRequest,
     Request,
     StopRequest,
@@ -232,6 +234,11 @@ class FakeSupervisor:
             case UndoChosenRequest():
                 self.done.append(f"undone {request.session}")
                 return UndoReport(done=(UndoResult(id="u1", undone="c1", changes=()),))
+            case OpenPortRequest():
+                return {"call": request.call, "port": request.port, "host": "127.0.0.1",
+                        "host_port": request.host_port, "by": "me"}  # fmt: skip
+            case ClosePortRequest():
+                return ({"call": request.call, "port": 2, "host": "127.0.0.1", "host_port": 3},)
             case ChangedRequest():
                 return ChangedReport(calls=("c1",), session=request.session or "")
         raise UnknownRequest(f"`{request.op}` is no request of a supervisor")

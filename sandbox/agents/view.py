@@ -146,6 +146,9 @@ def _call(call: Mapping[str, Any]) -> Node:
     node["command"] = str(call.get("command", ""))
     if "started" in call:
         node["age"] = time.time() - float(call["started"])
+    for port in call.get("ports") or ():
+        name = f"{port['host']}:{port['host_port']} -> {port['port']}"
+        node["children"].append(_node("port", name, state="open"))
     return node
 
 

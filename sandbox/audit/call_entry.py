@@ -62,6 +62,8 @@ class CallEntry(BaseModel):
     sent: int | None = None
     """Bytes over its network, of all connections."""
     received: int | None = None
+    ports: list[Fields] | None = None
+    """Ports of it that a person opened, those that were closed too."""
     undone_by: str | None = None
     """The undo that took it back, and stands."""
     last: str

@@ -141,6 +141,23 @@ class NetworkRecord(AuditRecord):
     """How its gateway ended before it did."""
 
 
+class PortRecord(AuditRecord):
+    """A person opened a port of a running call's cell on this host's loopback, or it was closed."""
+
+    event: Literal["port-opened", "port-closed"]
+    call: str
+    port: int
+    """In the cell."""
+    host_port: int | None = None
+    by: str | None = None
+    """Who opened it."""
+    because: str | None = None
+    """Why it was closed."""
+    ports: list[Fields] | None = None
+    """All of the call until then, each with host, both ports, who opened it, connections, bytes
+    sent and received, and why it was closed."""
+
+
 class RehearsedRecord(AuditRecord):
     """A call was run for show, and which effects a person is shown."""
 

@@ -12,12 +12,14 @@ from sandbox.calls.flow.parts import Parts
 from sandbox.errors import UnknownRequest
 from sandbox.operations.requests import (
     ChangedRequest,
+    ClosePortRequest,
     DiscardRequest,
     EndRequest,
     HeldRequest,
     LandRequest,
     LookHeldRequest,
     ObjectRequest,
+    OpenPortRequest,
     PeekRequest,
     Request,
     StopRequest,
@@ -69,6 +71,10 @@ class Handlers:
                 )
             case ChangedRequest():
                 return await self._corrections.changed(_chosen(request))
+            case OpenPortRequest():
+                return await self._live.ports.open(request.call, request.port, request.host_port)
+            case ClosePortRequest():
+                return tuple(await self._live.ports.close(request.call, request.port))
             case StopRequest():
                 return await self._live.stop(request.reason, request.agent, own=request.own)
         raise UnknownRequest(f"`{request.op}` is no request of a supervisor")

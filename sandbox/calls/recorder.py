@@ -139,7 +139,7 @@ class Recorder:
         self._answers.pop(call, None)
         ended = isinstance(error, (asyncio.CancelledError, Stopped))
         ending = Ending.CANCELLED.value if ended else "failed"
-        self._later(
+        self.later(
             EndedRecord(
                 call=call,
                 ending=ending,
@@ -191,7 +191,7 @@ class Recorder:
     def forgotten(self, calls: Sequence[str]) -> None:
         """Record that calls can no longer be undone: the quota of before-images is reached."""
         if calls:
-            self._later(ForgottenRecord(calls=list(calls)))
+            self.later(ForgottenRecord(calls=list(calls)))
 
     async def event(self, record: AuditRecord) -> None:
         """Record something else, on disk when this returns."""
@@ -223,7 +223,8 @@ class Recorder:
     def _soon(self, work: Callable[[], Any]) -> asyncio.Future[None]:
         return self._writer.put(lambda _durable: work(), durable=False)
 
-    def _later(self, record: AuditRecord) -> None:
+    def later(self, record: AuditRecord) -> None:
+        """Record what has happened, soon; where that fails, so does the next decision."""
         self._soon(lambda: self._guarded(lambda: self._append(masked_record(record), False)))
 
     def _guarded(self, work: Callable[[], Any]) -> None:

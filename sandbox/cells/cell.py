@@ -186,6 +186,8 @@ class Cell:
         self._keeper = Link(self._on_keeper, lambda why: self._fail(f"the keeper ended: {why}"))
         self._removal: asyncio.Task[None] | None = None
         self._door = Door(spec.door) if spec.door else None
+        self._handing = asyncio.Lock()
+        """Held while a socket is handed over: they come through one door."""
         self._spare_end = -1
         self._paused: asyncio.Task[None] | None = None
 
@@ -451,10 +453,39 @@ class Cell:
             raise NotEnforced(
                 "this engine does not run on this kernel, so that a cell cannot be given a network"
             )
-        door = self._door
-        taking = asyncio.get_running_loop().run_in_executor(None, door.take_sockets, len(wanted))
+        request = {"listeners": [list(one) for one in wanted]}
+        async with self._handing:
+            return await self._handed(self._door, len(wanted), request, op="listen")
+
+    async def check_port(self, port: int) -> None:
+        """Raise KeeperRefused where no process of this cell listens on a port, NotEnforced where
+        none can be dialled."""
+        if self._door is None:
+            raise NotEnforced(
+                "this cell's engine or runtime keeps its network apart, so that no port of it can "
+                "be reached"
+            )
+        await self.ask({"port": port}, op="check_port")
+
+    async def dial(self, port: int) -> socket.socket:
+        """Return a socket that connects, or has connected, to a port that `check_port` lets
+        through. Raises SandboxError.
+
+        Not to be cancelled: what is handed over then would be lost.
+        """
+        assert self._door is not None
+        async with self._handing:
+            await self.ask({"port": port}, op="dial")
+            (dialled,) = await self._handed(self._door, 1, {}, op="hand")
+        return dialled
+
+    async def _handed(
+        self, door: Door, count: int, request: dict[str, Any], *, op: str
+    ) -> list[socket.socket]:
+        """Return so many sockets that the keeper hands over when it is asked to."""
+        taking = asyncio.get_running_loop().run_in_executor(None, door.take_sockets, count)
         try:
-            await self.ask({"listeners": [list(one) for one in wanted]}, op="listen")
+            await self.ask(request, op=op)
         except BaseException:
             door.close()  # nobody hands anything over any more
             await asyncio.gather(taking, return_exceptions=True)

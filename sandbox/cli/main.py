@@ -31,6 +31,7 @@ COMMANDS = {
     "discard": "calls.settle:discard",
     "object": "calls.settle:object_",
     "end": "calls.settle:end",
+    "port": "calls.port:port",
     "approvals": "people.approvals:approvals",
     "approve": "people.approvals:approve",
     "deny": "people.approvals:deny",

@@ -13,10 +13,8 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures.thread
 import contextlib
-import ctypes
 import json
 import os
-import resource
 import socket
 import sys
 from collections.abc import Mapping
@@ -25,14 +23,13 @@ from typing import Any, cast
 from sandbox.network import dns
 from sandbox.network.book import Book, Reach
 from sandbox.network.carrier import Carrier, Limits
+from sandbox.network.confinement import confine
 
-NOBODY = 65_534
 MOST_LINE = 1 << 20
 MOST_REFUSED = 100
 """Refused names that are said; more are not."""
 _LOOKUPS = 8
 """Names that are looked up at once."""
-_NO_NEW_PRIVS = 38
 
 
 class Resolver(asyncio.DatagramProtocol):
@@ -112,20 +109,6 @@ async def serve(order: Mapping[str, Any], sockets: list[socket.socket]) -> None:
     await carrier.close()
 
 
-def confine() -> None:
-    """Give up what a gateway needs no more: another user's rights, files, new programs' rights."""
-    "name.invalid".encode("idna")  # what is imported late might not be readable afterwards
-    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if os.geteuid() == 0:
-        os.setgroups([])
-        os.setresgid(NOBODY, NOBODY, NOBODY)
-        os.setresuid(NOBODY, NOBODY, NOBODY)
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl")
-
-
 def main() -> None:
     """Read what to serve, and serve it."""
     line = b""
@@ -136,6 +119,7 @@ def main() -> None:
         line += data
     order = json.loads(line)
     sockets = [socket.socket(fileno=number) for number in order["sockets"]]
+    "name.invalid".encode("idna")  # what is imported late might not be readable afterwards
     confine()
     asyncio.run(serve(order, sockets))
 

@@ -8,12 +8,14 @@ from typing import Any, Generic, ParamSpec, TypeVar, overload
 
 from sandbox.operations.requests import (
     ChangedRequest,
+    ClosePortRequest,
     DiscardRequest,
     EndRequest,
     HeldRequest,
     LandRequest,
     LookHeldRequest,
     ObjectRequest,
+    OpenPortRequest,
     PeekRequest,
     Request,
     StopRequest,
@@ -68,6 +70,8 @@ class _Operations:
     undo_last = Method(UndoLastRequest)
     undo_chosen = Method(UndoChosenRequest)
     changed = Method(ChangedRequest)
+    open_port = Method(OpenPortRequest)
+    close_port = Method(ClosePortRequest)
     stop = Method(StopRequest)
 
 

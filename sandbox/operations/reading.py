@@ -81,6 +81,7 @@ _READERS: Mapping[str, Callable[[str, object], Any]] = {
     "Sequence[str]": _texts,
     "Mapping[str, str]": _named_texts,
     "int": _count,
+    "int | None": _count,
     "float | None": _seconds,
     "bool": _flag,
 }

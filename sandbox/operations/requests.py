@@ -247,6 +247,32 @@ class ChangedRequest(Request["ChangedReport"]):
 
 
 @dataclass(frozen=True, slots=True)
+class OpenPortRequest(_Plain):
+    """Open a port of a running call's cell on this host's loopback: call, host, both ports, by."""
+
+    op = "open-port"
+    may = May.PERSON
+    deed = "opening a port of a cell"
+    call: str
+    port: int
+    host_port: int
+
+
+@dataclass(frozen=True, slots=True)
+class ClosePortRequest(Request["tuple[dict[str, Any], ...]"]):
+    """Close the open ports of a call, or the one of its cell that is named; return them."""
+
+    op = "close-port"
+    may = May.PERSON
+    deed = "closing a port of a cell"
+    call: str
+    port: int | None = None
+
+    def read(self, value: Any) -> tuple[dict[str, Any], ...]:
+        return tuple(dict(each) for each in value)
+
+
+@dataclass(frozen=True, slots=True)
 class StopRequest(Request["StopReport"]):
     """Stop everything, or one agent and all below it. Raises BadInput for an unknown one.
 

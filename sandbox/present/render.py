@@ -100,7 +100,15 @@ def _reached(call: CallEntry) -> list[tuple[str, str]]:
     ]
     if call.refused:
         rows.append(("not reached", ", ".join(map(str, call.refused))))
+    for one in call.ports or ():
+        closed = one.get("closed") or ("" if call.ending is None else "its call ended")
+        rows.append(("port", f"{port_line(one)}; {closed or 'open'}"))
     return rows
+
+
+def port_line(port: Mapping[str, Any]) -> str:
+    """Say which port of this host leads to which port of a call's cell."""
+    return f"{port.get('host')}:{port.get('host_port')} -> {port.get('port')}"
 
 
 def sent(call: CallEntry) -> str:

@@ -30,7 +30,7 @@ from tests.fakes import FakeSupervisor, served
 from tests.sandbox.fake_cell import FakeCell, FakePool
 
 SAMPLES = {"str": "c1", "str | None": "a", "Sequence[str]": ("x", "y"), "int": 2, "bool": True,
-           "float | None": 1.5, "Mapping[str, str]": {"A": "1"}}  # fmt: skip
+           "int | None": 3, "float | None": 1.5, "Mapping[str, str]": {"A": "1"}}  # fmt: skip
 OPERATIONS = pytest.mark.parametrize("op", sorted(REQUESTS))
 SUPERVISORS = pytest.mark.parametrize("op", sorted(cast(Any, kind).op for kind in OF_SUPERVISOR))
 

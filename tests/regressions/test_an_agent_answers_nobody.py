@@ -174,6 +174,14 @@ PERSONS = {
         {"op": "shutdown", "force": True},
         "ending a supervisor that is busy is a person's decision",
     ),
+    "open a port of its own call": (
+        {"op": "open-port", "call": "mine", "port": 80, "host_port": 8080},
+        "opening a port of a cell is a person's decision",
+    ),
+    "close a port": (
+        {"op": "close-port", "call": "mine"},
+        "closing a port of a cell is a person's decision",
+    ),
     "undo another's call": ({"op": "undo", "call": "another"}, "can undo calls of its own alone"),
     "undo by a word": ({"op": "undo", "call": "last"}, "can undo calls of its own alone"),
     "undo what there is not": ({"op": "undo", "call": "zz"}, "can undo calls of its own alone"),
@@ -241,6 +249,7 @@ COMMANDS = {
     "workspace add": ("workspace", "add", "--yes", "/usr"),
     "show --before": ("show", "c1", "--before", ".env"),
     "init": ("init", "--yes", "/usr"),
+    "port": ("port", "c1", "8123"),
 }
 
 

@@ -16,6 +16,7 @@ from sandbox.audit.events import OutputsDroppedRecord
 from sandbox.audit.retention import Retention
 from sandbox.calls.flow.background import Background
 from sandbox.calls.flow.call import Call
+from sandbox.calls.flow.open_ports import OpenPorts
 from sandbox.calls.flow.parts import Parts
 from sandbox.cells.cell import Cell
 from sandbox.cells.pool import CellPool
@@ -40,6 +41,7 @@ class LiveState:
         self.pool: CellPool | None = None
         """None until something needs a cell."""
         self.background = Background()
+        self.ports = OpenPorts(parts.record, parts.latch.check)
         self.budgets = BudgetKeeper(
             parts.settings.budgets,
             parts.latch,
@@ -153,11 +155,12 @@ class LiveState:
     def running(self) -> list[dict[str, Any]]:
         """Return the calls that run now; of one that waits to land, in how many seconds it does."""
         now = time.time()
-        ends = {call: self._parts.objections.until(call) for call in self._running}
-        return [
-            {**entry, "lands_in": max(0.0, until - now)} if (until := ends[call]) else dict(entry)
-            for call, entry in self._running.items()
-        ]
+        found = []
+        for call, entry in self._running.items():
+            until, ports = self._parts.objections.until(call), self.ports.list_open(call)
+            lands = {"lands_in": max(0.0, until - now)} if until else {}
+            found.append({**entry, **lands, **({"ports": ports} if ports else {})})
+        return found
 
     # -- ends
 

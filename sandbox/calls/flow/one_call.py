@@ -162,14 +162,15 @@ class CallFlow:
         seconds = time_limit(call.plan, call.decision, self._settings)
         if call.plan.params.run_in_background:
             seconds = _BACKGROUND_SECONDS
-        done = await cell.run(
-            call.request,
-            on_output=call.output.take,
-            seconds=seconds,
-            most_bytes=call.decision.rights.limits.output_bytes,
-            stdin=call.stdin,
-            room=call.output.room_wanted,
-        )
+        async with self._live.ports.of(call.id, call.plan.agent, cell):
+            done = await cell.run(
+                call.request,
+                on_output=call.output.take,
+                seconds=seconds,
+                most_bytes=call.decision.rights.limits.output_bytes,
+                stdin=call.stdin,
+                room=call.output.room_wanted,
+            )
         if call.network is not None:
             await call.network.end()  # its names go before anything of it lands
         if done.error:

@@ -38,12 +38,12 @@ def open_listeners(wanted: Sequence[Sequence[Any]], pid: int = 1) -> list[socket
     if len(wanted) > MOST:
         raise BadListener(f"more than {MOST} addresses are wanted in one call")
     for kind, address, port in wanted:
-        inside = ipaddress.ip_address(address) in _LOOPBACK
-        if kind not in ("tcp", "udp") or not inside or not 0 < int(port) < 65536:
+        is_own = ipaddress.ip_address(address) in _LOOPBACK
+        if kind not in ("tcp", "udp") or not is_own or not 0 < int(port) < 65536:
             raise BadListener(f"`{kind} {address}:{port}` is no address of the cell's loopback")
     sockets: list[socket.socket] = []
     try:
-        with _inside(pid):
+        with inside(pid):
             for kind, address, port in wanted:
                 sockets.append(_bound(kind, address, int(port)))
     except BaseException:
@@ -85,7 +85,7 @@ def _bound(kind: str, address: str, port: int) -> socket.socket:
 
 
 @contextlib.contextmanager
-def _inside(pid: int) -> Iterator[None]:
+def inside(pid: int) -> Iterator[None]:
     """Be in the network namespace of a process for a while; what cannot go back ends."""
     own = os.open("/proc/self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:

@@ -33,7 +33,7 @@ from ..landing.held_actions import Afterwards, Turned
 from ..landing.spaces import LOWER, Prepared, Space
 from ..observer.client import OutOfWatchers, Watch
 from ..overlay import masks, onward, replaced, shadows, walk
-from . import listeners, private
+from . import dialling, listeners, private
 from . import orphans as leftovers
 from .notes import note_git
 from .placer import Placer
@@ -104,6 +104,8 @@ class Keeper:
         """What stands in the views before the call that will use it is known."""
         self._watch = Watch()
         self._layers = private.LayerMounts()
+        self._dialled: socket.socket | None = None
+        """A connection to a port of the cell that nobody has asked for yet."""
 
     @property
     def watching(self) -> list[int]:
@@ -140,6 +142,30 @@ class Keeper:
         """Open sockets on the cell's loopback and hand them to the supervisor."""
         listeners.hand_over(listeners.open_listeners(request["listeners"]), DOOR)
         return {}
+
+    def check_port(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Refuse a port on which no process of the cell listens."""
+        dialling.find_places(request["port"])
+        return {}
+
+    def dial(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Connect to a port on which a process of the cell listens; `hand` gives the socket."""
+        self._drop_dialled()
+        self._dialled = dialling.dial(request["port"])
+        return {}
+
+    def hand(self, _request: dict[str, Any]) -> dict[str, Any]:
+        """Hand the supervisor the socket of the last `dial`."""
+        if self._dialled is None:
+            raise Refused("nothing was dialled")
+        dialled, self._dialled = self._dialled, None
+        listeners.hand_over([dialled], DOOR)
+        return {}
+
+    def _drop_dialled(self) -> None:
+        if self._dialled is not None:
+            self._dialled.close()
+            self._dialled = None
 
     def setup(self, request: dict[str, Any]) -> dict[str, Any]:
         """Recover the workspaces, make the masks, enter the cell."""
@@ -548,6 +574,9 @@ _DOES = ("land", "land_held", "undo", "fate")
 _REQUESTS = (
     "direct",
     "listen",
+    "check_port",
+    "dial",
+    "hand",
     "setup",
     "stage",
     "look",
@@ -677,7 +706,13 @@ def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
     except OSError as error:
         text = f"{error.strerror or error}: {error.filename}"
         return {**head, "error": text, "errno": error.errno}
-    except (Refused, listeners.BadListener, masks.TooLarge, landing.LandingError) as error:
+    except (
+        Refused,
+        dialling.BadDial,
+        listeners.BadListener,
+        masks.TooLarge,
+        landing.LandingError,
+    ) as error:
         return {**head, "error": str(error)}
     except RecursionError:
         return {**head, "error": "folders are nested too deep"}
