@@ -156,7 +156,9 @@ class FakeSupervisor:
             case "wait":
                 return await self._wait(call, plan, say)
             case "background":
-                self.background.append({"call": call, "command": command})
+                one = {"id": call, "agent": plan.agent, "command": command, "background": True}
+                one |= {"workspace": plan.workspace, "started": float(len(self.background))}
+                self.background.append(one)
                 return _result(call, plan, Verdict.ALLOW, Ending.RUNNING)
             case "hold":
                 held = ChangeView(
@@ -224,7 +226,9 @@ class FakeSupervisor:
                 self.stops.append((request.reason, request.agent, request.own))
                 return StopReport(reason=request.reason, killed=("cell-1",), left=())
             case EndRequest():
-                self.background.clear()
+                self.background[:] = [
+                    one for one in self.background if one.get("id") != request.call
+                ]
                 return self._did("end", request.call)
             case LandRequest():
                 words = [request.call, *request.paths, *(["--force"] if request.force else [])]

@@ -109,6 +109,8 @@ class Grant(Frozen):
     """Only calls that are derived from this task."""
     session: str | None = None
     """Only calls of this session of the agent."""
+    watched: bool = False
+    """Whether the session was that of an agent under watch, so that its end is known."""
     uses: Annotated[int, Field(ge=1, le=10_000)] = 1
     issued: float
     """Seconds since 1970, like all times here."""

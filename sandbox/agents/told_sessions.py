@@ -14,7 +14,7 @@ import re
 from contextvars import ContextVar
 from pathlib import Path
 
-from sandbox.agents.registry import Agent
+from sandbox.agents.registry import Agent, Registry
 from sandbox.host import files as own_files
 from sandbox.host.dirs import Dirs
 
@@ -54,6 +54,12 @@ class ToldSessions:
             token, session = "", ""
         own = OWN + agent.token[:_SHORT]
         return checked(str(session)) or own if token == agent.token else own
+
+    def living(self, registry: Registry) -> frozenset[str]:
+        """Return the sessions in which agents under watch are now, those of which nothing runs any
+        more left out."""
+        registry.drop_ended()
+        return frozenset(self.of(agent) for agent in registry.all())
 
     def of_caller(self, around: Agent | None, said: object) -> str:
         """Return the session of a call: of an agent under watch its own; else what an MCP server of

@@ -18,6 +18,7 @@ from sandbox.containers.ledger import ContainerNotes
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN, Latch, LatchInfo, above, below
 from sandbox.processes.table import Host
+from sandbox.text.durations import say_duration
 
 Node = dict[str, Any]
 """kind, name, pid, state, cpu (percent), memory (bytes), age (seconds), command, children."""
@@ -102,7 +103,7 @@ def lines(nodes: Iterable[Node], indent: int = 0) -> list[tuple[str, ...]]:
                 str(one["state"]),
                 "" if one["cpu"] is None else f"{one['cpu']:.0f}%",
                 "" if one["memory"] is None else _bytes(one["memory"]),
-                "" if one["age"] is None else _age(one["age"]),
+                "" if one["age"] is None else say_duration(one["age"]),
                 str(one["command"])[:80],
             )
         )
@@ -141,7 +142,7 @@ def _cell(
 def _call(call: Mapping[str, Any]) -> Node:
     state = "background" if call.get("background") else "runs"
     if call.get("lands_in") is not None:
-        state = f"lands in {call['lands_in']:.0f} s"
+        state = f"lands in {say_duration(call['lands_in'])}"
     node = _node("call", _id(call), state=state)
     node["command"] = str(call.get("command", ""))
     if "started" in call:
@@ -219,11 +220,3 @@ def _bytes(count: float) -> str:
             return f"{count:.0f}{unit}"
         count /= 1024
     raise AssertionError
-
-
-def _age(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.0f}s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f}m"
-    return f"{seconds / 3600:.0f}h" if seconds < 172_800 else f"{seconds / 86_400:.0f}d"

@@ -27,6 +27,7 @@ from sandbox.audit.events import AskedRecord
 from sandbox.cells.transaction import uninterrupted
 from sandbox.gates.gate1 import Gate1Answer as GateAnswer
 from sandbox.host.off_loop import OffLoop
+from sandbox.text.durations import say_duration
 
 POLL_SECONDS = 0.2
 """How soon an answer from another terminal is noticed."""
@@ -251,8 +252,7 @@ class Desk:
                 await self._notify(again, request.plan)
             await asyncio.sleep(min(POLL_SECONDS, max(request.until - now, 0.01)))
         await asyncio.to_thread(self._grants.close, request.call, "expired")
-        minutes = self._seconds / 60
-        waited = f"{minutes:.0f} minutes" if minutes >= 1 else f"{self._seconds:.0f} s"
+        waited = say_duration(self._seconds)
         return Answer(approved=False, reason=f"nobody answered within {waited}; cancelled")
 
 

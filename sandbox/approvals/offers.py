@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from policy.people.approval import GRANT_SECONDS, Scope, covers
 from sandbox.approvals.store import Request, Terms
+from sandbox.text.durations import say_duration
 
 SESSION_SECONDS = 8 * 3600.0
 """A session's grant ends after that, however long the session lasts."""
@@ -34,9 +35,7 @@ class Offer:
 
 def once(request: Request) -> Offer:
     """Return the yes to exactly this call."""
-    return Offer(
-        "once", Terms(), f"exactly this call, once, within {GRANT_SECONDS / 60:.0f} minutes"
-    )
+    return Offer("once", Terms(), f"exactly this call, once, within {say_duration(GRANT_SECONDS)}")
 
 
 def this_session(request: Request) -> Offer | None:
@@ -48,7 +47,8 @@ def this_session(request: Request) -> Offer | None:
     offer = Offer(
         "this session",
         Terms(Scope.PROGRAM, MOST_USES, SESSION_SECONDS, session=session),
-        f"calls of `{agent}` in its session {session[:8]}, for at most 8 hours: {_ALIKE}",
+        f"calls of `{agent}` in its session {session[:8]}, for at most "
+        f"{say_duration(SESSION_SECONDS)}: {_ALIKE}",
     )
     return offer if _covers(offer, request) else None
 
@@ -59,8 +59,8 @@ def always_here(request: Request) -> Offer | None:
     offer = Offer(
         "always here",
         Terms(Scope.PROGRAM, MOST_USES, ALWAYS_SECONDS),
-        f"calls of `{agent}`, of no other name, in {place}, for 90 days or until the policy "
-        f"changes: {_ALIKE}",
+        f"calls of `{agent}`, of no other name, in {place}, for "
+        f"{say_duration(ALWAYS_SECONDS)} or until the policy changes: {_ALIKE}",
     )
     return offer if _covers(offer, request) else None
 

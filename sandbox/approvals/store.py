@@ -86,6 +86,8 @@ class Terms:
     task: str | None = None
     opens: Opening | None = None
     session: str | None = None
+    watched: bool = False
+    """Whether the session is that of an agent under watch."""
 
     def grant(self, request: Request, now: float, *, by: str, reason: str = "") -> Grant:
         """Return the grant that a yes to a question becomes, not noted yet."""
@@ -95,6 +97,7 @@ class Terms:
             wanted=request.wanted,
             task=self.task,
             session=self.session,
+            watched=self.watched,
             opens=self.opens,
             uses=self.uses,
             issued=now,

@@ -12,6 +12,7 @@ import click
 
 from sandbox.cli import terminal
 from sandbox.errors import BadInput
+from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
     from sandbox.audit.call_entry import CallEntry
@@ -53,7 +54,8 @@ HELD = "held"
 def last_here(*, everywhere: bool, what: str, fits: Callable[[CallEntry], bool]) -> str:
     """Return the id of the last call that fits, in the workspace that one is in, if in any.
 
-    `what` says what such a call is (`HELD`). Raises BadInput where there is none.
+    `what` says what such a call is (`HELD`). Raises BadInput where there is none, and where one is
+    in no workspace: it names the last one of all then.
     """
     from sandbox.audit.store import Store
 
@@ -61,17 +63,31 @@ def last_here(*, everywhere: bool, what: str, fits: Callable[[CallEntry], bool])
     # those that wait are few, and known: where none does, all calls would be looked through
     for one in store.held() if what == HELD else store.newest(here):
         if fits(one) and here in (None, *one.workspaces):
+            if here is None and not everywhere:
+                raise BadInput(in_no_workspace(one.model_dump(), what))
             return one.id
     if here is None:
         raise BadInput(f"no call is {what}")
     raise BadInput(f"no call is {what} in `{here}`; `--all-workspaces` looks everywhere")
 
 
-def chosen_of(options: Mapping[str, Any], here: str | None) -> dict[str, Any]:
+def in_no_workspace(last: Mapping[str, Any], what: str) -> str:
+    """Say that `last` names no call outside of every workspace, and which one might be meant."""
+    whose = safe_line(f"`{last['agent'] or 'a person'}` in {last['workspace']}")
+    return (
+        f"you are in no workspace, so `last` names no call; the last of all that is {what} is "
+        f"`{last['id']}` of {whose}: give its id, or `--all-workspaces`"
+    )
+
+
+def chosen_of(
+    options: Mapping[str, Any], here: str | None, *, everywhere: bool = False
+) -> dict[str, Any]:
     """Return what was chosen, as a request says it; nothing where no option was given.
 
     `here` is where the newest session is looked for, and what an agent or a time is about where
-    no workspace is named; None for all. Raises BadInput.
+    no workspace is named. None: one is in no workspace, or (`everywhere`) all are meant. Raises
+    BadInput, also where one is in none and the newest session of any would be taken.
     """
     from sandbox.audit.query import instant
     from sandbox.workspaces.registry import Registry
@@ -85,6 +101,12 @@ def chosen_of(options: Mapping[str, Any], here: str | None) -> dict[str, Any]:
         from sandbox.audit.store import Store
 
         wanted["session"] = Store(terminal.dirs()).session("last", here)
+        if here is None and not everywhere:
+            raise BadInput(
+                "you are in no workspace, so there is no newest session of it; the newest of all "
+                f"is `{wanted['session']}`: give `--session {wanted['session']}`, or a workspace "
+                "(`-w PATH`)"
+            )
     elif here is not None and wanted and "session" not in wanted:
         wanted["workspace"] = here  # not what lies elsewhere, of which one may not think
     return wanted

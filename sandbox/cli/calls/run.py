@@ -15,6 +15,7 @@ from sandbox.cli import terminal
 from sandbox.cli.control.interrupts import Interrupts, keep_going
 from sandbox.client.blocking import BlockingClient
 from sandbox.errors import SandboxError, Stopped
+from sandbox.text.durations import say_duration
 from sandbox.text.terminal import SafeStream, safe_line
 
 if TYPE_CHECKING:
@@ -198,7 +199,7 @@ def _make(
 
 
 def _say_waiting(call: str, seconds: float) -> None:
-    terminal.say(f"landing in {seconds:.0f} s; `lockgate object {call}` prevents it")
+    terminal.say(f"landing in {say_duration(seconds)}; `lockgate object {call}` prevents it")
 
 
 def _stop_everything() -> int:

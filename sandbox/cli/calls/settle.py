@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,6 +14,7 @@ from sandbox.cli.calls.choosing import (
     choosing,
     chosen_of,
     everywhere,
+    in_no_workspace,
     last_here,
     workspace_here,
 )
@@ -30,6 +31,7 @@ from sandbox.operations.requests import (
     UndoLastRequest,
     UndoRequest,
 )
+from sandbox.text.durations import say_duration
 from sandbox.text.terminal import cut, safe_block, safe_line
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 CALL = click.argument("call", metavar="CALL")
 CONFIRM = click.option("--yes", is_flag=True, help="Do not ask; needs a terminal all the same.")
 _WHY_CHARS = 120
-_UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
+NOTHING_LANDED = "no call has landed anything that could be undone"
 
 
 @click.command(short_help="Take back what calls landed.")
@@ -79,9 +81,12 @@ def undo(call: str | None, count: int | None, **options: Any) -> int:
       lockgate undo --agent main:sub:7 --since 2h
     """
     here = None if options["all_workspaces"] else workspace_here()
-    wanted = chosen_of(options, here)
+    every = bool(options["all_workspaces"])
+    wanted = chosen_of(options, here, everywhere=every)
     if (call is not None) + (count is not None) + bool(wanted) != 1:
         raise BadInput("give CALL, `--last N`, or what to choose by: --session, --agent, ...")
+    if here is None and not every and not ({"session", "workspace"} & wanted.keys()):
+        _check_named(call, count)
     dry_run = {"dry_run": options["dry_run"]}
     with BlockingClient(terminal.dirs()) as client:
         if call is not None:
@@ -106,11 +111,26 @@ def undo(call: str | None, count: int | None, **options: Any) -> int:
     return terminal.REFUSED if report["stopped"] or report["stay"] else 0
 
 
+def _check_named(call: str | None, count: int | None) -> None:
+    """Check that an undo outside of every workspace says what is to be undone. Raises BadInput."""
+    if call not in (None, "last"):
+        return
+    if call is None and count is None:  # by agent or time
+        raise BadInput(
+            "you are in no workspace; name one (`-w PATH`), or give `--all-workspaces` to undo in "
+            "every one"
+        )
+    found = _store().landed(1)
+    if not found:
+        raise BadInput(NOTHING_LANDED)
+    raise BadInput(in_no_workspace(found[0].model_dump(), "landed"))
+
+
 def _last_landed(workspace: str | None) -> str:
-    if workspace is None:
-        return "last"
     if found := _store().landed(1, workspace):
         return found[0].id
+    if workspace is None:
+        raise BadInput(NOTHING_LANDED)
     raise BadInput(
         f"no call has landed anything in `{workspace}` that could be undone; `--all-workspaces` "
         "looks everywhere"
@@ -196,7 +216,7 @@ def held(**flags: bool) -> int:
     rows = [
         (
             one["id"],
-            _age(one["age"]),
+            say_duration(one["age"]),
             one["agent"],
             subject(known[one["id"]]) if one["id"] in known else "",
             one["changes"],
@@ -217,13 +237,6 @@ def _why(one: Mapping[str, Any]) -> str:
     if one["there"] and one["note"]:
         return "; ".join(filter(None, (why, str(one["note"])))).strip()
     return str(one["note"] or why)
-
-
-def _age(seconds: float) -> str:
-    for size, unit in _UNITS:
-        if seconds >= size:
-            return f"{seconds / size:.0f} {unit}"
-    return "now"
 
 
 def _size(count: float) -> str:
@@ -259,7 +272,7 @@ def land(call: str, paths: tuple[str, ...], **flags: bool) -> int:
       lockgate land last
       lockgate land 4f1c src/ 'docs/**/*.md'
     """
-    found = _store().call(_identity(call, is_held, everywhere=flags["all_workspaces"]))
+    found = _store().call(_held_one(call, everywhere=flags["all_workspaces"]))
     terminal.require_person("landing what was held")
     if not flags["yes"]:
         from sandbox.present.render import changes
@@ -287,7 +300,7 @@ def discard(call: str, **flags: bool) -> int:
       lockgate discard last
     """
     if call == "last":
-        call = _identity(call, is_held, everywhere=flags["all_workspaces"])
+        call = _held_one(call, everywhere=flags["all_workspaces"])
     return _settle(DiscardRequest(call), as_json=flags["as_json"])
 
 
@@ -321,7 +334,10 @@ def end(call: str, **flags: bool) -> int:
       lockgate run --background -- npm run dev
       lockgate end last
     """
-    name = _identity(call, unfinished, everywhere=flags["all_workspaces"])
+    if call == "last":
+        name = _last_going_on(everywhere=flags["all_workspaces"])
+    else:
+        name = _store().call(call).id
     return _settle(EndRequest(name), as_json=flags["as_json"])
 
 
@@ -350,17 +366,30 @@ def is_held(call: CallEntry) -> bool:
     return call.is_held
 
 
-def unfinished(call: CallEntry) -> bool:
-    """Whether a call has no outcome yet."""
-    return call.ending is None
-
-
-def _identity(call: str, fits: Callable[[CallEntry], bool], *, everywhere: bool) -> str:
-    """Return the whole id that a person means; `last` is the last call that fits, here."""
+def _held_one(call: str, *, everywhere: bool) -> str:
+    """Return the whole id that a person means; `last` is the last held call, here."""
     if call != "last":
         return _store().call(call).id
-    what = HELD if fits is is_held else "unfinished"
-    return last_here(everywhere=everywhere, what=what, fits=fits)
+    return last_here(everywhere=everywhere, what=HELD, fits=is_held)
+
+
+def _last_going_on(*, everywhere: bool) -> str:
+    """Return the id of the newest background call that goes on here, as the supervisor has it.
+
+    Raises BadInput where there is none, or one is in no workspace.
+    """
+    from sandbox.cli.control.ps import found
+
+    here = None if everywhere else workspace_here()
+    running = [one for one in found(terminal.dirs())["running"] if one.get("background")]
+    some = [one for one in running if here in (None, one["workspace"])]
+    if not some:
+        more = f" in `{here}`; `--all-workspaces` looks everywhere" if here else ""
+        raise BadInput(f"no call goes on in the background{more}")
+    newest = max(some, key=lambda one: float(one["started"]))
+    if here is None and not everywhere:
+        raise BadInput(in_no_workspace(newest, "going on"))
+    return str(newest["id"])
 
 
 def _store() -> Store:

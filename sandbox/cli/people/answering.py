@@ -4,12 +4,14 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from sandbox.cli import terminal
 from sandbox.errors import BadInput
+from sandbox.text.durations import say_duration
 from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
@@ -19,7 +21,6 @@ if TYPE_CHECKING:
 
 MOST_SHOWN = 400
 """Characters of what a grant covers that a table shows; `--json` shows all."""
-_UNITS = ((86_400, "days"), (3_600, "hours"), (60, "min"))
 
 
 def open_grants() -> Grants:
@@ -27,6 +28,15 @@ def open_grants() -> Grants:
     from sandbox.approvals.store import Grants
 
     return Grants(terminal.dirs().create())
+
+
+def living_sessions() -> frozenset[str]:
+    """Return the sessions in which agents under watch are now."""
+    from sandbox.agents.registry import Registry
+    from sandbox.agents.told_sessions import ToldSessions
+
+    dirs = terminal.dirs()
+    return ToldSessions(dirs).living(Registry(dirs))
 
 
 def show_card(request: Request) -> None:
@@ -56,6 +66,8 @@ def approve(request: Request, terms: Terms, reason: str) -> Grant:
             "never is; leave `--task` out, or name another `--scope`"
         )
     by = terminal.user()
+    if terms.session is not None:
+        terms = replace(terms, watched=terms.session in living_sessions())
     made = open_grants().approve(request, terms, by=by, reason=reason, now=time.time())
     record(
         GrantedRecord(
@@ -82,8 +94,8 @@ def granted(made: Grant) -> str:
     often = "once" if made.uses == 1 else f"{made.uses} times"
     return (
         f"granted {made.id}: {made.wanted.action_id} for `{safe_line(made.wanted.agent)}`, "
-        f"{often} within {span(made.until - made.issued)}; `lockgate revoke {made.id}` takes it "
-        "back"
+        f"{often} within {say_duration(made.until - made.issued)}; `lockgate revoke {made.id}` "
+        "takes it back"
     )
 
 
@@ -104,11 +116,3 @@ def record(entry: AuditRecord) -> None:
     from sandbox.audit.store import Store
 
     Store(terminal.dirs()).append(entry, durable=True)
-
-
-def span(seconds: float) -> str:
-    """Return a time in the largest unit of which there are two or more."""
-    for size, unit in _UNITS:
-        if seconds >= 2 * size:
-            return f"{seconds / size:.0f} {unit}"
-    return f"{seconds:.0f} s" if seconds < 60 else "1 min"

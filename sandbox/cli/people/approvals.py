@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -18,6 +19,7 @@ from sandbox.cli import terminal
 from sandbox.cli.options import JSON, Duration
 from sandbox.cli.people import answering
 from sandbox.errors import BadInput
+from sandbox.text.durations import say_duration
 from sandbox.text.terminal import cut, safe_line
 
 if TYPE_CHECKING:
@@ -117,7 +119,7 @@ def approvals(**flags: bool) -> int:
             one.request.plan.tool,
             one.request.decision.tier.value,
             _wants(one.request),
-            f"{(one.request.until - now) / 60:.0f} min left",
+            f"{say_duration(one.request.until - now)} left",
         )
         for one in found
     ]
@@ -264,7 +266,8 @@ def grant(
 @click.option("--all", "everything", is_flag=True, help="Also those that are used up or over.")
 @JSON
 def grants(everything: bool, **flags: bool) -> int:
-    """List the grants that can still be used, with how often and how long.
+    """List the grants that can still be used, with how often and how long. One for a session goes
+    with the session (--all shows it), and counts again where the agent takes the session up again.
 
     \b
     Examples:
@@ -274,11 +277,18 @@ def grants(everything: bool, **flags: bool) -> int:
     from sandbox.present.render import table
 
     now = time.time()
-    found = [one for one in answering.open_grants().all() if everything or one.open(now)]
+    kept = answering.open_grants().all()
+    ended = _of_ended_sessions(kept)
+    found = [one for one in kept if everything or (one.open(now) and one.id not in ended)]
     if flags["as_json"]:
         terminal.show_json(
             [
-                {**one.model_dump(mode="json"), "open": one.open(now), "covers": one.words()}
+                {
+                    **one.model_dump(mode="json"),
+                    "open": one.open(now),
+                    "session_ended": one.id in ended,
+                    "covers": one.words(),
+                }
                 for one in found
             ]
         )
@@ -290,7 +300,7 @@ def grants(everything: bool, **flags: bool) -> int:
             one.scope.value,
             one.wanted.action_id,
             f"{one.used} of {one.uses}",
-            f"{(one.until - now) / 60:.0f} min left" if one.open(now) else "over",
+            _left(one, now, ended=one.id in ended),
             one.by,
             safe_line(one.words())[: answering.MOST_SHOWN],
         )
@@ -319,6 +329,20 @@ def revoke(grant_id: str) -> int:
     answering.record(RevokedRecord(grant=found.id, by=terminal.user()))
     terminal.show(f"revoked {found.id}")
     return 0
+
+
+def _of_ended_sessions(kept: Sequence[Grant]) -> frozenset[str]:
+    """Return the grants whose session of an agent under watch has ended."""
+    bound = [one for one in kept if one.session is not None and one.watched]
+    living = answering.living_sessions() if bound else frozenset()
+    return frozenset(one.id for one in bound if one.session not in living)
+
+
+def _left(one: Grant, now: float, *, ended: bool) -> str:
+    """Say how long a grant can still be used."""
+    if not one.open(now):
+        return "over"
+    return "its session has ended" if ended else f"{say_duration(one.until - now)} left"
 
 
 def _host(text: str) -> Host:

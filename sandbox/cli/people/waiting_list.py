@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from sandbox.text.durations import say_duration
 from sandbox.text.terminal import cut, safe_line
 
 if TYPE_CHECKING:
@@ -83,12 +84,7 @@ def _text(request: Request) -> str:
 
 
 def _left(request: Request, now: float) -> str:
-    return f"{_span(now - request.asked)} old, {_span(request.until - now)} left"
-
-
-def _span(seconds: float) -> str:
-    seconds = max(0.0, seconds)
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
+    return f"{say_duration(now - request.asked)} old, {say_duration(request.until - now)} left"
 
 
 def _cut(text: str, most: int) -> str:

@@ -7,6 +7,7 @@ import io
 import os
 import pty
 import select
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,6 +19,8 @@ from rich.live import Live
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
 from policy.people.approval import Scope, covers, wanted
+from sandbox.agents.registering import register
+from sandbox.agents.told_sessions import ToldSessions
 from sandbox.approvals import offers
 from sandbox.approvals.store import Grants, Request
 from sandbox.cli.people.waiting_list import View, waiting_list
@@ -118,6 +121,31 @@ def test_a_key_and_a_yes_below_the_card_allow_a_call(
     log = (shell.dirs.state / "audit.jsonl").read_text()
     assert f'"grant":"{grant.id}"' in log
     assert ('"session":"s-1"' in log) is (key == b"s")
+
+
+def test_a_sessions_grant_goes_with_its_session(shell: Shell) -> None:
+    """It was listed as usable for 8 hours, whatever became of the session."""
+    ask(shell, question(session="s-1"))
+    ask(shell, question("rm b.txt", "c2", session="of-an-editor"))
+    with subprocess.Popen(["cat"], stdin=subprocess.PIPE) as process:
+        agent = register(shell.dirs, process.pid, name="main", source="test")
+        ToldSessions(shell.dirs).note(agent, "s-1")
+        for _ in range(2):
+            typing = [(b"rm ", b"s"), YES, (b"granted g", b"q")]
+            assert shell.at_terminal("approvals", "--watch", typing=typing)[0] == 0
+        listed = shell("grants")[1]
+        assert (listed.count("8 hours left"), "rm a.txt" in listed) == (2, True)
+        process.kill()
+    listed = shell("grants")[1]
+    assert (listed.count("8 hours left"), "rm b.txt" in listed) == (1, True)
+    assert "its session has ended" in shell("grants", "--all")[1]
+    with subprocess.Popen(
+        ["cat"], stdin=subprocess.PIPE
+    ) as process:  # which takes the session up again
+        agent = register(shell.dirs, process.pid, name="main", source="test")
+        ToldSessions(shell.dirs).note(agent, "s-1")
+        assert shell("grants")[1].count("8 hours left") == 2
+        process.kill()
 
 
 def test_details_a_no_and_a_denial(shell: Shell) -> None:

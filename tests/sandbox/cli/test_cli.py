@@ -412,8 +412,9 @@ def test_settling_a_call(shell: Shell, running: Served, store: Store) -> None:
 def test_last_is_of_the_workspace_that_one_is_in(
     shell: Shell, running: Served, store: Store
 ) -> None:
-    for command, what in ("discard", "held"), ("end", "unfinished"), ("show", "recorded"):
-        where = f"no call is {what} in `{shell.workspace}`; `--all-workspaces` looks everywhere"
+    says = {"discard": "is held", "end": "goes on in the background", "show": "is recorded"}
+    for command, what in says.items():
+        where = f"no call {what} in `{shell.workspace}`; `--all-workspaces` looks everywhere"
         assert shell(command, "last") == (2, "", f"lockgate: {where}\n")
     status, shown = shell.at_terminal("land", "last", "--yes")
     assert (status, "no call is held in" in shown) == (2, True)
@@ -423,8 +424,56 @@ def test_last_is_of_the_workspace_that_one_is_in(
     here = {**decided, "tool": "Bash", "params": {}, "workspace": str(shell.workspace)}
     store.append(record_of(here), durable=True)
     assert json.loads(shell("show", "last", "--json")[1])["id"] == "c8"
+    calls = [shell("run", "--background", "background serve")[0] for _ in range(2)]
+    assert calls == [0, 0]
+    running.fake.background[0]["workspace"] = "/w"
+    running.fake.background[0]["started"] = 9.0
+    ids = [one["id"] for one in running.fake.background]
     assert shell("end", "last")[0] == 0
-    assert running.fake.done == ["discard c2", "end c8"]
+    assert shell("end", "last", "--all-workspaces")[0] == 0
+    assert running.fake.done == ["discard c2", f"end {ids[1]}", f"end {ids[0]}"]
+
+
+def test_outside_of_every_workspace_last_names_no_call(
+    shell: Shell, running: Served, store: Store, tmp_path: Path
+) -> None:
+    """It named one of just any workspace, and an undo took that back."""
+
+    def outside(*words: str) -> tuple[int, str]:
+        with shell.start(*words, cwd=tmp_path) as process:
+            out, err = process.communicate(timeout=WAIT_SECONDS)
+        return process.returncode, (out + err).decode()
+
+    assert shell("run", "--background", "background serve")[0] == 0
+    begun = running.fake.background[0]["id"]
+    meant = {
+        ("undo", "last"): ("c1", "landed", "/w"),
+        ("undo", "--last", "2"): ("c1", "landed", "/w"),
+        ("discard", "last"): ("c2", "held", "/w"),
+        ("show", "last"): ("c3", "recorded", "/w"),
+        ("end", "last"): (begun, "going on", str(shell.workspace)),
+    }
+    for words, (call, what, where) in meant.items():
+        said = (
+            "lockgate: you are in no workspace, so `last` names no call; the last of all that is "
+            f"{what} is `{call}` of `main` in {where}: give its id, or `--all-workspaces`\n"
+        )
+        assert outside(*words) == (2, said)
+    for words in ("undo", "--agent", "main"), ("undo", "--since", "2h"):
+        status, said = outside(*words)
+        assert (status, "you are in no workspace; name one" in said) == (2, True)
+    session = {"event": "decided", "call": "c9", "session": "s-1", "workspace": "/w"}
+    store.append(record_of(session), durable=True)
+    for words in ("diff",), ("diff", "--session"), ("undo", "--session"):
+        status, said = outside(*words)
+        assert (status, "give `--session s-1`, or a workspace" in said) == (2, True)
+    assert running.fake.done == []
+    for words in ("undo", "c1"), ("discard", "c2"), ("end", begun), ("show", "c3", "--json"):
+        assert outside(*words)[0] == 0
+    assert outside("undo", "last", "--all-workspaces")[0] == 0
+    assert running.fake.done == [
+        "undo c1", "undone c1", "discard c2", f"end {begun}", "undo c1", "undone c1"
+    ]  # fmt: skip
 
 
 PARTED = {
@@ -475,7 +524,8 @@ def test_ps_lists_calls_and_cells(shell: Shell, running: Served) -> None:
     ]
     shell("run", "--background", "background serve")
     found = json.loads(shell("ps", "--json")[1])
-    assert found["running"] == [{"call": "c1", "command": "background serve"}]
+    [going_on] = found["running"]
+    assert (going_on["id"], going_on["command"]) == ("c1", "background serve")
     assert found["cells"] == [{"name": "cell-1"}]
     (agent,) = found["agents"]
     assert [(one["kind"], one["name"], one["command"]) for one in agent["children"]] == [
