@@ -83,6 +83,8 @@ class Policy:
     """Bounds of every call beside those of its rights."""
     network: NetworkRules = field(default_factory=NetworkRules)
     """What calls may reach."""
+    ignored_may_go: bool = False
+    """Whether a call may delete files by name that git ignores, without a question."""
     digest: str = ""
     """Names exactly this policy, for the record."""
 

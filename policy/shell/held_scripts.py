@@ -38,6 +38,8 @@ class Seen:
     """It came from outside: git does not have it, and no landing of an agent made it."""
     own: bool = False
     """The agent that asks made it, and nobody changed it since."""
+    spare: bool = False
+    """Git ignores it by rules that a person made, and a person said that such files may go."""
     folder: bool = False
     """It is a folder, and so runs nothing."""
     empty: bool = False
@@ -86,6 +88,8 @@ def why_lossless(seen: Seen | None, how: How, path: str, facts: Facts) -> str:
         return ""
     if seen.own:
         return f"it {verb} what only this agent made"
+    if seen.spare:
+        return f"it {verb} what git ignores"
     if seen.empty:
         return "it removes a folder that holds nothing"
     hows = {one.how for one in facts.touches if one.path == path or one.how is How.MOVE}

@@ -23,7 +23,7 @@ from policy.protected.paths import GovernanceRule, PathLimits, PathPolicy, Secre
 from policy.rules.locations import Places
 from policy.rules.matching import Check, Checks, PolicyFile, Rule, Tools, Triggers
 from policy.sources.document import Document
-from policy.sources.schema import PolicyDocument
+from policy.sources.schema import IGNORED, PolicyDocument
 from policy.sources.untrusted import tightening
 from policy.values.strict_yaml import PolicyError, located
 
@@ -136,6 +136,7 @@ def decided(policy: Policy, content: PolicyDocument, source: Source) -> Policy:
         limits=(*policy.limits, bounds) if bounds.model_fields_set else policy.limits,
         standing=standing,
         network=policy.network.joined(content.network),
+        ignored_may_go=policy.ignored_may_go or IGNORED in content.land_freely.deletions,
     )
 
 
@@ -157,7 +158,7 @@ def _judged(paths: PathPolicy, content: PolicyDocument) -> PathPolicy:
         git_keys=(*paths.git_keys, *content.git_keys),
         gitmodules_keys=paths.gitmodules_keys,
         git_remote_keys=paths.git_remote_keys,
-        deletable=(*paths.deletable, *free.deletions),
+        deletable=(*paths.deletable, *free.deletable),
         secrets=secrets,
         links=(*paths.links, *content.links),
         limits=PathLimits(

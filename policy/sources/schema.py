@@ -72,6 +72,10 @@ class SecretNames(Frozen):
         return SecretPaths(**dict(self))
 
 
+IGNORED = "ignored"
+"""In the place of a pattern: all that git ignores. A file of that name is `/ignored`."""
+
+
 class LandFreely(Frozen):
     """Changes that land without a person although gate 2 would hold them.
 
@@ -79,7 +83,9 @@ class LandFreely(Frozen):
     """
 
     deletions: Names = ()
-    """Files that a call may delete without naming them, such as `dist/**`."""
+    """Files that a call may delete without naming them, such as `dist/**`. The word `ignored`
+    stands for what git ignores by rules that a person made: a call that names such files is not
+    asked about (gate 2 lets them go anyway)."""
     obeyed: Names = ()
     """Files that something on the host obeys, such as `.github/workflows/**`."""
 
@@ -89,6 +95,11 @@ class LandFreely(Frozen):
         for one in patterns:
             globs(one)
         return patterns
+
+    @property
+    def deletable(self) -> Names:
+        """The patterns of files that a call may delete without naming them."""
+        return tuple(pattern for pattern in self.deletions if pattern != IGNORED)
 
 
 class PolicyDocument(Frozen):

@@ -61,7 +61,8 @@ def facts(
             seen = disk.get(touch.path)
             if why := why_lossless(seen, touch.how, touch.path, found):
                 back = ", and `lockgate undo` brings it back" if tools.is_shell(plan.tool) else ""
-                found.lossless[touch] = why + (back if seen is not None and seen.own else "")
+                kept = seen is not None and (seen.own or seen.spare)
+                found.lossless[touch] = why + (back if kept else "")
             if seen is not None and seen.absent:
                 found.absent.add(touch.path)
     return found

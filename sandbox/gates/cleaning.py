@@ -40,7 +40,7 @@ class Cleaning:
 
     def __init__(self, dirs: Dirs) -> None:
         """Reach for nothing yet."""
-        self._ledger = Ledger(dirs.state / "ignoring")
+        self._ledger = Ledger.of(dirs)
         self._folder = dirs.state / "cleaned"
 
     def check(self, path: str, workspace: str, paths: PathPolicy) -> int:

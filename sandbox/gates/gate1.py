@@ -6,6 +6,7 @@ Decides nothing itself: `policy.gate1.decide` does. A policy file that is wrong 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 from urllib.parse import unquote
@@ -154,12 +155,17 @@ class Gate1:
         found: dict[str, Seen] = {}
         for _ in range(MOST_LOOKS if self.files is not None else 0):
             paths = wanted(plan, decision, context, policy, found)
-            more = self.files.look(plan, paths) if self.files is not None and paths else {}
+            more = self._look(plan, paths, policy) if paths else {}
             if not more:
                 break
             found |= more
             decision = decide(plan, context, policy, found)
         return decision
+
+    def _look(self, plan: ActionPlan, paths: tuple[str, ...], policy: Policy) -> Mapping[str, Seen]:
+        if self.files is None:
+            return {}
+        return self.files.look(plan, paths, ignored_may_go=policy.ignored_may_go)
 
 
 def _hold_secrets(texts: tuple[str, ...]) -> bool:

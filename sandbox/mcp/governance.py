@@ -45,6 +45,7 @@ from sandbox.reporting.channels import deliver
 from sandbox.reporting.delivery import masked_question
 from sandbox.text.redaction import mask
 from sandbox.workspaces.cached import KnownWorkspaces
+from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.project_files import ProjectFiles
 from sandbox.workspaces.registry import NeedsApproval, Registry
 
@@ -80,7 +81,7 @@ class Governance:
         self._contexts = Contexts(dirs, self._policies, known=self._known, reputations=self._kept)
         self._grants = Grants(dirs)
         self._store = Store(dirs)
-        self._files = ProjectFiles(MadeFiles(self._store.segments).read)
+        self._files = ProjectFiles(MadeFiles(self._store.segments).read, Ledger.of(dirs))
         self._gate = Gate1(self._policies, SecondOpinion(), self._files)
 
     # -- permissions

@@ -13,6 +13,7 @@ from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.host.dirs import Dirs
 from sandbox.questions.contexts import Contexts
+from sandbox.workspaces.ignore_ledger import Ledger
 from sandbox.workspaces.project_files import ProjectFiles
 
 
@@ -24,7 +25,7 @@ class OfflineGate:
         self._policies = Policies(dirs)
         self._contexts = Contexts(dirs, self._policies)
         self._opinion = SecondOpinion()
-        seen = ProjectFiles(Store(dirs).made) if files else None
+        seen = ProjectFiles(Store(dirs).made, Ledger.of(dirs)) if files else None
         self._gate = Gate1(self._policies, self._opinion, seen)
         self._limits = load_settings(dirs).limits
 

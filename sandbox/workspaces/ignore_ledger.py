@@ -20,6 +20,7 @@ from sandbox.cell import fs
 from sandbox.cell.git import index_format as gitformat
 from sandbox.errors import Unavailable
 from sandbox.host import files as own_files
+from sandbox.host.dirs import Dirs
 from sandbox.workspaces import ignore_sources as sources
 from sandbox.workspaces.ignore_sources import Touched
 from sandbox.workspaces.remote_notes import RemoteNotes
@@ -90,6 +91,11 @@ class Ledger:
         self._folder = folder
         self.remotes = RemoteNotes(folder)
         """Remotes that calls added."""
+
+    @classmethod
+    def of(cls, dirs: Dirs) -> Ledger:
+        """Return the notes of a state folder."""
+        return cls(dirs.state / "ignoring")
 
     def known(self, workspace: str) -> Known:
         """Return what is noted of a workspace, and of others that hold it or lie in it.

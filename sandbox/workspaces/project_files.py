@@ -13,6 +13,8 @@ import os
 import stat
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import ExitStack
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from threading import Lock
@@ -22,6 +24,8 @@ from policy.model import ActionPlan
 from policy.shell.held_scripts import MOST_TEXT, Seen
 from sandbox.host import files as own_files
 from sandbox.results import CallResult
+from sandbox.workspaces.gitignore import Ignored
+from sandbox.workspaces.ignore_ledger import Ledger
 
 MOST_FILES = 32
 """Of one call."""
@@ -42,9 +46,15 @@ Identity = tuple[int, int, int, int]
 class ProjectFiles:
     """What a supervisor knows of files: which are there, and which of them agents made."""
 
-    def __init__(self, recall: Callable[[], Iterable[Mapping[str, Any]]] | None = None) -> None:
+    def __init__(
+        self,
+        recall: Callable[[], Iterable[Mapping[str, Any]]] | None = None,
+        ledger: Ledger | None = None,
+    ) -> None:
         """Know of no landing yet, but for those that `recall` reads from the record, newest first,
-        when files are looked at for the first time."""
+        when files are looked at for the first time. `ledger` tells whose ignore rules are a
+        person's; without it nothing counts as ignored."""
+        self._ledger = ledger
         self._turn = Lock()
         self._made: OrderedDict[str, tuple[str, Identity]] = OrderedDict()
         self._recall = self._record = recall
@@ -118,8 +128,12 @@ class ProjectFiles:
             while len(self._made) > MOST_MADE:
                 self._made.popitem(last=False)
 
-    def look(self, plan: ActionPlan, paths: Iterable[str]) -> dict[str, Seen]:
-        """Return what is known of files and folders that are there, and which are not."""
+    def look(
+        self, plan: ActionPlan, paths: Iterable[str], *, ignored_may_go: bool = False
+    ) -> dict[str, Seen]:
+        """Return what is known of files and folders that are there, and which are not.
+
+        Only where what git ignores may go is it found out what that is."""
         self._remember()
         roots = [os.path.realpath(one) for one in (plan.workspace, *plan.also)]
         found: dict[str, Seen] = {}
@@ -132,7 +146,26 @@ class ProjectFiles:
             else:
                 if _absent(path, roots):
                     found[path] = Seen(absent=True)
+        if ignored_may_go:
+            for path in self._ignored(found, roots):
+                found[path] = replace(found[path], spare=True)
         return found
+
+    def _ignored(self, seen: Mapping[str, Seen], roots: list[str]) -> Iterator[str]:
+        """Yield the files among some that git ignores in each workspace that they are in."""
+        files = [path for path, one in seen.items() if not (one.folder or one.absent)]
+        files = [path for path in files if path == os.path.realpath(path)]
+        if self._ledger is None or not files:
+            return
+        with ExitStack() as stack:
+            rules = {
+                root: stack.enter_context(Ignored(Path(root), self._ledger))
+                for root in dict.fromkeys(roots)
+            }
+            for path in files:
+                around = [root for root in rules if _below(path, root)]
+                if around and all(path[len(root) + 1 :] in rules[root] for root in around):
+                    yield path
 
     def _seen(self, plan: ActionPlan, path: str, real: str, roots: list[str]) -> Seen | None:
         try:

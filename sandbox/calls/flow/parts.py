@@ -61,11 +61,11 @@ class Parts:
         self.record = Recorder(self.dirs)
         self.off_loop = self.record.off_loop
         self.names = CallNames(self.record.store)
-        self.ledger = Ledger(self.dirs.state / "ignoring")
+        self.ledger = Ledger.of(self.dirs)
         self.replaced = ReplacedLedger(self.dirs.state / "replaced")
         self.aftermath = Aftermath(self.record, self.policies.paths)
         self.opinion = SecondOpinion()
-        self.files = ProjectFiles(self.record.store.made)
+        self.files = ProjectFiles(self.record.store.made, self.ledger)
         self.gate = Gate1(self.policies, self.opinion, self.files, off_loop=self.off_loop)
         reputations = Reputations(self.dirs)
         self.contexts = Contexts(
