@@ -52,6 +52,7 @@ bench: images ## Measure a call against bare bash, bwrap and docker exec
 	@$(BIN)/python -m tests.bench
 	@$(BIN)/python -m tests.bench.fresh
 	@$(BIN)/python -m tests.bench.mcp
+	@$(BIN)/python -m tests.bench.programs
 	@$(BIN)/python -m tests.bench.growth
 
 images: setup ## Have a Docker engine and the images of cells and keepers

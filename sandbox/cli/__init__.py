@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line."""
 
-__all__ = ["options", "terminal"]
+__all__ = ["options", "said", "terminal"]

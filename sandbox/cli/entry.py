@@ -6,6 +6,10 @@ from __future__ import annotations
 import os
 import sys
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import ModuleType
+
 
 def main() -> None:
     """Run the command line; a hook goes a way of its own, since it runs before every tool call."""
@@ -18,9 +22,31 @@ def main() -> None:
         # At once: what could not be printed would be tried again at Python's own exit, whose status
         # for a failure is none that agents take for a block.
         os._exit(entry.main(sys.argv[2:]))
-    from sandbox.cli import main as cli
+    if sys.argv[1:2] == ["run"] and (status := _run_plainly(sys.argv[2:])) is not None:
+        os._exit(status)
+    _whole().main()
 
-    cli.main()
+
+def _run_plainly(arguments: list[str]) -> int | None:
+    """Run `lockgate run` by the thin program; None where it is the whole one's."""
+    from sandbox.cli.calls import plain_run
+
+    try:
+        status = plain_run.try_run(arguments)
+        sys.stdout.flush()
+        return status
+    except (Exception, KeyboardInterrupt) as error:
+        return int(_whole().failed(error))
+
+
+def _whole() -> ModuleType:
+    """Return the whole command line, with the packages that it needs."""
+    from sandbox.host.relaunch import load_site
+
+    load_site()
+    from sandbox.cli import main
+
+    return main
 
 
 def open_missing() -> None:

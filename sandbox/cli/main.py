@@ -134,27 +134,34 @@ def status(arguments: list[str]) -> int:
         answer = lockgate.main(arguments, prog_name="lockgate", standalone_mode=False)
         sys.stdout.flush()
         return answer if isinstance(answer, int) else 0
-    except click.ClickException as error:
-        return _usage(error)
-    except (click.Abort, KeyboardInterrupt):
-        terminal.say("interrupted")
-        return terminal.INTERRUPTED
-    except BrokenPipeError:
-        return terminal.broken_pipe()
     except SystemExit:
         if sys.stdout is stdout:
             raise
         sys.stdout = stdout  # click puts another in its place when a reader has left, and ends
         return terminal.broken_pipe()  # with 1, which would be a no
-    except BadInput as error:
-        terminal.say(str(error))
-        return terminal.USAGE
-    except SandboxError as error:
-        terminal.say(str(error))
-        return terminal.FAILED
-    except OSError as error:
-        if os.environ.get("LOCKGATE_DEBUG"):
-            raise
+    except (Exception, KeyboardInterrupt) as error:
+        return failed(error)
+
+
+def failed(error: BaseException) -> int:
+    """Say in one line why a command failed, and return the status of that."""
+    match error:
+        case click.ClickException():
+            return _usage(error)
+        case click.Abort() | KeyboardInterrupt():
+            terminal.say("interrupted")
+            return terminal.INTERRUPTED
+        case BrokenPipeError():
+            return terminal.broken_pipe()
+        case BadInput():
+            terminal.say(str(error))
+            return terminal.USAGE
+        case SandboxError():
+            terminal.say(str(error))
+            return terminal.FAILED
+    if os.environ.get("LOCKGATE_DEBUG"):
+        raise error
+    if isinstance(error, OSError):
         terminal.broken_pipe()
         if isinstance(error, FileNotFoundError) and not _here():
             terminal.say("the folder that this runs in is gone; `cd` to one that is there")
@@ -162,12 +169,8 @@ def status(arguments: list[str]) -> int:
         name = f"`{safe_line(str(error.filename))}`: " if error.filename else ""
         terminal.say(f"{name}{error.strerror or error}".lower())
         return terminal.FAILED
-    except Exception as error:
-        if os.environ.get("LOCKGATE_DEBUG"):
-            raise
-        kind = type(error).__name__
-        terminal.say(f"internal error: {kind}: {error}; LOCKGATE_DEBUG=1 shows where")
-        return terminal.FAILED
+    terminal.say(f"internal error: {type(error).__name__}: {error}; LOCKGATE_DEBUG=1 shows where")
+    return terminal.FAILED
 
 
 def _here() -> bool:

@@ -10,21 +10,22 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 
+from sandbox.cli.said import FAILED as FAILED
+from sandbox.cli.said import INTERRUPTED as INTERRUPTED
+from sandbox.cli.said import NOT_PERMITTED as NOT_PERMITTED
+from sandbox.cli.said import PIPE_CLOSED as PIPE_CLOSED
+from sandbox.cli.said import REFUSED as REFUSED
+from sandbox.cli.said import TIMED_OUT as TIMED_OUT
+from sandbox.cli.said import USAGE as USAGE
+from sandbox.cli.said import broken_pipe as broken_pipe
+from sandbox.cli.said import say as say
+from sandbox.cli.said import show_bytes as show_bytes
+from sandbox.cli.said import user as user
 from sandbox.errors import SandboxError
 from sandbox.host.dirs import Dirs
-from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
     from sandbox.host.poll import Readable
-
-FAILED = 125
-"""Lockgate itself failed."""
-NOT_PERMITTED = 126
-TIMED_OUT = 124
-INTERRUPTED = 130
-USAGE = 2
-REFUSED = 1
-PIPE_CLOSED = 141
 
 YES = ("yes", "proceed")
 """What counts as a yes (safety-guardrails.md, Approval Checkpoints)."""
@@ -37,22 +38,14 @@ def dirs() -> Dirs:
     return Dirs.default()
 
 
-def say(text: str) -> None:
-    """Print one line about the call to stderr, where it does not mix with output."""
-    sys.stdout.flush()
-    click.echo(f"lockgate: {safe_line(text)}", err=True)
-
-
 def show(text: str) -> None:
     """Print an answer to stdout."""
     click.echo(text)
 
 
-def show_bytes(data: bytes, *, to_stderr: bool = False) -> None:
-    """Write bytes to stdout or stderr as they are."""
-    target = (sys.stderr if to_stderr else sys.stdout).buffer
-    target.write(data)
-    target.flush()
+def show_aside(text: str) -> None:
+    """Print what a person reads to stderr, beside the answer."""
+    click.echo(text, err=True)
 
 
 def show_json(value: Any) -> None:
@@ -69,13 +62,6 @@ def refuse(error: SandboxError, status: int) -> NoReturn:
     """Say why it failed, and end with the status."""
     say(str(error))
     leave(status)
-
-
-def broken_pipe() -> int:
-    """Keep quiet about a reader that has left, and return the status of that."""
-    silent = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(silent, 1)
-    return PIPE_CLOSED
 
 
 def person_present() -> bool:
@@ -174,13 +160,3 @@ def ask_until(question: str, elsewhere: Readable | None) -> bool | None:
             return False
         click.echo("please type yes or no", err=True)
     return False
-
-
-def user() -> str:
-    """Return the name of the person at the terminal."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(os.getuid()).pw_name
-    except KeyError:
-        return str(os.getuid())

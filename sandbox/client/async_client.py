@@ -4,13 +4,15 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from types import TracebackType
 from typing import Any, TypeVar
 
 from policy.model import ActionPlan, Decision
 from sandbox.client import wire
-from sandbox.client.connect import Line, reach
+from sandbox.client.connect import reach
+from sandbox.client.line import Line
 from sandbox.errors import SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.operations.methods import AsyncOperations
@@ -184,6 +186,7 @@ class Client(AsyncOperations):
 
     async def _send(self, message: wire.Message) -> None:
         assert self._line is not None
+        assert isinstance(self._line.socket, socket.socket)
         async with self._sending:
             try:
                 await asyncio.get_running_loop().sock_sendall(
@@ -196,6 +199,7 @@ class Client(AsyncOperations):
         """Give each message to the request that waits for it, until the supervisor is gone."""
         loop = asyncio.get_running_loop()
         gone = Unavailable("the supervisor went away in the middle")
+        assert isinstance(line.socket, socket.socket)
         try:
             while data := await loop.sock_recv(line.socket, READ_BYTES):
                 for message in line.decoder.feed(data):

@@ -7,16 +7,14 @@ Importing this module is cheap: what is typed by pydantic is imported when a res
 
 from __future__ import annotations
 
-import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
-from sandbox.client import wire
-from sandbox.client.connect import Line, connect, reach
+from sandbox.client.connect import connect, reach
+from sandbox.client.exchange import Exchange
 from sandbox.errors import Unavailable
 from sandbox.host.dirs import Dirs
-from sandbox.host.poll import Readable, readable
 from sandbox.operations.methods import BlockingOperations
 from sandbox.operations.requests import PingRequest, PsRequest, Request, ShutdownRequest
 
@@ -24,20 +22,14 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from policy.model import ActionPlan, Decision
+    from sandbox.client import wire
     from sandbox.client.async_client import Client as Client
+    from sandbox.client.exchange import OnAsk, OnInput, OnOutput, OnWait
+    from sandbox.client.line import Line
+    from sandbox.host.poll import Readable
     from sandbox.results import CallResult
 
 R = TypeVar("R")
-
-CANCEL_SECONDS = 10.0
-"""How long a cancelled call may take to end before the connection is cut."""
-
-OnInput = Callable[[bytes], object]
-OnOutput = Callable[[str, bytes], None]
-OnWait = Callable[[str, float], None]
-OnAsk = Callable[[wire.Message, Readable], Mapping[str, Any] | None]
-"""Takes an `ask` event, and what can be read once the question is settled elsewhere; returns
-approved, by, reason, or None where it was settled."""
 
 
 class Approver(Protocol):
@@ -156,109 +148,25 @@ class BlockingClient(BlockingOperations):
         with self._lock:
             if self._line is None:
                 self._line = reach(self._dirs)
-            line = self._line
             self._number += 1
-            source = _Source(stdin, on_input)
-            request = {"id": self._number, **fields}
-            if fields["op"] == "call":
-                request |= {
-                    "output": on_output is not None,
-                    "ask": on_ask is not None or fields.get("ask", False),
-                    "stdin": stdin is not None,
-                }
+            one = Exchange(
+                self._line,
+                self._number,
+                on_output=on_output,
+                on_ask=on_ask,
+                stdin=stdin,
+                on_input=on_input,
+                on_wait=on_wait,
+            )
             try:
-                line.send(request)
-                return self._follow(line, source, on_output, on_ask, on_wait)
+                return one.make(fields)
             except KeyboardInterrupt:
-                self._cancel(line, on_output)
+                if self._line.closed:
+                    self._line = None
                 raise
             except Unavailable:
                 self.close()
                 raise
-
-    def _follow(
-        self,
-        line: Line,
-        source: _Source,
-        on_output: OnOutput | None,
-        on_ask: OnAsk | None,
-        on_wait: OnWait | None,
-    ) -> Any:
-        """Handle events until the request's final one."""
-        while True:
-            if source.wanted and not line.waiting and source.comes_before(line):
-                line.send({"id": self._number, "op": "stdin", "data": wire.pack(source.take())})
-                continue
-            message = line.receive()
-            if message.get("id") not in (self._number, None):
-                continue
-            match message.get("event"):
-                case "output" if on_output is not None:
-                    on_output(str(message["stream"]), wire.unpack(message["data"]))
-                case "waits" if on_wait is not None:
-                    on_wait(str(message["call"]), float(message["seconds"]))
-                case "stdin":
-                    source.wanted = True
-                case "ask":
-                    if line.waiting:  # it was settled just now
-                        continue
-                    answer = {"approved": False} if on_ask is None else on_ask(message, line)
-                    if answer is not None:
-                        line.send({"id": self._number, "op": "answer", **answer})
-                case "result":
-                    return message.get("value")
-                case "error":
-                    raise wire.failure(message)
-                case "cancelled":
-                    raise Unavailable("the call was cancelled; nothing of it landed")
-
-    def _cancel(self, line: Line, on_output: OnOutput | None) -> None:
-        """Cancel the request and wait until the supervisor has ended it; show its last output."""
-        try:
-            line.send({"id": self._number, "op": "cancel"})
-            while line.waiting or readable([line], CANCEL_SECONDS):
-                message = line.receive()
-                if message.get("event") == "output" and on_output is not None:
-                    on_output(str(message["stream"]), wire.unpack(message["data"]))
-                if message.get("event") in ("result", "error", "cancelled"):
-                    return
-            self.close()
-        except Unavailable:
-            self.close()
-
-
-class _Source:
-    """A call's input, given out piece by piece when the supervisor wants it."""
-
-    def __init__(self, source: bytes | Readable | None, told: OnInput | None) -> None:
-        self._told = told
-        self._data = source if isinstance(source, bytes) else None
-        self._file = None if source is None or isinstance(source, bytes) else source
-        self._at = 0
-        self.wanted = False
-
-    def comes_before(self, line: Line) -> bool:
-        """Wait for input or for a message; True when it is input that can be read."""
-        if self._file is None:
-            return True
-        return line not in readable([line, self._file])
-
-    def take(self) -> bytes:
-        """Return the next piece; empty at the end."""
-        self.wanted = False
-        if self._file is not None:
-            try:
-                piece = os.read(self._file.fileno(), wire.CHUNK_BYTES)
-            except OSError:  # a closed or hung-up input is an ended one
-                return b""
-            if self._told is not None:
-                self._told(piece)
-            return piece
-        if self._data is None:
-            return b""
-        piece = self._data[self._at : self._at + wire.CHUNK_BYTES]
-        self._at += len(piece)
-        return piece
 
 
 def _asking(approver: Approver) -> OnAsk:

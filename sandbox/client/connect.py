@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sandbox.client import wire
+from sandbox.client.line import Line, Silent, peer_uid
 from sandbox.errors import SandboxError, Unavailable
 from sandbox.host import relaunch as interpreter
 from sandbox.host.dirs import Dirs
@@ -25,8 +26,6 @@ from sandbox.operations.requests import ShutdownRequest
 
 START_SECONDS = 120.0
 """How long a supervisor may take to start; one that ends before is not waited for."""
-HELLO_SECONDS = 30.0
-"""How long a supervisor may take to greet whoever connects."""
 END_SECONDS = 60.0
 """How long a supervisor may take to end, and its cells with it."""
 RETRY_SECONDS = 0.02
@@ -34,66 +33,6 @@ MOST_NAMED = 5
 """Calls that keep a supervisor busy of which the names are said."""
 LOG_BYTES = 5_000_000
 """A log longer than this is begun anew."""
-
-
-class Silent(Unavailable):
-    """The supervisor runs and does not answer."""
-
-    def __init__(self) -> None:
-        super().__init__(
-            f"the supervisor did not answer within {HELLO_SECONDS:.0f} s; `lockgate stop` ends it, "
-            "and the first call after `lockgate resume` starts another"
-        )
-
-
-class Line:
-    """A blocking connection to the supervisor that has said hello."""
-
-    def __init__(self, connection: socket.socket) -> None:
-        self.socket = connection
-        self.decoder = wire.Decoder()
-        self._waiting: list[wire.Message] = []
-        connection.settimeout(HELLO_SECONDS)
-        self.hello = self.receive()
-        connection.settimeout(None)
-
-    def fileno(self) -> int:
-        """Return the socket's descriptor, for `select`."""
-        return self.socket.fileno()
-
-    def set_blocking(self, *, blocking: bool) -> None:
-        """Set whether the socket waits; an event loop needs one that does not."""
-        self.socket.setblocking(blocking)
-
-    @property
-    def waiting(self) -> bool:
-        """Whether a message is here already."""
-        return bool(self._waiting)
-
-    def send(self, message: wire.Message) -> None:
-        """Send a message. Raises Unavailable when the supervisor is gone."""
-        try:
-            self.socket.sendall(wire.encode(message, wire.REQUEST_CHARS))
-        except OSError:
-            raise _gone() from None
-
-    def receive(self) -> wire.Message:
-        """Return the next message. Raises Unavailable when the supervisor is gone."""
-        while not self._waiting:
-            try:
-                data = self.socket.recv(1 << 20)
-            except TimeoutError:
-                raise Silent from None
-            except OSError:
-                raise _gone() from None
-            if not data:
-                raise _gone()
-            self._waiting = self.decoder.feed(data)
-        return self._waiting.pop(0)
-
-    def close(self) -> None:
-        """Close the connection; calls that it still waits for are cancelled."""
-        self.socket.close()
 
 
 def connect(dirs: Dirs) -> Line | None:
@@ -110,7 +49,7 @@ def connect(dirs: Dirs) -> Line | None:
         except OSError:
             connection.close()
             continue
-        if wire.peer_uid(connection) != os.geteuid():
+        if peer_uid(connection) != os.geteuid():
             connection.close()
             raise Unavailable(f"`{path}` is served by another user; remove it")
         try:
@@ -132,7 +71,7 @@ def reach(dirs: Dirs) -> Line:
     while time.monotonic() < deadline:
         line = connect(dirs)
         if line is not None:
-            if line.hello.get("digest") == digest(dirs):
+            if line.hello.get("digest") == digest(str(dirs.config)):
                 return line
             _replace(line)
         elif not _start(dirs):
@@ -291,7 +230,3 @@ def _noted(dirs: Dirs, what: str) -> str:
         return str(json.loads(dirs.lock.read_text("utf-8"))[what])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-
-
-def _gone() -> SandboxError:
-    return Unavailable("the supervisor went away in the middle; `lockgate log` says what landed")

@@ -8,12 +8,19 @@ agent takes for a block.
 
 from __future__ import annotations
 
-import json
+import _signal  # type: ignore[import-not-found]  # `signal` without the enumerations
+import _socket
 import os
-import signal
-import socket
 import sys
 import time
+
+from sandbox.client.line import peer_uid
+from sandbox.host import xdg
+from sandbox.text.json_text import dump_json, load_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 DEADLINE_SECONDS = 1750.0
 """Below the time after which agents give a hook up (connect sets 1800 s), since two of three then
@@ -65,9 +72,9 @@ def _end_after(seconds: float) -> None:
         if time.monotonic() >= until:
             raise Deadline(f"no decision within {seconds:g} s")
 
-    signal.signal(signal.SIGALRM, look)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGALRM})
-    signal.setitimer(signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
+    _signal.signal(_signal.SIGALRM, look)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, {_signal.SIGALRM})
+    _signal.setitimer(_signal.ITIMER_REAL, _LOOK_SECONDS, _LOOK_SECONDS)
 
 
 def _line() -> list[int]:
@@ -112,16 +119,19 @@ def _asked(agent: str, said: bytes) -> dict[str, str]:
         "seconds": DEADLINE_SECONDS - 10,
     }
     for fresh in (False, True):
-        with _connected(fresh=fresh) as line:
+        line = _connected(fresh=fresh)
+        try:
             line.settimeout(DEADLINE_SECONDS)
             line.sendall(_encoded(request))
             answer = _answer(line)
+        finally:
+            line.close()
         if answer is not None:
             return answer
     raise ConnectionError("the supervisor is of another version")
 
 
-def _answer(line: socket.socket) -> dict[str, str] | None:
+def _answer(line: _socket.socket) -> dict[str, str] | None:
     """Return the answer; None from a supervisor that knows no hooks, since it is an older one."""
     rest = b""
     pieces: list[str] = []
@@ -132,12 +142,12 @@ def _answer(line: socket.socket) -> dict[str, str] | None:
         rest += data
         *lines, rest = rest.split(b"\n")
         for one in lines:
-            message = json.loads(one)
+            message = _message(one)
             if "piece" in message:
                 pieces.append(message["piece"])
                 if message["more"]:
                     continue
-                message = json.loads("".join(pieces))
+                message = _message("".join(pieces))
                 pieces.clear()
             if message.get("id") != 1:
                 continue
@@ -148,23 +158,28 @@ def _answer(line: socket.socket) -> dict[str, str] | None:
             raise ConnectionError(message.get("message") or "the supervisor gave no answer")
 
 
+def _message(text: str | bytes) -> dict[str, Any]:
+    said = load_json(text)
+    if not isinstance(said, dict):
+        raise ValueError("the supervisor's answer is no JSON object")
+    return said
+
+
 def _encoded(request: dict[str, object]) -> bytes:
-    text = json.dumps(request, separators=(",", ":"))
+    text = dump_json(request)
     size = 1 << 20
     if len(text) < size:
         return text.encode() + b"\n"
     starts = range(0, len(text), size)
     pieces = [{"piece": text[at : at + size], "more": at + size < len(text)} for at in starts]
-    return b"".join(json.dumps(piece).encode() + b"\n" for piece in pieces)
+    return b"".join(dump_json(piece).encode() + b"\n" for piece in pieces)
 
 
-def _connected(*, fresh: bool) -> socket.socket:
+def _connected(*, fresh: bool) -> _socket.socket:
     """Return a connection to the supervisor, which is started where there is none, or where a
     `fresh` one is wanted in an older one's place. Raises ConnectionError, SandboxError."""
-    from sandbox.host import xdg
-
     if not fresh:
-        line = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        line = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
         try:
             line.settimeout(_CONNECT_SECONDS)
             line.connect(f"{xdg.runtime()}/{xdg.SOCKET}")
@@ -172,23 +187,25 @@ def _connected(*, fresh: bool) -> socket.socket:
             line.close()
         else:
             return _checked(line)
+    from sandbox.host.relaunch import load_site
+
+    load_site()
     from sandbox.client.connect import reach
     from sandbox.host.dirs import Dirs
 
     return reach(Dirs.default()).socket  # it checks whose it is
 
 
-def _checked(line: socket.socket) -> socket.socket:
+def _checked(line: _socket.socket) -> _socket.socket:
     """Return a connection whose other end is this user's."""
-    peer = line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)  # pid, uid, gid
-    if int.from_bytes(peer[4:8], sys.byteorder) != os.geteuid():
+    if peer_uid(line) != os.geteuid():
         line.close()
         raise ConnectionError("the supervisor's socket is served by another user")
     return line
 
 
 def _block(reason: str) -> int:
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    _signal.setitimer(_signal.ITIMER_REAL, 0)
     line = " ".join(reason.split())[:500] or "the call could not be judged"
     try:
         sys.stderr.write(f"lockgate: the call was not let through: {line}\n")

@@ -11,13 +11,16 @@ first line of every connection is the supervisor's `hello`.
 
 from __future__ import annotations
 
-import base64
-import json
-import socket
-import struct
-from typing import Any
-
 from sandbox import errors
+from sandbox.text.json_text import dump_json, load_json
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, TypeAlias
+
+    Message: TypeAlias = dict[str, Any]
+else:
+    Message = dict
 
 LINE_BYTES = 4 * 1024 * 1024
 """Longest line; a longer one ends the connection."""
@@ -29,8 +32,6 @@ REQUEST_CHARS = 16 * 1024 * 1024
 CHUNK_BYTES = 256 * 1024
 """Most bytes of output or input in one message."""
 
-Message = dict[str, Any]
-
 
 class WireError(errors.Unavailable):
     """The other side does not speak as agreed."""
@@ -41,7 +42,7 @@ def encode(message: Message, most: int = MESSAGE_CHARS) -> bytes:
 
     Raises BadInput for one of more than `most` characters.
     """
-    text = json.dumps(message, separators=(",", ":"))
+    text = dump_json(message)
     if len(text) < LINE_BYTES:
         return text.encode("ascii") + b"\n"
     if len(text) > most:
@@ -107,26 +108,21 @@ class Decoder:
 
 def pack(data: bytes) -> str:
     """Return bytes as text for a message."""
-    return base64.b64encode(data).decode("ascii")
+    import binascii
+
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
 def unpack(text: object) -> bytes:
     """Return the bytes of a text made by `pack`. Raises WireError."""
+    import binascii  # not every call has bytes
+
     try:
         if isinstance(text, str):
-            return base64.b64decode(text, validate=True)
+            return binascii.a2b_base64(text, strict_mode=True)
     except ValueError:
         pass
     raise WireError("bytes are not given as base64")
-
-
-def peer_uid(connection: socket.socket) -> int:
-    """Return the uid of the process at the other end, as the kernel says it."""
-    size = struct.calcsize("3i")
-    _, uid, _ = struct.unpack(
-        "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    )
-    return int(uid)
 
 
 def failure(message: Message) -> errors.SandboxError:
@@ -139,7 +135,7 @@ def failure(message: Message) -> errors.SandboxError:
 
 def _parse(text: str | bytes | bytearray) -> Message:
     try:
-        message = json.loads(text)
+        message = load_json(text)
     except (ValueError, RecursionError):
         raise WireError("a line is not JSON") from None
     if not isinstance(message, dict):

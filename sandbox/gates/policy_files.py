@@ -28,8 +28,9 @@ from policy.sources.document import Document, read_document
 from policy.sources.precedence import Effective, Layer, Source
 from policy.values.strict_yaml import PolicyError
 from sandbox.errors import BadInput
-from sandbox.host.dirs import POLICY_FILES, Dirs
+from sandbox.host.dirs import Dirs
 from sandbox.host.text_files import read_text
+from sandbox.host.xdg import POLICY_FILES
 
 ADMINISTRATOR_FILE = Path("/etc/lockgate/policy.yaml")
 FOLDER, FILE = ".lockgate", POLICY_FILES[0]

@@ -13,9 +13,6 @@ from pathlib import Path
 from sandbox.errors import BadInput, Unavailable
 from sandbox.host import xdg
 
-POLICY_FILES = ("policy.yaml", "levels.yaml", "autonomy.yaml", "modes.yaml", "trust.yaml",
-                "roles.yaml")  # fmt: skip
-"""Files of the configuration folder that are read again when they change."""
 SOCKET_PATH_BYTES = 107
 """What the kernel takes as the path of a unix socket."""
 

@@ -3,17 +3,19 @@
 
 from __future__ import annotations
 
-import selectors
-from collections.abc import Iterable
-from typing import Protocol
+import select
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Protocol
 
-class Readable(Protocol):
-    """Something with a descriptor that can be waited for: a pipe, a terminal, a socket."""
+    class Readable(Protocol):
+        """Something with a descriptor that can be waited for: a pipe, a terminal, a socket."""
 
-    def fileno(self) -> int:
-        """Return the descriptor."""
-        ...
+        def fileno(self) -> int:
+            """Return the descriptor."""
+            ...
 
 
 def readable(sources: Iterable[Readable], seconds: float | None = None) -> list[Readable]:
@@ -21,7 +23,10 @@ def readable(sources: Iterable[Readable], seconds: float | None = None) -> list[
 
     A plain file can always be read.
     """
-    with selectors.PollSelector() as waiting:
-        for source in sources:
-            waiting.register(source, selectors.EVENT_READ, source)
-        return [key.data for key, _ in waiting.select(seconds)]
+    waiting = select.poll()
+    named = {}
+    for source in sources:
+        named[source.fileno()] = source
+        waiting.register(source.fileno(), select.POLLIN)
+    most = None if seconds is None else int(-(-max(seconds, 0.0) * 1000 // 1))  # rounded up
+    return [named[fd] for fd, _ in waiting.poll(most)]

@@ -7,6 +7,7 @@ may write: its environment may name one of its workspace's (`PYTHONPATH`), so it
 
 from __future__ import annotations
 
+import builtins
 import os
 import site
 import sys
@@ -15,29 +16,39 @@ from pathlib import Path
 
 _ROOT = str(Path(__file__).parents[2])
 _MOST_SCRIPT = 4096
+_ENTRY = b"sandbox.cli.entry"
+_THIN = b"-I -S"
+"""What the script of ours holds that starts without `site`; one that pip made does not."""
+
+
+def load_site() -> None:
+    """Make the packages that Lockgate uses importable, where Python was started without (`-S`)."""
+    if sys.flags.no_site and not hasattr(builtins, "exit"):  # nearly the last thing that it sets
+        site.main()
 
 
 def program() -> tuple[str, ...]:
     """Return the words that start this very Lockgate, from any folder.
 
-    The variables of Python are not heeded (-E), except where Lockgate is installed in none of the
-    interpreter's own places, and they may be how it is found.
+    The variables of Python are not heeded (-E, -I), except where Lockgate is installed in none of
+    the interpreter's own places, and they may be how it is found.
     """
     beside = Path(sys.executable).parent / "lockgate"
-    if _is_pythons(beside):
-        return (sys.executable, "-EP", str(beside))
+    text = _text(beside)
+    if _ENTRY in text:  # something else may have been put in its place
+        return (sys.executable, "-IS" if _THIN in text else "-EP", str(beside))
     own = (*site.getsitepackages(), site.getusersitepackages())
     flags = "-EP" if _ROOT in own else "-P"
     return (sys.executable, flags, "-m", "sandbox.cli.entry")
 
 
-def _is_pythons(script: Path) -> bool:
-    """Whether Python can run a script: something else may have been put in its place."""
+def _text(script: Path) -> bytes:
+    """Return the beginning of a script; nothing where it cannot be read."""
     try:
         with script.open("rb") as file:
-            return b"sandbox.cli.entry" in file.read(_MOST_SCRIPT)
+            return file.read(_MOST_SCRIPT)
     except OSError:
-        return False
+        return b""
 
 
 def environment(given: Mapping[str, str]) -> dict[str, str]:

@@ -1,36 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which Lockgate this is: its version, and a digest of the code and the settings it runs with.
 
-Standard library only, and quick: a client compares digests before each request.
+Imports nothing heavy: a client compares it before each request.
 """
 
 from __future__ import annotations
 
 import os
-import zlib
-from collections.abc import Iterator
-from pathlib import Path
 
-from sandbox.host.dirs import POLICY_FILES, Dirs
+from sandbox.host.xdg import POLICY_FILES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 VERSION = "0.1.0"
 
+ROOT = __file__.rsplit("/", 3)[0]
+"""The folder that holds the program's packages."""
+PACKAGES = ("sandbox", "policy")
 _KINDS = (".py", ".yaml", ".yml")
 
 
-def digest(dirs: Dirs) -> str:
-    """Return a digest that changes with any file of the program or of the user's settings. Policy
-    files do not count: a running supervisor reads them again by itself.
+def digest(config: str) -> str:
+    """Return a digest that changes with any file of the program or of the user's settings, which
+    lie in the folder `config`.
 
-    Names, sizes and times are compared, not contents; that takes less than a millisecond. It
-    notices a change, and protects from nobody: a checksum does (hashlib takes 3 ms to import).
+    Names, sizes and times are compared, not contents. It notices a change, and protects from
+    nobody: a checksum does (hashlib takes 3 ms to import).
     """
-    root = Path(__file__).parents[2]
-    lines = [VERSION]
-    for folder in (root / "sandbox", root / "policy"):
-        lines.extend(sorted(_signatures(str(folder))))
-    lines.extend(sorted(_signatures(str(dirs.config), but=POLICY_FILES)))
-    return f"{zlib.crc32(chr(10).join(lines).encode('utf-8', 'surrogateescape')):08x}"
+    return f"{code_digest()}{settings_digest(config)}"
+
+
+def code_digest(root: str = ROOT) -> str:
+    """Return a digest that changes with any file of the program; it takes some
+    milliseconds."""
+    return _digest([one for name in PACKAGES for one in sorted(_signatures(f"{root}/{name}"))])
+
+
+def settings_digest(config: str) -> str:
+    """Return a digest of the user's settings. Policy files do not count: a running supervisor reads
+    them again by itself."""
+    return _digest(sorted(_signatures(config, but=POLICY_FILES)))
+
+
+def code_place(root: str = ROOT) -> str:
+    """Return which folders the program lies in, whatever has their names later."""
+    found = [os.stat(f"{root}/{name}") for name in PACKAGES]  # noqa: PTH116
+    return " ".join([VERSION, root, *(f"{one.st_dev}:{one.st_ino}" for one in found)])
+
+
+def _digest(lines: list[str]) -> str:
+    import binascii
+
+    text = chr(10).join([VERSION, *lines])
+    return f"{binascii.crc32(text.encode('utf-8', 'surrogateescape')):08x}"
 
 
 def _signatures(folder: str, but: tuple[str, ...] = ()) -> Iterator[str]:

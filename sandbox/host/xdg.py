@@ -7,6 +7,9 @@ import os
 
 NAME = "lockgate"
 SOCKET = "supervisor.sock"
+POLICY_FILES = ("policy.yaml", "levels.yaml", "autonomy.yaml", "modes.yaml", "trust.yaml",
+                "roles.yaml")  # fmt: skip
+"""Files of the configuration folder that are read again when they change."""
 
 
 def state() -> str:

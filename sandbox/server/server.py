@@ -25,13 +25,14 @@ from sandbox.agents.registry import Registry as Agents
 from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission, Tickets
-from sandbox.client.wire import peer_uid
+from sandbox.client.line import peer_uid
 from sandbox.errors import SandboxError, Unavailable
 from sandbox.guard.child import Guardian
 from sandbox.host.dirs import Dirs
-from sandbox.host.version import VERSION, digest
+from sandbox.host.version import ROOT, VERSION, code_digest, settings_digest
 from sandbox.operations.requests import Request, StopRequest
 from sandbox.results import CallResult
+from sandbox.server.code_watch import CodeWatch
 from sandbox.server.connection import Connection
 from sandbox.server.loop_watch import LoopWatch, end_on
 
@@ -106,7 +107,9 @@ class Server:
         self.guardian = guardian
         self._supervisor = supervisor
         self._idle_seconds = idle_seconds
-        self._digest = digest(dirs)
+        self._code_digest = code_digest()
+        self._settings = settings_digest(str(dirs.config))
+        self._code: CodeWatch | None = None
         self.tickets = Tickets()
         """Calls that a hook admitted and that are made over another connection."""
         self._hooks: HookDoor | None = None
@@ -168,7 +171,9 @@ class Server:
         return {
             "event": "hello",
             "version": VERSION,
-            "digest": self._digest,
+            "digest": self._code_digest + self._settings,
+            "code": self._code.unchanged_place() if self._code is not None else "",
+            "settings": self._settings,
             "pid": os.getpid(),
             "busy": self.busy,
         }
@@ -187,6 +192,7 @@ class Server:
             os.umask(mask)
         inode = path.stat().st_ino
         try:
+            self._code = CodeWatch(ROOT, self._code_digest)
             async with self._supervisor:
                 ready()
                 if self.guardian is not None:
@@ -198,6 +204,8 @@ class Server:
                 await asyncio.gather(*self._connections, return_exceptions=True)
         finally:
             listener.close()
+            if self._code is not None:
+                self._code.close()
             if self._hooks is not None:
                 self._hooks.close()
             if self.guardian is not None:

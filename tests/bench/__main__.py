@@ -40,6 +40,8 @@ SMALL, LARGE = 10, 100_000
 AGENTS_SECONDS = 20.0
 ROUNDS, SLOW_ROUNDS = 60, 8
 WRITE = "printf %s {n} > bench.txt"
+NESTED = "printf %s {n} > src/a/b/bench.txt"
+"""A write below folders, as most are."""
 EVERYDAY = "(commands of every day)"
 SAME = "printf same > same.txt"
 """Writes what is there already: a private layer is made and looked at, and nothing lands."""
@@ -143,6 +145,8 @@ async def run(root: Path, rounds: int) -> list[Row]:
     dirs = Dirs.under(root / "lockgate")
     spaces = {files: bench_changes.tree(root / "calls", files) for files in (SMALL, LARGE)}
     small = spaces[SMALL]
+    for space in spaces.values():
+        (space / "src/a/b").mkdir(parents=True)
     container = f"lockgate-bench-{os.getpid()}"
     image = names().cell
     mounted = ["-v", f"{small}:{small}", "-w", str(small), "--network", "none"]
@@ -172,7 +176,7 @@ async def run(root: Path, rounds: int) -> list[Row]:
         )
         workspaces = [Workspace(str(path)) for path in spaces.values()]
         async with Supervisor(dirs, workspaces=workspaces) as supervisor:
-            for command in ("true", WRITE):
+            for command in ("true", WRITE, NESTED):
                 slow = min(rounds, SLOW_ROUNDS)
                 inside = ["bash", "-c", command]
                 ways += [

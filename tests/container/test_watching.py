@@ -12,7 +12,7 @@ from functools import partial
 import psutil
 import pytest
 
-from sandbox.cli.calls.run import _status
+from sandbox.cli.calls.outcome import status_of
 from sandbox.present.render import record
 from sandbox.results import Ending
 from tests.container.lab import Lab, eventually, give, wait_for
@@ -78,7 +78,7 @@ def test_what_led_there_is_in_the_answer_the_record_and_the_display(lab: Lab) ->
         f"what led to the protected path:\n  `tmp1` created\n  `tmp1` moved onto `{WAIVER}`"
         in shown
     )
-    assert _status(done.model_dump(mode="json")) == 126
+    assert status_of(done.model_dump(mode="json")) == 126
 
 
 def test_the_next_call_is_not_ended_for_the_last_one(lab: Lab) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.cli.calls.run import _say_landed
+from sandbox.cli.calls.outcome import say_landed
 from tests.container.conftest import MakeLab
 from tests.container.lab import Lab, repository
 
@@ -94,7 +94,7 @@ def test_no_undo_is_promised_of_what_cannot_be(
 ) -> None:
     gone = "`c1`" if lost else "`c0`"
     said = f"no longer undoable, since `undo_mib` is reached: {gone}"
-    _say_landed({"id": "c1", "changes": [{}], "message": said, "undoable": not lost})
+    say_landed({"id": "c1", "changes": [{}], "message": said, "undoable": not lost})
     text = capsys.readouterr().err
     assert ("it cannot be undone" in text) is lost
     assert ("`lockgate undo c1`" in text) is not lost

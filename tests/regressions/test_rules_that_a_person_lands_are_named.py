@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from policy.protected.paths import PathPolicy
-from sandbox.cli.calls.run import _say_landed
+from sandbox.cli.calls.outcome import say_landed
 from sandbox.gates.shown_changes import SHOWN, shown_of
 
 ROOT = "/srv/app"
@@ -38,8 +38,8 @@ def test_what_ignores_others_is_listed_among_any_number_of_files(rules: str) -> 
 
 def test_all_that_landed_is_counted(capsys: pytest.CaptureFixture[str]) -> None:
     listed = [created(f"f{number}") for number in range(3)]
-    _say_landed({"id": "c1", "message": "", "changes": listed, "changes_total": 20_002})
-    _say_landed({"id": "c2", "message": "", "changes": listed})  # of an undo, say
+    say_landed({"id": "c1", "message": "", "changes": listed, "changes_total": 20_002})
+    say_landed({"id": "c2", "message": "", "changes": listed})  # of an undo, say
     said = capsys.readouterr().err.splitlines()
     assert "landed 20002 changes" in said[0]
     assert "landed 3 changes" in said[1]

@@ -31,6 +31,7 @@ class Shell:
             "XDG_RUNTIME_DIR": str(place),
             "PYTHONPATH": str(ROOT),
         }
+        self.program: tuple[str, ...] = (sys.executable, "-m", "sandbox.cli.main")
         self.dirs = Dirs(place / "s/lockgate", place / "c/lockgate", place / "lockgate")
 
     def start(self, *words: str, **options: object) -> subprocess.Popen[bytes]:
@@ -43,7 +44,7 @@ class Shell:
             "env": self.env,
             "start_new_session": True,
         }
-        command = [sys.executable, "-m", "sandbox.cli.main", *words]
+        command = [*self.program, *words]
         return subprocess.Popen(command, **{**defaults, **options})  # type: ignore[call-overload, no-any-return]
 
     def __call__(self, *words: str, data: bytes | None = None) -> tuple[int, str, str]:

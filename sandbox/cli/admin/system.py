@@ -135,7 +135,7 @@ def version(**flags: bool) -> int:
       lockgate version
       lockgate version --json
     """
-    code = digest(terminal.dirs())
+    code = digest(str(terminal.dirs().config))
     if flags["as_json"]:
         terminal.show_json({"version": VERSION, "digest": code})
     else:

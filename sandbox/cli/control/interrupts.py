@@ -1,17 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ctrl-C at a terminal: the first cancels the call, a second one soon after stops everything.
 
-A stop that has begun is carried out: no key takes it back.
+A stop that has begun is carried out: no key takes it back. Imports nothing heavy.
 """
 
 from __future__ import annotations
 
-import contextlib
+import _signal  # type: ignore[import-not-found]  # `signal` without the enumerations
 import os
-import signal
-import threading
 import time
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 WINDOW_SECONDS = 2.0
 """A second Ctrl-C within this time of the first is a stop."""
@@ -21,9 +22,11 @@ _SAID = b"\r\nlockgate: cancelling; Ctrl-C again within 2 s stops everything\r\n
 
 def keep_going() -> None:
     """Let neither a key nor the end of the terminal end this command from now on."""
-    if threading.current_thread() is threading.main_thread():
-        for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTSTP, signal.SIGHUP):
-            signal.signal(number, signal.SIG_IGN)
+    for number in (_signal.SIGINT, _signal.SIGQUIT, _signal.SIGTSTP, _signal.SIGHUP):
+        try:
+            _signal.signal(number, _signal.SIG_IGN)
+        except ValueError:  # not the thread that signals come to
+            return
 
 
 class Interrupts:
@@ -37,18 +40,19 @@ class Interrupts:
         self._twice = False
         self._raises = True
         self._before: Any = None
-        self._counts = (
-            threading.current_thread() is threading.main_thread() and os.isatty(0) and os.isatty(2)
-        )
+        self._counts = os.isatty(0) and os.isatty(2)
 
     def __enter__(self) -> Interrupts:
         if self._counts:
-            self._before = signal.signal(signal.SIGINT, self._take)
+            try:
+                self._before = _signal.signal(_signal.SIGINT, self._take)
+            except ValueError:  # not the thread that signals come to
+                self._counts = False
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._before is not None:
-            signal.signal(signal.SIGINT, self._before)
+            _signal.signal(_signal.SIGINT, self._before)
 
     def again(self) -> bool:
         """Whether a second interrupt came, or comes before its time is over.
@@ -72,7 +76,9 @@ class Interrupts:
             self._twice = True
         else:
             self._first = now
-            with contextlib.suppress(OSError):
+            try:  # noqa: SIM105 - contextlib costs a millisecond
                 os.write(2, _SAID)
+            except OSError:
+                pass
         if self._raises:
             raise KeyboardInterrupt

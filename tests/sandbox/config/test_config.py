@@ -138,10 +138,10 @@ def test_the_version_is_the_projects() -> None:
 
 def test_the_digest_follows_the_settings(tmp_path: Path) -> None:
     dirs = Dirs.under(tmp_path)
-    before = digest(dirs)
-    assert digest(dirs) == before
+    before = digest(str(dirs.config))
+    assert digest(str(dirs.config)) == before
     dirs.config.mkdir()
     (dirs.config / "policy.yaml").write_text("version: 1\n")
-    assert digest(dirs) == before  # a running supervisor reads it again
+    assert digest(str(dirs.config)) == before  # a running supervisor reads it again
     dirs.settings.write_text("lifetime: disposable\n")
-    assert digest(dirs) != before
+    assert digest(str(dirs.config)) != before

@@ -21,10 +21,11 @@ from sandbox.cli.main import status
 from sandbox.cli.terminal import FAILED
 from sandbox.client import wire
 from sandbox.client.blocking import BlockingClient
-from sandbox.client.connect import Line, connect, reach
+from sandbox.client.connect import connect, reach
+from sandbox.client.line import Line
 from sandbox.errors import BadInput, NotEnforced, SandboxError, Stopped, Unavailable
 from sandbox.host.dirs import Dirs
-from sandbox.host.version import VERSION, digest
+from sandbox.host.version import VERSION, code_place, digest, settings_digest
 from sandbox.results import Ending
 from sandbox.server import connection, server
 from sandbox.server.server import hold_lock
@@ -66,9 +67,11 @@ def test_hello_says_version_digest_and_pid(running: Served) -> None:
     assert line.hello == {
         "event": "hello",
         "version": VERSION,
-        "digest": digest(running.dirs),
+        "digest": digest(str(running.dirs.config)),
         "pid": os.getpid(),
         "busy": 0,
+        "code": code_place(),
+        "settings": settings_digest(str(running.dirs.config)),
     }
     line.close()
 
@@ -82,7 +85,7 @@ def test_another_user_is_refused(dirs: Dirs, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_socket_of_another_user_is_refused(
     running: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wire, "peer_uid", lambda connection: os.geteuid() + 1)
+    monkeypatch.setattr("sandbox.client.connect.peer_uid", lambda connection: os.geteuid() + 1)
     with pytest.raises(Unavailable, match="is served by another user"):
         connect(running.dirs)
 
@@ -249,7 +252,7 @@ def test_shutdown_returns_when_an_idle_supervisor_has_ended(
 
 def test_another_version_is_replaced_when_idle(running: Served) -> None:
     assert running.server is not None
-    running.server._digest = "another"
+    running.server._code_digest = "another"
     line = connect(running.dirs)
     assert line is not None
     from sandbox.client import connect as start
@@ -301,7 +304,7 @@ def test_another_version_that_is_busy_is_said(running: Served) -> None:
     line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
     assert running.fake.started.wait(WAIT_SECONDS)
     assert running.server is not None
-    running.server._digest = "another"
+    running.server._code_digest = "another"
     with pytest.raises(Unavailable) as caught:
         reach(running.dirs)
     assert "is busy with 1 calls; try again when they have ended" in str(caught.value)

@@ -26,7 +26,7 @@ from sandbox.processes.table import Host
 from sandbox.reporting.yellow_reports import Reports
 from sandbox.stopping.latch_watch import LOOK_SECONDS, PATIENCE_SECONDS, StopWatch
 from tests.fakes import Served, lines_of
-from tests.sandbox.shells import Shell
+from tests.sandbox.shells import ROOT, Shell
 
 WAIT_SECONDS = 120.0
 
@@ -85,9 +85,11 @@ def test_a_stop_that_is_done_is_not_carried_out_again(shell: Shell) -> None:
             Host().send(supervisor.known, signal.SIGKILL)
 
 
-PATIENT = """
+PATIENT = f"""
+import sys
+sys.path.append({str(ROOT)!r})
 from sandbox.cli.control import interrupts
-from sandbox.cli.main import main
+from sandbox.cli.entry import main
 interrupts.WINDOW_SECONDS = 120.0
 main()
 """
@@ -99,7 +101,7 @@ class Terminal:
 
     def __init__(self, shell: Shell, *words: str, patient: bool = False) -> None:
         self.mine, theirs = pty.openpty()
-        program = ["-c", PATIENT] if patient else ["-m", "sandbox.cli.main"]
+        program = ["-I", "-S", "-c", PATIENT] if patient else ["-m", "sandbox.cli.main"]
         self.process = subprocess.Popen(
             [sys.executable, *program, *words],
             stdin=theirs,
