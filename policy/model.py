@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from policy import hosts
+from policy.credentials import Credential
 
 
 class Verdict(str, Enum):
@@ -143,6 +144,8 @@ class Network(Frozen):
     packages: tuple[str, ...] = ()
     """Package clients: the indexes that they are configured for on the host."""
     hosts: tuple[Host, ...] = ()
+    credentials: tuple[Credential, ...] = ()
+    """What the gateway adds to requests to them."""
 
     @model_validator(mode="before")
     @classmethod
@@ -151,7 +154,12 @@ class Network(Frozen):
 
     @model_serializer(mode="wrap")
     def _written(self, write: SerializerFunctionWrapHandler) -> Any:
-        return write(self) if self else NO_NETWORK
+        if not self:
+            return NO_NETWORK
+        said = write(self)
+        if not self.credentials:
+            said.pop("credentials", None)
+        return said
 
     def __bool__(self) -> bool:
         return bool(self.packages or self.hosts)
@@ -162,6 +170,7 @@ class Network(Frozen):
         return Network(
             packages=tuple(one for one in self.packages if one in other.packages),
             hosts=tuple(dict.fromkeys(one for one in both if one is not None)),
+            credentials=tuple(one for one in self.credentials if one in other.credentials),
         )
 
     def words(self) -> str:

@@ -124,8 +124,9 @@ def explain_failure(
         )
     if _NO_LOGIN.search(text):
         return (
-            "no ssh key and no token is in a cell, so that it can log in nowhere: let a person "
-            "push or fetch outside, or take a remote over https that asks for no login"
+            "no ssh key and no token is in a cell, so that it can log in nowhere by itself: over "
+            "https a person's `network.credentials` can log it in (docs/network.md); else let a "
+            "person push or fetch outside"
         )
     if _NO_NETWORK.search(text):
         if not reach:

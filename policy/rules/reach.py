@@ -16,6 +16,7 @@ from typing import Annotated
 from pydantic import Field, field_validator, model_validator
 
 from policy import hosts as names
+from policy.credentials import Credential
 from policy.facts import Facts
 from policy.model import ActionPlan, Frozen, Host, Network, Tier
 
@@ -93,12 +94,7 @@ class HostRule(Frozen):
         `paths` are those that it calls by a path which is not the image's: whatever lies there may
         be an agent's, so that only a rule which says that path is about it.
         """
-        if not paths <= set(self.programs):
-            return ()
-        if any(one.startswith("git ") and one not in _GIT_REACHES for one in programs):
-            return ()  # `git commit` reaches nobody, and what it runs may be anybody's
-        own = {one for one in programs if {one, one.split(" ", 1)[0]} & set(self.programs)}
-        if not own or not programs <= own | _PLAIN | _WRAPPERS:
+        if not _only(self.programs, programs, paths):
             return ()
         if self.roles and plan.role not in self.roles:
             return ()
@@ -109,6 +105,19 @@ class HostRule(Frozen):
             Host(name=name, port=int(port), private=self.private, address=self.address)
             for name, _, port in parts
         )
+
+
+def _only(
+    wanted: Iterable[str], programs: frozenset[str], paths: frozenset[str] = frozenset()
+) -> bool:
+    """Whether a call is one of these programs, with nothing beside that reaches a host."""
+    wanted = frozenset(wanted)
+    if not paths <= wanted:
+        return False
+    if any(one.startswith("git ") and one not in _GIT_REACHES for one in programs):
+        return False  # `git commit` reaches nobody, and what it runs may be anybody's
+    own = {one for one in programs if {one, one.split(" ", 1)[0]} & wanted}
+    return bool(own) and programs <= own | _PLAIN | _WRAPPERS
 
 
 def _host(text: str) -> str:
@@ -140,12 +149,25 @@ class NetworkRules(Frozen):
     """Whether installs reach the package indexes that this host's clients are configured for."""
     allow: Annotated[tuple[HostRule, ...], Field(max_length=1000)] = ()
     """Loosens: hosts, by program."""
+    credentials: Annotated[tuple[Credential, ...], Field(max_length=64)] = ()
+    """Loosens, and counts in the user's own file alone: what is added to requests to hosts that a
+    call may reach; it opens none."""
 
     def joined(self, other: NetworkRules) -> NetworkRules:
         """Return the rules of both."""
         return NetworkRules(
-            packages=self.packages and other.packages, allow=(*self.allow, *other.allow)
+            packages=self.packages and other.packages,
+            allow=(*self.allow, *other.allow),
+            credentials=(*self.credentials, *other.credentials),
         )
+
+    @field_validator("credentials")
+    @classmethod
+    def _once(cls, said: tuple[Credential, ...]) -> tuple[Credential, ...]:
+        ids = [one.id for one in said]
+        if len(set(ids)) < len(ids):
+            raise ValueError("two credentials have the same `id`")
+        return said
 
     def opens(self, plan: ActionPlan, facts: Facts) -> bool:
         """Whether a call may reach every host that its commands ask for, without a question."""
@@ -162,13 +184,46 @@ class NetworkRules(Frozen):
         if asked:
             allowed += [Host(name=name, port=port) for name, port in facts.hosts]
         indexes = tuple(facts.indexes) if self.packages and (asked or _installs(facts)) else ()
-        return Network(packages=indexes, hosts=_distinct(allowed))
+        hosts = _distinct(allowed)
+        return Network(
+            packages=indexes, hosts=hosts, credentials=self._added(facts, indexes, hosts)
+        )
+
+    def _added(
+        self, facts: Facts, indexes: tuple[str, ...], hosts: tuple[Host, ...]
+    ) -> tuple[Credential, ...]:
+        """Return the credentials for hosts of a call, and for the indexes of its clients. A push
+        with one is a right of `git push` alone."""
+        programs, paths = frozenset(facts.programs), _own_paths(facts)
+        out = []
+        for one in self.credentials:
+            named = any(
+                one.covers(host.name, host.port) or _may_stand_for(host, one) for host in hosts
+            )
+            if one.programs and not _only(one.programs, programs, paths):
+                continue
+            if named or (indexes and one.programs):
+                push = one.push if "git push" in programs else ()
+                out.append(one.model_copy(update={"push": push}))
+        return tuple(out)
 
     def _allowed(self, plan: ActionPlan, facts: Facts) -> list[Host]:
-        programs = frozenset(facts.programs)
-        called = {words[0] for words in facts.calls if words and "/" in words[0]}
-        paths = frozenset(one for one in called if not one.startswith(_OF_IMAGE))
+        programs, paths = frozenset(facts.programs), _own_paths(facts)
         return [host for rule in self.allow for host in rule.of(plan, programs, paths)]
+
+
+def _own_paths(facts: Facts) -> frozenset[str]:
+    """Return the paths by which a call starts programs that are not the image's."""
+    called = {words[0] for words in facts.calls if words and "/" in words[0]}
+    return frozenset(one for one in called if not one.startswith(_OF_IMAGE))
+
+
+def _may_stand_for(host: Host, credential: Credential) -> bool:
+    """Whether a pattern that is opened stands for a host of a credential."""
+    return "*" in host.name and any(
+        names.covers(host.name, name) and int(port) == host.port
+        for name, _, port in (one.rpartition(":") for one in credential.hosts)
+    )
 
 
 def _installs(facts: Facts) -> bool:

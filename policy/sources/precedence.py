@@ -28,6 +28,9 @@ from policy.sources.untrusted import tightening
 from policy.values.strict_yaml import PolicyError, located
 
 TRUST = "`lockgate policy trust` trusts the file"
+_OWN_FILE = (
+    "`network.credentials` is ignored in a workspace's file, trusted or not; it counts in your own"
+)
 
 
 class Layer(str, Enum):
@@ -73,6 +76,10 @@ def combine(policy: Policy, paths: PathPolicy, sources: Sequence[Source]) -> Eff
         if not source.trusted:
             content, left_out = tightening(content, policy.standing)
             ignored += [f"{source.document.place(key)}: {why}; {TRUST}" for key, why in left_out]
+        elif source.layer is Layer.WORKSPACE and content.network.credentials:
+            network = content.network.model_copy(update={"credentials": ()})
+            content = content.model_copy(update={"network": network})
+            ignored.append(f"{source.document.place('network')}: {_OWN_FILE}")
         try:
             policy = decided(policy, content, source)
             paths = _judged(paths, content)

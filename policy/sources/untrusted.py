@@ -39,8 +39,11 @@ def tightening(
         leave("secrets", secrets, "secrets.show")
     if content.links:
         leave("links", (), "links")
-    if content.network.allow:
-        leave("network", content.network.model_copy(update={"allow": ()}), "network.allow")
+    network = content.network
+    for name in ("allow", "credentials"):
+        if getattr(network, name):
+            network = network.model_copy(update={name: ()})
+            leave("network", network, f"network.{name}")
     for name in LandFreely.model_fields:
         if getattr(content.land_freely, name):
             leave("land_freely", LandFreely(), f"land_freely.{name}")

@@ -59,6 +59,8 @@ class CallEntry(BaseModel):
     session: str | None = None
     connections: list[Fields] | None = None
     refused: list[str] | None = None
+    credentials: Fields | None = None
+    """How many requests over its network got a credential, by its id."""
     sent: int | None = None
     """Bytes over its network, of all connections."""
     received: int | None = None

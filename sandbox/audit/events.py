@@ -139,6 +139,8 @@ class NetworkRecord(AuditRecord):
     """Names that it asked for and might not reach."""
     lost: str | None = None
     """How its gateway ended before it did."""
+    credentials: dict[str, int] | None = None
+    """How many requests got a credential, by its id."""
 
 
 class PortRecord(AuditRecord):

@@ -173,7 +173,9 @@ class Recorder:
                 connections_total=traffic.count,
                 sent=traffic.sent,
                 received=traffic.received,
-                **given_fields(refused=traffic.refused, lost=traffic.lost),
+                **given_fields(
+                    refused=traffic.refused, lost=traffic.lost, credentials=traffic.credentials
+                ),
             )
         )
 

@@ -212,10 +212,15 @@ class Cell:
             answer = await self.ask(self.spec.setup, op="setup")
             self.hidden = answer["hidden"]
             self._check_sources(answer)
-            self._runner.send({"op": "home", "files": self.spec.home, "folders": [HOME]})
+            self.furnish({})
         except BaseException as error:
             await self.end(f"it did not start: {error}")
             raise
+
+    def furnish(self, files: dict[str, str]) -> None:
+        """Put further files into the home of commands that come after this, or other texts."""
+        self.spec.home.update(files)
+        self._runner.send({"op": "home", "files": self.spec.home, "folders": [HOME]})
 
     async def end(self, reason: str = "it was ended") -> None:
         """Kill both containers and wait until they are gone."""

@@ -13,6 +13,7 @@ import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from pathlib import Path
 
+from policy.credentials import Credential
 from policy.model import Network
 from sandbox.cells.cell import Cell
 from sandbox.cells.pool import CellPool
@@ -24,6 +25,8 @@ from sandbox.network.book import Reach, merged
 from sandbox.network.carrier import Limits
 from sandbox.network.gateway import Gateway, Traffic, check_size
 from sandbox.network.indexes import DEFAULTS, configured, place, variables
+from sandbox.network.login.host_secrets import SecretReader
+from sandbox.network.login.uses import Use
 
 Tell = Callable[[str, Traffic], Awaitable[None]]
 MIB = 1 << 20
@@ -95,9 +98,11 @@ class Outlet:
 class Outlets:
     """Gives calls that may reach a host their cell and their gateway."""
 
-    def __init__(self, settings: NetworkSettings, tell: Tell) -> None:
-        """`tell` records what went through one, by the id of its call."""
+    def __init__(self, settings: NetworkSettings, tell: Tell, secrets: SecretReader) -> None:
+        """`tell` records what went through one, by the id of its call; `secrets` reads those of
+        credentials."""
         self._settings = settings
+        self._secrets = secrets
         self._tell = tell
         self._defaults: dict[tuple[str, str], tuple[str, ...]] = {}
 
@@ -116,11 +121,25 @@ class Outlets:
         async with pool.apart(agent, workspaces, home) as cell:
             reaches, told, indexes = await self._reaches(cell, network)
             check_size(reaches)
-            gateway = Gateway(reaches, self._limits(), lambda: cell.end_running(OVER))
+            added = _added(network.credentials, reaches)
+            if added and not certificates:
+                raise Unavailable(
+                    "the certificates that this host trusts are not in one file, so that no "
+                    "credential can be used: name one by `SSL_CERT_FILE`"
+                )
+            gateway = Gateway(
+                reaches,
+                self._limits(),
+                lambda: cell.end_running(OVER),
+                [Use.of(one.model_dump(mode="json")) for one in added],
+                lambda id, host: self._secrets.read(_by_id(added, id), host),
+            )
             if home:
                 told |= dict.fromkeys(trust.VARIABLES, f"{HOME}/{trust.FILE}")
             outlet = Outlet(call, cell, told, indexes, gateway, self._tell)
-            await gateway.start(await cell.listen(gateway.listeners))
+            await gateway.start(await cell.listen(gateway.listeners), certificates)
+            if gateway.certificate:
+                cell.furnish({trust.FILE: f"{certificates}{gateway.certificate}"})
             try:
                 yield outlet
             finally:
@@ -182,3 +201,22 @@ class Outlets:
                 )
             self._defaults[key] = tuple(one.address for one in places)
         return self._defaults[key]
+
+
+def _added(credentials: Sequence[Credential], reaches: Sequence[Reach]) -> tuple[Credential, ...]:
+    """Return the credentials for what a call may reach, each with those of its hosts alone."""
+    out = []
+    for one in credentials:
+        hosts = tuple(
+            host
+            for host in one.hosts
+            for name, _, port in (host.rpartition(":"),)
+            if any(reach.covers(name) and int(port) in reach.ports for reach in reaches)
+        )
+        if hosts:
+            out.append(one.model_copy(update={"hosts": hosts}))
+    return tuple(out)
+
+
+def _by_id(credentials: Sequence[Credential], id: str) -> Credential:
+    return next(one for one in credentials if one.id == id)

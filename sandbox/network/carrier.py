@@ -5,25 +5,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
+import ssl
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.network import client_hello, plain_http
-from sandbox.network.addresses import refusal
 from sandbox.network.book import Book, Reach
+from sandbox.network.ends import CHUNK, Refused, connected, opening
+from sandbox.network.login.broker import Broker
+from sandbox.network.login.sealed import Sealed
 
-RAW_PORTS = frozenset((22, 9418))
-"""Ports of protocols that say no host's name (ssh, git): the address alone counts."""
-TLS_PORT = 443
 FIRST_SECONDS = 20.0
 """How long a client may take to say whom it wants."""
 CONNECT_SECONDS = 20.0
 IDLE_SECONDS = 300.0
 """A connection on which nothing goes either way for so long is ended."""
-CHUNK = 1 << 18
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +35,6 @@ class Limits:
     """Bytes that all of them send."""
     received: int
     """Bytes that all of them receive."""
-
-
-class Refused(Exception):
-    """A connection leads nowhere; the text says why."""
 
 
 @dataclass(slots=True)
@@ -81,9 +74,11 @@ class Carrier:
         limits: Limits,
         tell: Callable[[dict[str, Any]], None],
         over: Callable[[str], None],
+        broker: Broker | None = None,
     ) -> None:
         """`tell` hears of each connection that has ended, `over` why the whole call is at its
-        end."""
+        end; `broker` knows the hosts that get a credential."""
+        self._broker = broker
         self._book = book
         self._limits = limits
         self._tell = tell
@@ -145,13 +140,48 @@ class Carrier:
             raise Refused("nobody asked for a name there")
         connection.host, reach = place
         async with asyncio.timeout(FIRST_SECONDS):
-            first, body = await _opening(connection, reader)
+            first, body = await opening(connection, reader)
+        if self._broker is not None and self._broker.knows(connection.host, connection.port):
+            if body is not None or not first:
+                raise Refused("a credential goes over TLS alone")
+            await self._broker_requests(self._broker, connection, reach, reader, writer, first)
+            return
         async with asyncio.timeout(CONNECT_SECONDS):
-            far_reader, far_writer = await _connected(connection, reach)
+            far_reader, far_writer = await connected(connection, reach)
         try:
             await self._relay(connection, reader, writer, far_reader, far_writer, first, body)
         finally:
             far_writer.transport.abort()
+
+    async def _broker_requests(
+        self,
+        broker: Broker,
+        connection: Connection,
+        reach: Reach,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        first: bytes,
+    ) -> None:
+        """Carry the requests of a connection whose TLS ends here."""
+
+        async def read() -> bytes:
+            return await self._read(connection, reader, CHUNK)
+
+        async def connect() -> FarEnd:
+            async with asyncio.timeout(CONNECT_SECONDS):
+                return FarEnd(self, connection, *await connected(connection, reach, broker.far))
+
+        place = (connection.host, connection.port)
+        near = Sealed(broker.near(connection.host), first, read, writer)
+        try:
+            async with asyncio.timeout(FIRST_SECONDS):
+                await near.open()
+        except ssl.SSLError:
+            raise Refused("its program does not trust the certificate of the gateway") from None
+        try:
+            await broker.exchange(place, near, connect).serve()
+        finally:
+            await near.close()
 
     async def _relay(
         self,
@@ -164,7 +194,7 @@ class Carrier:
         body: int | None,
     ) -> None:
         """Carry bytes both ways. `body`: how many more of the client's count; None: all."""
-        await self._send(connection, far_writer, first)
+        await self.send(connection, far_writer, first)
 
         async def out() -> None:
             left = body
@@ -172,7 +202,7 @@ class Carrier:
                 counts = data if left is None else data[:left]
                 left = None if left is None else left - len(counts)
                 if counts:  # what comes behind a plain request goes nowhere
-                    await self._send(connection, far_writer, counts)
+                    await self.send(connection, far_writer, counts)
             far_writer.write_eof()
 
         def look(done: asyncio.Future[None]) -> None:
@@ -182,11 +212,7 @@ class Carrier:
         sending = asyncio.ensure_future(out())
         sending.add_done_callback(look)
         try:
-            while data := await self._read(connection, far_reader, CHUNK):
-                connection.received += len(data)
-                self._received += len(data)
-                if self._received > self._limits.received:
-                    self._end("the call received more than it may (`network.download_mib`)")
+            while data := await self.receive(connection, far_reader):
                 writer.write(data)
                 async with asyncio.timeout(IDLE_SECONDS):
                     await writer.drain()
@@ -196,9 +222,17 @@ class Carrier:
             sending.cancel()
             await asyncio.gather(sending, return_exceptions=True)
 
-    async def _send(
-        self, connection: Connection, writer: asyncio.StreamWriter, data: bytes
-    ) -> None:
+    async def receive(self, connection: Connection, reader: asyncio.StreamReader) -> bytes:
+        """Read from the host, and count it."""
+        data = await self._read(connection, reader, CHUNK)
+        connection.received += len(data)
+        self._received += len(data)
+        if self._received > self._limits.received:
+            self._end("the call received more than it may (`network.download_mib`)")
+        return data
+
+    async def send(self, connection: Connection, writer: asyncio.StreamWriter, data: bytes) -> None:
+        """Send to the host, and count it. Raises Refused."""
         self._sent += len(data)
         if self._sent > self._limits.sent:
             self._end("the call sent more than it may (`network.upload_mib`)")
@@ -233,74 +267,33 @@ class Carrier:
             task.cancel()
 
 
-async def _opening(
-    connection: Connection, reader: asyncio.StreamReader
-) -> tuple[bytes, int | None]:
-    """Return the first bytes to pass on, and how many more of the client's are; None: all.
+class FarEnd:
+    """A host's end of a connection whose requests are read here."""
 
-    Raises Refused where they are not for the name that the connection was made to.
-    """
-    if connection.port in RAW_PORTS:
-        return b"", None
-    data = b""
-    while more := await reader.read(CHUNK):
-        data += more
-        try:
-            if data[0] == client_hello.HANDSHAKE:
-                name = client_hello.server_name(data)
-                if name is None:
-                    continue
-                _compare(name, connection.host)
-                return data, None
-            if connection.port == TLS_PORT:
-                raise Refused("it is no TLS")
-            found = plain_http.read_request(data)
-        except (client_hello.Malformed, plain_http.Malformed) as error:
-            raise Refused(str(error)) from None
-        if found is not None:
-            request, rest = found
-            _compare(request.host, connection.host)
-            rest = rest[: request.body]
-            return request.head + rest, request.body - len(rest)
-    raise Refused("it ended before it said whom it is for")
+    def __init__(
+        self,
+        carrier: Carrier,
+        connection: Connection,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+    ) -> None:
+        self._carrier = carrier
+        self._connection = connection
+        self._reader = reader
+        self._writer = writer
 
+    async def read(self) -> bytes:
+        """Return some bytes; nothing at the end."""
+        return await self._carrier.receive(self._connection, self._reader)
 
-def _compare(said: str, host: str) -> None:
-    if said.rstrip(".") != host:
-        raise Refused("it names another host than the one it goes to")
+    async def write(self, data: bytes) -> None:
+        """Send bytes."""
+        await self._carrier.send(self._connection, self._writer, data)
 
+    def ended(self) -> bool:
+        """Whether it has no further answer."""
+        return self._reader.at_eof() or self._writer.is_closing()
 
-async def _connected(
-    connection: Connection, reach: Reach
-) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Return a connection to the name, at an address that may be connected to. Raises Refused."""
-    why = "the name has no address"
-    for address in await _addresses(connection, reach):
-        if not reach.address and (why := refusal(address, private=reach.private)):
-            continue
-        try:
-            reader, writer = await asyncio.open_connection(address, connection.port, limit=CHUNK)
-        except OSError as error:
-            why = f"it cannot be connected to: {(error.strerror or 'it fails').lower()}"
-            continue
-        own = writer.get_extra_info("sockname")[0] == writer.get_extra_info("peername")[0]
-        if own and not reach.address:
-            writer.transport.abort()
-            why = "it is an address of this host"
-            continue
-        connection.address = address
-        return reader, writer
-    raise Refused(why)
-
-
-async def _addresses(connection: Connection, reach: Reach) -> list[str]:
-    if reach.address:
-        return [reach.address]
-    loop = asyncio.get_running_loop()
-    try:
-        found = await loop.getaddrinfo(
-            connection.host, connection.port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP
-        )
-    except (OSError, UnicodeError):
-        return []
-    return list(dict.fromkeys(str(one[4][0]) for one in found))
+    def abort(self) -> None:
+        """End it at once."""
+        self._writer.transport.abort()

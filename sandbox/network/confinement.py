@@ -8,11 +8,12 @@ import os
 import resource
 
 NOBODY = 65_534
-_NO_NEW_PRIVS = 38
+_NO_NEW_PRIVS, _DUMPABLE = 38, 4
 
 
 def confine() -> None:
-    """Give up another user's rights, writing files, and new programs' rights.
+    """Give up another user's rights, writing files, new programs' rights, and that another process
+    of its user could read its memory, where a secret may lie.
 
     What is imported later may not be readable any more.
     """
@@ -23,5 +24,6 @@ def confine() -> None:
         os.setresgid(NOBODY, NOBODY, NOBODY)
         os.setresuid(NOBODY, NOBODY, NOBODY)
     libc = ctypes.CDLL(None, use_errno=True)
-    if libc.prctl(_NO_NEW_PRIVS, 1, 0, 0, 0):
-        raise OSError(ctypes.get_errno(), "prctl")
+    for option, value in ((_NO_NEW_PRIVS, 1), (_DUMPABLE, 0)):
+        if libc.prctl(option, value, 0, 0, 0):
+            raise OSError(ctypes.get_errno(), "prctl")

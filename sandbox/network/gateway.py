@@ -20,6 +20,8 @@ from sandbox.errors import SandboxError, Unavailable
 from sandbox.host.relaunch import environment
 from sandbox.network.book import MOST_LISTENERS, MOST_NAMES, Book, Reach
 from sandbox.network.carrier import Limits
+from sandbox.network.login.host_secrets import NoSecret
+from sandbox.network.login.uses import Secret, Use
 
 MODULE = "sandbox.network.serve"
 START_SECONDS = 30.0
@@ -45,6 +47,8 @@ class Traffic:
     """Why the call was ended: it sent or received more than it may."""
     lost: str = ""
     """How the gateway ended before its call did."""
+    credentials: dict[str, int] = field(default_factory=dict)
+    """How many requests got a credential, by its id."""
 
     def hear(self, line: bytes) -> None:
         """Take what a gateway says; what is nothing of that counts as nothing."""
@@ -52,6 +56,9 @@ class Traffic:
             what = json.loads(line)
             if "refused" in what:
                 self.refused.append(str(what["refused"]))
+            elif "used" in what:
+                used = str(what["used"])
+                self.credentials[used] = self.credentials.get(used, 0) + 1
             elif "over" in what:
                 self.over = str(what["over"])
             elif "connection" in what:
@@ -77,9 +84,20 @@ class Gateway:
     """The gateway of one call; `end` must follow `start`."""
 
     def __init__(
-        self, reaches: Sequence[Reach], limits: Limits, end_call: Callable[[], None]
+        self,
+        reaches: Sequence[Reach],
+        limits: Limits,
+        end_call: Callable[[], None],
+        uses: Sequence[Use] = (),
+        read_secret: Callable[[str, str], Secret] | None = None,
     ) -> None:
-        """`end_call` ends the call's command, once it has sent or received more than it may."""
+        """`end_call` ends the call's command, once it has sent or received more than it may;
+        `read_secret` returns the secret of one of `uses` for a host (raises NoSecret)."""
+        self._uses = tuple(uses)
+        self._read_secret = read_secret
+        self._reading: set[asyncio.Task[None]] = set()
+        self.certificate = ""
+        """What the cell must trust where a host gets a credential, once it has started."""
         self._end_call = end_call
         self._reaches = tuple(reaches)
         self._limits = limits
@@ -95,12 +113,15 @@ class Gateway:
         """What the keeper must listen on in the cell."""
         return Book(self._reaches).listeners()
 
-    async def start(self, sockets: Sequence[socket.socket]) -> None:
-        """Start it with the sockets, which are closed here. Raises Unavailable."""
+    async def start(self, sockets: Sequence[socket.socket], certificates: str) -> None:
+        """Start it with the sockets, which are closed here; `certificates` are those that this host
+        trusts. Raises Unavailable."""
         order = {
             "reaches": [one.as_json() for one in self._reaches],
             "limits": asdict(self._limits),
             "sockets": [one.fileno() for one in sockets],
+            "uses": [one.as_json() for one in self._uses],
+            "certificates": certificates if self._uses else "",
         }
         try:
             process = await asyncio.create_subprocess_exec(
@@ -125,7 +146,8 @@ class Gateway:
         process.stdin.write(json.dumps(order).encode() + b"\n")
         try:
             async with asyncio.timeout(START_SECONDS):
-                ready = b"ready" in await process.stdout.readline()
+                line = await process.stdout.readline()
+                ready = b"ready" in line
         except TimeoutError:
             ready = False
         except BaseException:  # nobody waits for it any more
@@ -134,11 +156,14 @@ class Gateway:
         if not ready:
             await self.end()
             raise Unavailable("the gateway did not start, so the call gets no network")
+        self.certificate = str(json.loads(line).get("certificate", ""))
         self._hearing = asyncio.create_task(self._hear(process))
 
     async def end(self) -> None:
         """End it with all its connections, and hear the last of it."""
         self._ending = True
+        for one in self._reading:
+            one.cancel()
         process = self._process
         if process is None:
             return
@@ -161,11 +186,42 @@ class Gateway:
         with contextlib.suppress(ValueError):  # a line beyond any measure
             while line := await process.stdout.readline():
                 self.traffic.hear(line)
+                self._look_for_wish(process, line)
                 if self.traffic.over and not self._ending:
                     self._end_call()
         if not self._ending:
             status = await process.wait()
             self.traffic.lost = f"the gateway ended before the call, with status {status}"
+
+    def _look_for_wish(self, process: asyncio.subprocess.Process, line: bytes) -> None:
+        """Begin to read a secret that the gateway asks for, if it is one of this call's."""
+        try:
+            wish = json.loads(line)["wants"]
+            id, host = str(wish["id"]), str(wish["host"])
+        except (ValueError, KeyError, TypeError):
+            return
+        known = any(one.id == id and host in one.hosts for one in self._uses)
+        if known and self._read_secret is not None and not self._ending:
+            task = asyncio.create_task(self._give(process, self._read_secret, id, host))
+            self._reading.add(task)
+            task.add_done_callback(self._reading.discard)
+
+    @staticmethod
+    async def _give(
+        process: asyncio.subprocess.Process,
+        read: Callable[[str, str], Secret],
+        id: str,
+        host: str,
+    ) -> None:
+        """Tell the gateway a secret, or why there is none; it is kept nowhere here."""
+        try:
+            told = asdict(await asyncio.to_thread(read, id, host))
+        except NoSecret as error:
+            told = {"problem": str(error)}
+        assert process.stdin is not None
+        if not process.stdin.is_closing():
+            answer = {"secret": {"id": id, "host": host, **told}}
+            process.stdin.write(json.dumps(answer).encode() + b"\n")
 
 
 def check_size(reaches: Sequence[Reach]) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures.thread
 import contextlib
+import datetime
 import json
 import os
 import socket
@@ -24,8 +25,10 @@ from sandbox.network import dns
 from sandbox.network.book import Book, Reach
 from sandbox.network.carrier import Carrier, Limits
 from sandbox.network.confinement import confine
+from sandbox.network.login.broker import Broker
+from sandbox.network.login.uses import Use
 
-MOST_LINE = 1 << 20
+MOST_LINE = 1 << 21
 MOST_REFUSED = 100
 """Refused names that are said; more are not."""
 _LOOKUPS = 8
@@ -83,17 +86,58 @@ class Voice:
             os.write(1, json.dumps(what).encode() + b"\n")
 
 
-async def serve(order: Mapping[str, Any], sockets: list[socket.socket]) -> None:
+class Ears:
+    """Hears what the supervisor says after its order: secrets that were asked for, and the end."""
+
+    def __init__(self, broker: Broker | None) -> None:
+        self._broker = broker
+        self._line = b""
+        self.over = asyncio.Event()
+
+    def listen(self) -> None:
+        """Take what is there to read."""
+        data = os.read(0, MOST_LINE)
+        *lines, self._line = (self._line + data).split(b"\n")
+        if not data or len(self._line) > MOST_LINE:
+            self.over.set()
+        for line in lines:
+            with contextlib.suppress(ValueError, KeyError, TypeError):
+                if self._broker is not None:
+                    self._broker.hear(json.loads(line)["secret"])
+
+
+def prepare(order: Mapping[str, Any], voice: Voice) -> tuple[Broker | None, str]:
+    """Return what stands for hosts that get a credential, and the certificate that a cell must
+    trust for them; None where there are none."""
+    uses = [Use.of(one) for one in order["uses"]]
+    if not uses:
+        return None, ""
+    from sandbox.network.login.authority import far_context, make_authority
+    from sandbox.network.login.exchange import Exchange
+
+    names = {host.rpartition(":")[0] for one in uses for host in one.hosts}
+    made = make_authority(names, datetime.datetime.now(datetime.UTC))
+    far = far_context(order["certificates"])
+    return Broker(uses, made.contexts, far, Exchange, voice.say), made.certificate
+
+
+async def serve(
+    order: Mapping[str, Any],
+    sockets: list[socket.socket],
+    broker: Broker | None,
+    certificate: str,
+    voice: Voice,
+) -> None:
     """Serve until standard input ends."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(concurrent.futures.thread.ThreadPoolExecutor(_LOOKUPS))
-    voice = Voice()
     book = Book(Reach.of(one) for one in order["reaches"])
     carrier = Carrier(
         book,
         Limits(**order["limits"]),
         lambda ended: voice.say(connection=ended),
         lambda why: voice.say(over=why),
+        broker,
     )
     for kind, one in zip((each[0] for each in book.listeners()), sockets, strict=True):
         one.setblocking(False)
@@ -102,10 +146,10 @@ async def serve(order: Mapping[str, Any], sockets: list[socket.socket]) -> None:
             await loop.create_datagram_endpoint(lambda: Resolver(book, refused), sock=one)  # noqa: B023
         else:
             await asyncio.start_server(carrier.take, sock=one, limit=carrier.BUFFER)
-    over = asyncio.Event()
-    loop.add_reader(0, lambda: None if os.read(0, 1024) else over.set())
-    voice.say(ready=True)
-    await over.wait()
+    ears = Ears(broker)
+    loop.add_reader(0, ears.listen)
+    voice.say(ready=True, certificate=certificate)
+    await ears.over.wait()
     await carrier.close()
 
 
@@ -120,8 +164,10 @@ def main() -> None:
     order = json.loads(line)
     sockets = [socket.socket(fileno=number) for number in order["sockets"]]
     "name.invalid".encode("idna")  # what is imported late might not be readable afterwards
+    voice = Voice()
+    broker, certificate = prepare(order, voice)
     confine()
-    asyncio.run(serve(order, sockets))
+    asyncio.run(serve(order, sockets, broker, certificate, voice))
 
 
 if __name__ == "__main__":

@@ -98,6 +98,10 @@ def _reached(call: CallEntry) -> list[tuple[str, str]]:
         ("reached", f"{name}, {count} connections, {sent} bytes sent, {received} received")
         for name, (count, sent, received) in hosts.items()
     ]
+    rows += [
+        ("credential", f"`{name}`, in {count} requests")
+        for name, count in (call.credentials or {}).items()
+    ]
     if call.refused:
         rows.append(("not reached", ", ".join(map(str, call.refused))))
     for one in call.ports or ():

@@ -31,6 +31,7 @@ from sandbox.gates.host_made import HostMade
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.host.login import login
+from sandbox.network.login.host_secrets import SecretReader
 from sandbox.questions.contexts import Contexts
 from sandbox.reporting.delivery import People
 from sandbox.reporting.yellow_reports import Reports
@@ -82,7 +83,11 @@ class Parts:
             off_loop=self.off_loop,
         )
         self.turns = Turns()
-        self.outlets = Outlets(self.settings.network, self.record.network)
+        self.outlets = Outlets(
+            self.settings.network,
+            self.record.network,
+            SecretReader(lambda: [one.path for one in self.known.all()]),
+        )
         self.host_made = HostMade(self.files, self.turns.count)
 
     def check_workspaces(self, paths: Sequence[str]) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from sandbox.network import carrier as carrying
+from sandbox.network import ends
 from sandbox.network.book import Book, Reach
 from sandbox.network.carrier import Carrier, Limits
 from tests.sandbox.network.test_gateway_readers import hello
@@ -179,7 +180,7 @@ def test_a_second_request_on_a_connection_goes_nowhere() -> None:
 def test_plain_http_has_no_way_to_the_port_of_tls(monkeypatch: pytest.MonkeyPatch) -> None:
     async def go() -> None:
         async with way(at_loopback) as one:
-            monkeypatch.setattr(carrying, "TLS_PORT", one.near)
+            monkeypatch.setattr(ends, "TLS_PORT", one.near)
             assert await one.send(plain(NAME), end=True) == b""
             (told,) = await one.ended()
             assert told["end"] == "refused: it is no TLS"
