@@ -109,31 +109,33 @@ class Credential(_Part):
     @field_validator("hosts")
     @classmethod
     def _plain(cls, said: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(_place(one) for one in said)
+        return tuple(_place(host) for host in said)
 
     @field_validator("methods")
     @classmethod
     def _methods(cls, said: tuple[str, ...]) -> tuple[str, ...]:
-        for one in said:
-            if _METHOD.fullmatch(one) is None or one == "CONNECT":
-                raise ValueError(f"`{one}` is no method, such as `GET` or `POST`")
+        for method in said:
+            if _METHOD.fullmatch(method) is None or method == "CONNECT":
+                raise ValueError(f"`{method}` is no method, such as `GET` or `POST`")
         return said
 
     @field_validator("paths")
     @classmethod
     def _paths(cls, said: tuple[str, ...]) -> tuple[str, ...]:
-        for one in said:
-            if _PREFIX.fullmatch(one) is None or {".", ".."} & set(one.split("/")):
-                raise ValueError(f"`{one}` is no beginning of a path, such as `/team`")
-        return tuple(one.rstrip("/") + "/" for one in said)
+        for prefix in said:
+            if _PREFIX.fullmatch(prefix) is None or {".", ".."} & set(prefix.split("/")):
+                raise ValueError(f"`{prefix}` is no beginning of a path, such as `/team`")
+        return tuple(prefix.rstrip("/") + "/" for prefix in said)
 
     @field_validator("push")
     @classmethod
     def _branches(cls, said: tuple[str, ...]) -> tuple[str, ...]:
-        for one in said:
-            if not one or _BRANCH.fullmatch(one) is None:
-                raise ValueError(f"`{one}` is no branch, such as `main` or `agent/*`")
-        return tuple(one if one.startswith("refs/") else f"refs/heads/{one}" for one in said)
+        for branch in said:
+            if not branch or _BRANCH.fullmatch(branch) is None:
+                raise ValueError(f"`{branch}` is no branch, such as `main` or `agent/*`")
+        return tuple(
+            branch if branch.startswith("refs/") else f"refs/heads/{branch}" for branch in said
+        )
 
     @model_validator(mode="after")
     def _formed(self) -> Credential:
@@ -158,7 +160,7 @@ class Credential(_Part):
         """Say what it may be used for, for people."""
         what = ", ".join(self.methods) or "git fetch"
         where = f" below {', '.join(self.paths)}" if self.paths else ""
-        branches = ", ".join(one.removeprefix("refs/heads/") for one in self.push)
+        branches = ", ".join(branch.removeprefix("refs/heads/") for branch in self.push)
         return f"`{self.id}` ({what}{where}{f'; push to {branches}' if branches else ''})"
 
 

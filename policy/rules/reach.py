@@ -164,7 +164,7 @@ class NetworkRules(Frozen):
     @field_validator("credentials")
     @classmethod
     def _once(cls, said: tuple[Credential, ...]) -> tuple[Credential, ...]:
-        ids = [one.id for one in said]
+        ids = [credential.id for credential in said]
         if len(set(ids)) < len(ids):
             raise ValueError("two credentials have the same `id`")
         return said
@@ -196,15 +196,16 @@ class NetworkRules(Frozen):
         with one is a right of `git push` alone."""
         programs, paths = frozenset(facts.programs), _own_paths(facts)
         out = []
-        for one in self.credentials:
+        for credential in self.credentials:
             named = any(
-                one.covers(host.name, host.port) or _may_stand_for(host, one) for host in hosts
+                credential.covers(host.name, host.port) or _may_stand_for(host, credential)
+                for host in hosts
             )
-            if one.programs and not _only(one.programs, programs, paths):
+            if credential.programs and not _only(credential.programs, programs, paths):
                 continue
-            if named or (indexes and one.programs):
-                push = one.push if "git push" in programs else ()
-                out.append(one.model_copy(update={"push": push}))
+            if named or (indexes and credential.programs):
+                push = credential.push if "git push" in programs else ()
+                out.append(credential.model_copy(update={"push": push}))
         return tuple(out)
 
     def _allowed(self, plan: ActionPlan, facts: Facts) -> list[Host]:

@@ -131,7 +131,7 @@ class Outlets:
                 reaches,
                 self._limits(),
                 lambda: cell.end_running(OVER),
-                [Use.of(one.model_dump(mode="json")) for one in added],
+                [Use.of(credential.model_dump(mode="json")) for credential in added],
                 lambda id, host: self._secrets.read(_by_id(added, id), host),
             )
             if home:
@@ -206,17 +206,17 @@ class Outlets:
 def _added(credentials: Sequence[Credential], reaches: Sequence[Reach]) -> tuple[Credential, ...]:
     """Return the credentials for what a call may reach, each with those of its hosts alone."""
     out = []
-    for one in credentials:
+    for credential in credentials:
         hosts = tuple(
             host
-            for host in one.hosts
+            for host in credential.hosts
             for name, _, port in (host.rpartition(":"),)
             if any(reach.covers(name) and int(port) in reach.ports for reach in reaches)
         )
         if hosts:
-            out.append(one.model_copy(update={"hosts": hosts}))
+            out.append(credential.model_copy(update={"hosts": hosts}))
     return tuple(out)
 
 
 def _by_id(credentials: Sequence[Credential], id: str) -> Credential:
-    return next(one for one in credentials if one.id == id)
+    return next(credential for credential in credentials if credential.id == id)

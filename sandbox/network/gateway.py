@@ -120,7 +120,7 @@ class Gateway:
             "reaches": [one.as_json() for one in self._reaches],
             "limits": asdict(self._limits),
             "sockets": [one.fileno() for one in sockets],
-            "uses": [one.as_json() for one in self._uses],
+            "uses": [use.as_json() for use in self._uses],
             "certificates": certificates if self._uses else "",
         }
         try:
@@ -162,8 +162,8 @@ class Gateway:
     async def end(self) -> None:
         """End it with all its connections, and hear the last of it."""
         self._ending = True
-        for one in self._reading:
-            one.cancel()
+        for reading in self._reading:
+            reading.cancel()
         process = self._process
         if process is None:
             return
@@ -200,7 +200,7 @@ class Gateway:
             id, host = str(wish["id"]), str(wish["host"])
         except (ValueError, KeyError, TypeError):
             return
-        known = any(one.id == id and host in one.hosts for one in self._uses)
+        known = any(use.id == id and host in use.hosts for use in self._uses)
         if known and self._read_secret is not None and not self._ending:
             task = asyncio.create_task(self._give(process, self._read_secret, id, host))
             self._reading.add(task)

@@ -109,13 +109,13 @@ class Ears:
 def prepare(order: Mapping[str, Any], voice: Voice) -> tuple[Broker | None, str]:
     """Return what stands for hosts that get a credential, and the certificate that a cell must
     trust for them; None where there are none."""
-    uses = [Use.of(one) for one in order["uses"]]
+    uses = [Use.of(use) for use in order["uses"]]
     if not uses:
         return None, ""
     from sandbox.network.login.authority import far_context, make_authority
     from sandbox.network.login.exchange import Exchange
 
-    names = {host.rpartition(":")[0] for one in uses for host in one.hosts}
+    names = {host.rpartition(":")[0] for use in uses for host in use.hosts}
     made = make_authority(names, datetime.datetime.now(datetime.UTC))
     far = far_context(order["certificates"])
     return Broker(uses, made.contexts, far, Exchange, voice.say), made.certificate

@@ -196,8 +196,9 @@ def _may_reach(decision: Mapping[str, Any]) -> str:
         place = f", at {host.address}" if host.address else ""
         place += ", also in a private network" if host.private and not host.address else ""
         lines.append(f"{host.name}, port {host.port}{place}")
-    for one in network.credentials:
-        lines.append(f"with {one.words()} for {', '.join(one.hosts)}, from {one.secret.words()}")
+    for credential in network.credentials:
+        hosts, source = ", ".join(credential.hosts), credential.secret.words()
+        lines.append(f"with {credential.words()} for {hosts}, from {source}")
     return "\n".join(lines)
 
 

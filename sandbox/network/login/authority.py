@@ -46,7 +46,7 @@ class Authority:
 def make_authority(hosts: Iterable[str], now: datetime.datetime) -> Authority:
     """Return a new authority for hosts, by their names, which ends when a call has long ended."""
     names = sorted(set(hosts))
-    limits = x509.NameConstraints([x509.DNSName(one) for one in names], None)
+    limits = x509.NameConstraints([x509.DNSName(name) for name in names], None)
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Lockgate, one call")])
     own = (

@@ -43,7 +43,7 @@ class Broker:
 
     def knows(self, name: str, port: int) -> bool:
         """Whether a host gets a credential."""
-        return any(f"{name}:{port}" in one.hosts for one in self._uses)
+        return any(f"{name}:{port}" in use.hosts for use in self._uses)
 
     def near(self, name: str) -> ssl.SSLContext:
         """Return how the gateway stands for a host."""
@@ -54,7 +54,7 @@ class Broker:
     ) -> Exchange:
         """Return what carries the requests of one connection."""
         name, port = place
-        uses = [one for one in self._uses if f"{name}:{port}" in one.hosts]
+        uses = [use for use in self._uses if f"{name}:{port}" in use.hosts]
         return self._make(
             place,
             uses,

@@ -193,7 +193,7 @@ class Exchange:
         if use is not None and secret is not None:
             name, value = header_of(use, secret)
             dropped = {*_NEVER_BESIDE, name.lower()}
-            headers = [one for one in headers if one[0] not in dropped]
+            headers = [field for field in headers if field[0] not in dropped]
             headers += [(name, value), (b"Accept-Encoding", b"identity")]
         for said in (b"content-length", b"transfer-encoding"):
             headers += [(name, value) for name, value in request.headers if name == said]
@@ -261,13 +261,15 @@ class Exchange:
             raise _Odd(502, "the host ended without an answer")
         headers = _kept(event.headers)
         if use is not None and secret is not None:
-            headers = [one for one in headers if one[0] != b"set-cookie"]  # a login of its own
+            headers = [
+                field for field in headers if field[0] != b"set-cookie"
+            ]  # a login of its own
             for spelled in spellings(use, secret):
                 if any(spelled in value for _, value in headers) or spelled in event.reason:
                     raise _Odd(502, "the host's answer holds the credential")
         chunked = any(name == b"transfer-encoding" for name, _ in event.headers)
         if not chunked:
-            headers += [one for one in event.headers if one[0] == b"content-length"]
+            headers += [field for field in event.headers if field[0] == b"content-length"]
         await self._tell_cell(
             h11.Response(status_code=event.status_code, headers=headers, reason=event.reason)
         )
@@ -309,8 +311,8 @@ async def _next(connection: h11.Connection, side: Side) -> Any:
 
 def _kept(headers: Any) -> Headers:
     """Return the headers that are about the message, not about its connection."""
-    named = {one.strip().lower() for name, value in headers if name == b"connection"
-             for one in value.split(b",")}  # fmt: skip
+    named = {word.strip().lower() for name, value in headers if name == b"connection"
+             for word in value.split(b",")}  # fmt: skip
     dropped = _OF_CONNECTION | named
     return [(name, value) for name, value in headers if name not in dropped]
 

@@ -99,9 +99,9 @@ class SecretReader:
     def _printed(self, command: Sequence[str], stdin: bytes) -> str:
         """Run a command of a person's, without a shell, and return what it prints."""
         path = os.pathsep.join(
-            one
-            for one in self._variables.get("PATH", os.defpath).split(os.pathsep)
-            if one.startswith("/") and not self._in_workspace(one)
+            folder
+            for folder in self._variables.get("PATH", os.defpath).split(os.pathsep)
+            if folder.startswith("/") and not self._in_workspace(folder)
         )
         program = shutil.which(command[0], path=path)
         if program is None or not program.startswith("/"):
@@ -109,7 +109,7 @@ class SecretReader:
         if self._in_workspace(program):
             raise NoSecret(f"`{program}` lies in a workspace, where an agent could write it")
         shown = f"`{' '.join(command)}`"
-        kept = {key: one for key, one in self._variables.items() if not key.startswith("GIT_")}
+        kept = {key: value for key, value in self._variables.items() if not key.startswith("GIT_")}
         with tempfile.TemporaryFile() as out:
             try:
                 process = subprocess.Popen(
@@ -139,8 +139,8 @@ class SecretReader:
     def _in_workspace(self, path: str) -> bool:
         """Whether a path lies in a workspace, by its words or by where it leads."""
         spelled = {PurePosixPath(os.path.normpath(path)), PurePosixPath(os.path.realpath(path))}
-        for one in self._workspaces():
-            roots = {PurePosixPath(one), PurePosixPath(os.path.realpath(one))}
+        for workspace in self._workspaces():
+            roots = {PurePosixPath(workspace), PurePosixPath(os.path.realpath(workspace))}
             if any(place.is_relative_to(root) for place in spelled for root in roots):
                 return True
         return False

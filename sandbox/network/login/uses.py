@@ -81,7 +81,7 @@ class RequestLine:
         if _ENCODED_PLAIN.search(path) or re.search(rb"[%\\;\x00-\x1f\x7f]", told):
             return ""
         first, *segments = told.split(b"/")
-        if first or any(one in (b".", b"..") for one in segments) or b"" in segments[:-1]:
+        if first or any(segment in (b".", b"..") for segment in segments) or b"" in segments[:-1]:
             return ""
         return path
 
@@ -89,11 +89,11 @@ class RequestLine:
 def chosen(uses: Iterable[Use], asked: RequestLine) -> Use | None:
     """Return the first credential that is for a request; None where none is."""
     path = asked.path
-    return next((one for one in uses if path and _covers(one, asked, path)), None)
+    return next((use for use in uses if path and _covers(use, asked, path)), None)
 
 
 def _covers(use: Use, asked: RequestLine, path: str) -> bool:
-    if use.paths and not any(f"{path}/".startswith(one) for one in use.paths):
+    if use.paths and not any(f"{path}/".startswith(prefix) for prefix in use.paths):
         return False
     query = asked.target.partition("?")[2]
     if asked.pushes:
@@ -169,7 +169,7 @@ class PushReader:
         if found is None:  # a signed push among them
             raise BadPush("what it would change cannot be read")
         name = found[1].decode("utf-8", "replace")
-        if not any(fnmatch.fnmatchcase(name, one) for one in self._patterns):
+        if not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._patterns):
             raise BadPush(f"it would change `{name}`, for which the credential is not")
 
 
@@ -183,7 +183,7 @@ class Masker:
     def feed(self, data: bytes) -> bytes:
         """Return what can be passed on; the beginning of what may be a secret waits."""
         data = self._masked(self._kept + data)
-        wait = max((_overlap(data, one) for one in self._secrets), default=0)
+        wait = max((_overlap(data, secret) for secret in self._secrets), default=0)
         self._kept = data[len(data) - wait :]
         return data[: len(data) - wait]
 
@@ -192,8 +192,8 @@ class Masker:
         return self._kept
 
     def _masked(self, data: bytes) -> bytes:
-        for one in self._secrets:
-            data = data.replace(one, b"*" * len(one))
+        for secret in self._secrets:
+            data = data.replace(secret, b"*" * len(secret))
         return data
 
 
