@@ -113,12 +113,12 @@ def prepare(order: Mapping[str, Any], voice: Voice) -> tuple[Broker | None, str]
     if not uses:
         return None, ""
     from sandbox.network.login.authority import far_context, make_authority
-    from sandbox.network.login.exchange import Exchange
+    from sandbox.network.login.exchange import LoginExchange
 
     names = {host.rpartition(":")[0] for use in uses for host in use.hosts}
     made = make_authority(names, datetime.datetime.now(datetime.UTC))
     far = far_context(order["certificates"])
-    return Broker(uses, made.contexts, far, Exchange, voice.say), made.certificate
+    return Broker(uses, made.contexts, far, LoginExchange, voice.say), made.certificate
 
 
 async def serve(

@@ -15,7 +15,7 @@ from sandbox.network.ends import Refused
 from sandbox.network.login.uses import Secret, Use
 
 if TYPE_CHECKING:  # a gateway without credentials is without their libraries
-    from sandbox.network.login.exchange import Exchange, FarSide, Side
+    from sandbox.network.login.exchange import FarSide, LoginExchange, Side
 
 SECRET_SECONDS = 60.0
 """How long a request waits for its secret."""
@@ -29,7 +29,7 @@ class Broker:
         uses: Iterable[Use],
         contexts: Mapping[str, ssl.SSLContext],
         far: ssl.SSLContext,
-        make: Callable[..., Exchange],
+        make: Callable[..., LoginExchange],
         say: Callable[..., None],
     ) -> None:
         """`make` makes an exchange; `say` tells the supervisor what is wanted and used."""
@@ -51,7 +51,7 @@ class Broker:
 
     def exchange(
         self, place: tuple[str, int], near: Side, connect: Callable[[], Awaitable[FarSide]]
-    ) -> Exchange:
+    ) -> LoginExchange:
         """Return what carries the requests of one connection."""
         name, port = place
         uses = [use for use in self._uses if f"{name}:{port}" in use.hosts]

@@ -80,7 +80,7 @@ class _Odd(Exception):
         self.status = status
 
 
-class Exchange:
+class LoginExchange:
     """Carries the requests of one connection."""
 
     def __init__(

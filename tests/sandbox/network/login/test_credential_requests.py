@@ -20,7 +20,7 @@ from sandbox.network.book import Book, Reach
 from sandbox.network.carrier import Carrier, Limits
 from sandbox.network.login.authority import far_context, make_authority
 from sandbox.network.login.broker import Broker
-from sandbox.network.login.exchange import Exchange
+from sandbox.network.login.exchange import LoginExchange
 from sandbox.network.login.uses import Use
 from tests.sandbox.network.tls_servers import TestAuthority
 
@@ -129,7 +129,7 @@ async def cell(
 
     placed = [replace(one, hosts=(f"{NAME}:{port}",)) for one in uses or (use(),)]
     far_side = far_context((owner if trusted else TestAuthority(tmp_path)).certificate)
-    broker = Broker(placed, own.contexts, far_side, Exchange, say)
+    broker = Broker(placed, own.contexts, far_side, LoginExchange, say)
     carrier = Carrier(book, FAIR, made.told.append, lambda _why: None, broker)
     near = await asyncio.start_server(carrier.take, address, port)
     try:
