@@ -31,7 +31,7 @@ check: setup ## Lint, types, and the tests that need no Docker
 	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not docker"
 
 # Folders and files whose tests decide and compute; one that starts a process is skipped.
-QUICK := tests/policy tests/corpus tests/property/test_decide.py tests/test_layers.py tests/test_docs.py tests/sandbox/text \
+QUICK := tests/policy tests/corpus tests/property/test_decide.py tests/test_layers.py tests/test_names.py tests/test_docs.py tests/sandbox/text \
     $(foreach each,agents/test_agents_budgets approvals/test_grants audit/test_chain cell/test_apply_patch cell/test_masks \
     cell/test_protocol cell/test_seccomp cell/test_tools cells/test_locks cells/test_turns cells/test_watched cli/test_shell_words \
     config/test_config connect/test_connect_texts containers/test_plan gates/test_effects,tests/sandbox/$(each).py)

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a reading of a call finds: the paths it touches and the judgements that it triggers.
 
-Facts carry no verdict about places; `tiers`, `paths` and `rules` turn them into verdicts.
+Facts carry no verdict about places; `tiers`, `locations` and `matching` (policy/rules) turn them
+into verdicts.
 """
 
 from __future__ import annotations

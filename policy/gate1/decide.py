@@ -7,7 +7,7 @@ matter and another rule can only tighten.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -150,7 +150,7 @@ def decide(
         layers=layers,
         matched_rules=checked.matched_rules,
         enforcement=checked.demand,
-        message=_message(verdict, layers),
+        message=_message(verdict, layers, checked.blocked),
         named_deletions=named_deletions(facts, plan),
         named_moves=_named(facts, plan, (How.MOVE,)),
         programs=tuple(facts.programs),
@@ -298,10 +298,13 @@ def _network(plan: ActionPlan, facts: Facts, policy: Policy, verdict: Verdict) -
     return policy.network.rights(plan, facts, asked=verdict is Verdict.ASK)
 
 
-def _message(verdict: Verdict, layers: tuple[LayerAnswer, ...]) -> str:
+def _message(
+    verdict: Verdict, layers: tuple[LayerAnswer, ...], blocked: Collection[LayerAnswer] = ()
+) -> str:
+    """Return what is said of a decision; answers that are `blocked` are whole sentences."""
     first = layers[0]
     text = first.reason
-    if not text.startswith("Blocked"):
+    if first not in blocked:
         text = f"{_SAYS[verdict]}: {text} (rule `{first.rule}`)"
         instead = advice(first) if verdict in (Verdict.ASK, Verdict.DENY) else ""
         text += f"; instead: {instead}" if instead else ""

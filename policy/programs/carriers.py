@@ -52,7 +52,7 @@ _PREFIX = re.compile(r"^\s*(?:[:!@]+|(?:platform )?shell\s|exec\s|command\s)\s*"
 
 
 def command(catalog: Catalog, shell: Shell, call: Call, carrier: Carrier) -> str:
-    """Run the command that the arguments hold, and return what it prints."""
+    """Record what the command in the arguments would do, and return what it would print."""
     words, texts = _taken(catalog, shell, call, carrier)
     if carrier.input:
         texts = [found[1] for one in (*texts, call.stdin or "") for found in _BANG.finditer(one)]

@@ -155,9 +155,9 @@ class Carrier(Frozen):
     rest: tuple[str, ...] = ()
     """Options after which everything is the command."""
     dashes: bool = False
-    """The command follows `--`, and nothing else."""
+    """Only what follows `--` is the command; without it there is none."""
     seek: bool = False
-    """The command starts at the first word that names a program."""
+    """The command starts at the first word that is a program of the catalog."""
     joined: bool = False
     """The words are joined and given to a shell."""
     each: bool = False

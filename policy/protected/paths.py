@@ -112,7 +112,7 @@ class ObeyedRule(_Rule):
     format: Form | None = None
     """How the file is written, where it is judged by content; else any change is held."""
     harmless: tuple[str, ...] = ()
-    """Keys that may change (see policy/gate2/settings)."""
+    """Keys that may change (see policy/protected/settings)."""
     held: tuple[str, ...] = ()
     """Keys that may not, where all others may."""
 

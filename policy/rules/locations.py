@@ -77,7 +77,8 @@ class Places(Frozen):
         return Anchors(pattern for rule in self.obeyed for pattern in rule.paths)
 
     def _obeyed(self, names: tuple[str, ...]) -> bool:
-        """Whether other programs obey a path that is known, whatever it holds."""
+        """Whether a row without `format` names a path that is known; what rows with one hold is for
+        gate 2 to say."""
         path = normal("/".join(names))
         if not self._table.may_name(path):
             return False

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Literal
 
-from policy.facts import WRITES, Facts, Touch
+from policy.facts import WRITES, Facts, How, Touch
 from policy.model import ActionPlan, Enforcement, LayerAnswer, MatchedRule, Verdict
 from policy.rules.command_index import ProgramIndex
 from policy.rules.schema import (
@@ -91,14 +91,14 @@ class RuleIndex:
         for rule in self._keyed if intent else ():
             for word in rule.triggers.keywords:
                 if word.casefold() in intent:
-                    found.spoken(rule, "keyword", word)
+                    found.add_by_words(rule, "keyword", word)
         for pattern, rule in self._programs.find(facts):
-            found.spoken(rule, "command_pattern", pattern)
+            found.add_by_words(rule, "command_pattern", pattern)
         for touch in touches:
             hits = self._patterns.hits(touch.path, plan.workspace)
             fired = {id(r): (r, p) for p in reversed(hits) for r in self._by_file.get(p, ())}
             for rule, pattern in fired.values():
-                found.touched(rule, touch, pattern, hits)
+                found.add_by_file(rule, touch, pattern, hits)
         return found.combined()
 
     def commanded(self, facts: Facts) -> list[LayerAnswer]:
@@ -122,25 +122,27 @@ class _Found:
         self._shell = shell
         self._matched: dict[MatchedRule, None] = {}
         self._said: list[tuple[LayerAnswer, Enforcement | None, str]] = []
+        self._blocked: dict[LayerAnswer, None] = {}
         self._constraints: list[Constraints] = []
 
-    def spoken(self, rule: Rule, kind: Literal["keyword", "command_pattern"], match: str,
-               name: str = "") -> None:  # fmt: skip
+    def add_by_words(
+        self, rule: Rule, kind: Literal["keyword", "command_pattern"], match: str
+    ) -> None:
         """Take a rule that words of the plan or a program triggered."""
         self._matched[_matched(rule, kind, match)] = None
         for one in rule.enforcement.checks:
             if not one.writes and not one.reads:
-                self._enforce(rule, one, f"`{match}`", Fit.SURE)
+                self._add_answer(rule, one, f"`{match}`", Fit.SURE)
                 return
 
-    def touched(self, rule: Rule, touch: Touch, pattern: str, hits: dict[str, Fit]) -> None:
+    def add_by_file(self, rule: Rule, touch: Touch, pattern: str, hits: dict[str, Fit]) -> None:
         """Take a rule that a touched file triggered."""
         for one in rule.enforcement.checks:
             writes = touch.how in WRITES
             fits = [hits[name] for name in (one.writes if writes else one.reads) if name in hits]
             if not fits or (not writes and Fit.SURE not in fits):
                 continue  # a file that may be read by chance is hidden where reading is denied
-            self._enforce(rule, one, f"`{shown(touch.path)}`", _surest(fits), touch)
+            self._add_answer(rule, one, f"`{shown(touch.path)}`", _surest(fits), touch)
             triggers = rule.triggers.behavior_triggers
             if self._shell and triggers and touch.how in WRITES:
                 self._matched[_matched(rule, "command_pattern", triggers[0])] = None
@@ -148,7 +150,7 @@ class _Found:
                 self._matched[_matched(rule, "file_pattern", pattern)] = None
             return
 
-    def _enforce(
+    def _add_answer(
         self, rule: Rule, one: Check, what: str, fit: Fit, touch: Touch | None = None
     ) -> None:
         enforcement = Enforcement(
@@ -163,7 +165,7 @@ class _Found:
             verdict, message = Verdict.ALLOW, "Policy passed"
         elif one.decision == "allow_with_constraints":
             verdict, message = self._constrained(rule, one)
-        elif touch is not None and touch.how.value.startswith("changes"):
+        elif touch is not None and touch.how is How.META:
             verdict, message = Verdict.ASK, f"{rule.name}: it changes the mode or owner of {what}"
         elif fit is Fit.MAYBE:
             verdict, message = Verdict.ASK, f"{rule.name}: {what} can be a governance file{_SPELL}"
@@ -176,6 +178,8 @@ class _Found:
             message += f"; instead: {one.allowed_path}"
         answer = LayerAnswer(layer="rules", verdict=verdict, reason=message, rule=rule.id)
         self._said.append((answer, enforcement, message))
+        if verdict is Verdict.DENY and one.decision == "deny":
+            self._blocked[answer] = None
 
     def _constrained(self, rule: Rule, one: Check) -> tuple[Verdict, str]:
         """Return the answer of a check that constrains: narrower rights, and what must be named."""
@@ -201,6 +205,7 @@ class _Found:
             enforcement=enforcement,
             message=message,
             answers=tuple(dict.fromkeys(one[0] for one in said)),
+            blocked=tuple(self._blocked),
             constraints=tuple(self._constraints),
         )
 

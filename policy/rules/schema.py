@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shape of rules (policy-check.md): triggers, checks, constraints. What they say of a call is
-`rules`' business.
+for `matching`.
 """
 
 from __future__ import annotations
@@ -218,6 +218,8 @@ class PolicyCheck(Frozen):
     enforcement: Enforcement | None = None
     message: str
     answers: tuple[LayerAnswer, ...] = ()
+    blocked: tuple[LayerAnswer, ...] = ()
+    """Those that say in a whole sentence, in the document's words, what they block."""
     constraints: tuple[Constraints, ...] = ()
 
     @property

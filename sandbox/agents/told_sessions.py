@@ -21,7 +21,8 @@ from sandbox.host.dirs import Dirs
 CURRENT: ContextVar[str] = ContextVar("session", default="")
 """The session that the task at work makes calls for; a door sets it."""
 OWN, SERVED = "run-", "mcp-"
-"""What ids of our own begin with: of an agent under watch, of one MCP server."""
+"""What ids begin with that Lockgate makes: of an agent under watch, of one MCP server. No agent may
+use them; of a caller that is not under watch an id counts only where a server made it."""
 MOST_CHARS = 128
 _SHORT = 12
 _TOLD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]*")

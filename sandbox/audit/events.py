@@ -136,7 +136,7 @@ class NetworkRecord(AuditRecord):
     sent: int | None = None
     received: int | None = None
     refused: list[str] | None = None
-    """Names that it asked for and might not reach."""
+    """Hosts that it asked for and was not allowed to reach."""
     lost: str | None = None
     """How its gateway ended before it did."""
     credentials: dict[str, int] | None = None
@@ -238,7 +238,8 @@ class UndoneRecord(CorrectionRecord):
 
 
 class LandingRecord(CorrectionRecord):
-    """A person's landing of what was held begins."""
+    """A person's landing of what was held begins. A call that lands by itself has `landed: true` in
+    its `ended`."""
 
     event: Literal["landing"] = "landing"
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reach the keeper that can act on a recorded call: that of the agent's own cell.
 
-Shared by what a person does afterwards (`held`, `undoing`).
+Shared by what a person does afterwards (`held`, `undo`).
 """
 
 from __future__ import annotations

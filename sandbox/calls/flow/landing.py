@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What becomes of a closed transaction: it lands, waits for a person, or is thrown away.
 
-Gate 2 says what may land; how far the agent is trusted says how (policy/trust).
+Gate 2 says what may land; how far the agent is trusted says how (policy/autonomy/trust).
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ async def settle(
     rebuildable: Rebuildable,
     turn: Turn,
 ) -> tuple[Effects, bool]:
-    """Land, hold, or (by leaving it alone) throw away.
+    """Land or hold. What is discarded is left alone: the transaction drops it when it ends.
 
     `seconds` is how long `window` waits where landing is delayed; `note` is done before anything
     lands. `again` judges anew what others' landings may have made something else meanwhile.

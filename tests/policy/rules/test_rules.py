@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from policy.gate1.decide import Policy, decide, policy_check
 from policy.model import ActionPlan, Enforcement, MatchedRule, Params, Tier, Verdict
 from policy.rules.matching import (
@@ -160,3 +162,13 @@ def test_a_rule_that_allows_does_not_lower_anything() -> None:
     )
     policy = POLICY.tightened(PolicyFile(rules=(rule,)))
     assert decide(plan("Bash", command="rm -rf src"), CONTEXT, policy).verdict is Verdict.DENY
+
+
+def test_a_message_goes_by_what_an_answer_is_and_not_by_how_it_begins() -> None:
+    named = tuple(rule.model_copy(update={"name": "Blocked by habit"}) for rule in POLICY.rules)
+    policy = replace(POLICY, rules=named)
+    asked = decide(plan("Bash", command="chmod 600 devkit.config.json"), CONTEXT, policy)
+    assert asked.verdict is Verdict.ASK
+    assert asked.message.startswith("a person must approve: Blocked by habit: it changes the mode")
+    denied = decide(plan("Bash", command="rm devkit.config.json"), CONTEXT, policy)
+    assert denied.message.startswith("Blocked by Blocked by habit: ")
