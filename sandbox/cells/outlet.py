@@ -159,7 +159,10 @@ class Outlets:
     ) -> tuple[tuple[Reach, ...], dict[str, str], frozenset[str]]:
         """Return what a call may reach, the variables that tell its programs of it, and what of it
         are package indexes."""
-        found = [Reach(one.name, (one.port,), one.private, one.address) for one in network.hosts]
+        found = [
+            Reach(one.name, (one.port,), (one.port,) if one.private else (), one.address)
+            for one in network.hosts
+        ]
         told: dict[str, str] = {}
         indexes: set[str] = set()
         home = Path.home()

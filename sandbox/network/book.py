@@ -27,8 +27,8 @@ class Reach:
 
     name: str
     ports: tuple[int, ...]
-    private: bool = False
-    """It may lead into a private network."""
+    private: tuple[int, ...] = ()
+    """Those of the ports at which it may lead into a private network."""
     address: str = ""
     """Where it leads, whatever resolvers say; empty: where they say."""
 
@@ -38,7 +38,7 @@ class Reach:
         return cls(
             str(said["name"]),
             tuple(int(one) for one in said["ports"]),
-            bool(said["private"]),
+            tuple(int(one) for one in said["private"]),
             str(said["address"]),
         )
 
@@ -47,7 +47,7 @@ class Reach:
         return {
             "name": self.name,
             "ports": list(self.ports),
-            "private": self.private,
+            "private": list(self.private),
             "address": self.address,
         }
 
@@ -111,7 +111,8 @@ def merged(reaches: Iterable[Reach]) -> tuple[Reach, ...]:
             found[one.name] = one
         elif old.address == one.address:
             ports = tuple(dict.fromkeys((*old.ports, *one.ports)))
-            found[one.name] = Reach(one.name, ports, old.private or one.private, old.address)
+            private = tuple(dict.fromkeys((*old.private, *one.private)))
+            found[one.name] = Reach(one.name, ports, private, old.address)
     return tuple(sorted(found.values(), key=lambda one: ("*" in one.name, one.name)))
 
 

@@ -70,9 +70,9 @@ async def connected(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Return a connection to the name, at an address that may be connected to; with `tls`, to a
     host that proved the name. Raises Refused."""
-    why = "the name has no address"
+    why, private = "the name has no address", connection.port in reach.private
     for address in await _addresses(connection, reach):
-        if not reach.address and (why := refusal(address, private=reach.private)):
+        if not reach.address and (why := refusal(address, private=private)):
             continue
         try:
             reader, writer = await asyncio.open_connection(

@@ -73,7 +73,8 @@ def place(address: str, *, private: bool) -> Place | None:
         return None
     where = f":{found['port']}" if found["port"] else ""
     return Place(
-        f"{scheme}://{name}{where}{found['path'] or '/'}", Reach(name, (port,), private=private)
+        f"{scheme}://{name}{where}{found['path'] or '/'}",
+        Reach(name, (port,), (port,) if private else ()),
     )
 
 

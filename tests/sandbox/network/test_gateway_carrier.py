@@ -249,7 +249,7 @@ def test_what_was_checked_is_connected_to_whatever_a_second_answer_says(
             seen.append(host)
             raise ConnectionRefusedError(111, "Connection refused")
 
-        async with way(lambda port: Reach(NAME, (port,), private=True)) as one:
+        async with way(lambda port: Reach(NAME, (port,), private=(port,))) as one:
             reader, writer = await asyncio.open_connection(one.address, one.near)
             monkeypatch.setattr(asyncio, "open_connection", connect)
             writer.write(plain(NAME))
@@ -261,6 +261,33 @@ def test_what_was_checked_is_connected_to_whatever_a_second_answer_says(
 
     with contextlib.suppress(ConnectionResetError):
         run(go())
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_a_private_network_is_open_at_the_port_that_names_it_alone(
+    named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def go() -> None:
+        resolving(monkeypatch, ["10.255.255.1"])
+        seen: list[str] = []
+
+        async def connect(host: str, *_: Any, **__: Any) -> Any:
+            seen.append(host)
+            raise ConnectionRefusedError(111, "Connection refused")
+
+        def both(port: int) -> Reach:
+            return Reach(NAME, (port,), private=(port if named else port + 1,))
+
+        async with way(both) as one:
+            _, writer = await asyncio.open_connection(one.address, one.near)
+            monkeypatch.setattr(asyncio, "open_connection", connect)
+            writer.write(plain(NAME))
+            (told,) = await one.ended()
+            assert ("private network" in told["end"]) is not named
+            assert seen == (["10.255.255.1"] if named else [])
+            writer.close()
+
+    run(go())
 
 
 def test_an_address_that_nobody_asked_a_name_for_leads_nowhere() -> None:

@@ -272,6 +272,8 @@ def test_a_pattern_stands_for_one_label_and_for_so_many_names() -> None:
 def test_reaches_of_one_name_are_joined() -> None:
     found = merged([Reach("*.a.b", (1,)), Reach("a.b", (443,)), Reach("a.b", (80, 443))])
     assert found == (Reach("a.b", (443, 80)), Reach("*.a.b", (1,)))
+    found = merged([Reach("a.b", (443,)), Reach("a.b", (8443,), private=(8443,))])
+    assert found == (Reach("a.b", (443, 8443), private=(8443,)),)
 
 
 CARRYING = ("6c65616b6564" * 3, "a" * 21, "aGVsbG8gd29ybGQgaGVsbG8".lower(), "k7-" * 14,

@@ -26,15 +26,15 @@ def alone(home: Path) -> dict[str, str]:
 PLACES = {
     "https://pkg.example/simple": (
         "https://pkg.example/simple",
-        Reach("pkg.example", (443,), True),
+        Reach("pkg.example", (443,), (443,)),
     ),
     "http://Pkg.example:8080/x/": (
         "http://pkg.example:8080/x/",
-        Reach("pkg.example", (8080,), True),
+        Reach("pkg.example", (8080,), (8080,)),
     ),
     "https://me:secret@pkg.example/": (
         "https://pkg.example/",
-        Reach("pkg.example", (443,), True),
+        Reach("pkg.example", (443,), (443,)),
     ),
 }
 
