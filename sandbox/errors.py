@@ -9,6 +9,12 @@ Messages are one line, lower case: what failed, on what, and what to do.
 from __future__ import annotations
 
 
+def say_os_error(error: OSError) -> str:
+    """Say what the system refused, on what, in the words of messages."""
+    name = f"`{error.filename}`: " if error.filename else ""
+    return f"{name}{(error.strerror or str(error)).lower()}"
+
+
 class SandboxError(Exception):
     """Lockgate could not do its part; the call must not run or land."""
 

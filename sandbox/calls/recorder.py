@@ -3,12 +3,15 @@
 
 One thread appends, so that lines keep the order in which things happened. INVARIANT (P1): the
 future that `decided` returns is done only when the decision is on disk. Whatever could not be
-written makes the next decision fail: no call runs unrecorded.
+written is written before the next decision, or that fails: no call runs unrecorded, and once there
+is room on the disk again, work goes on.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -54,7 +57,9 @@ class Recorder:
         self.store = Store(dirs)
         self.off_loop = OffLoop()
         self._writer = Writer(lambda: self.store.sync())
-        self._broken: SandboxError | None = None
+        self._unwritten: deque[Callable[[], Any]] = deque()
+        """What is to be written yet, in its order, by the writer's thread alone; what could not be
+        written is tried again."""
         self._answers: dict[str, tuple[str | None, str | None]] = {}
         """Of calls that a person approved and that have not ended: who, and by which grant."""
 
@@ -132,7 +137,7 @@ class Recorder:
         by = self._answers.pop(result.id, (None, None))
         files = {path: [*one] for path, one in (made or {}).items()}
         record = ended_record(result, *by, {"agent": agent, "files": files} if files else None)
-        self._soon(lambda: self._guarded(lambda: self._append(masked_record(record), False)))
+        self.later(record)
 
     async def failed(self, call: str, error: BaseException, ms: float) -> None:
         """Record that a call was cancelled or stopped, or that Lockgate failed under it."""
@@ -200,7 +205,12 @@ class Recorder:
         texts = list(agents_texts(record).values())
         short = is_short(texts)
         masked = masked_record(record) if short else await asyncio.to_thread(masked_record, record)
-        await self._writer.put(lambda durable: self._append(masked, durable), durable=True)
+
+        def append(durable: bool) -> None:
+            self._try_to_catch_up()
+            self._append(masked, durable)
+
+        await self._writer.put(append, durable=True)
 
     async def keep_diff(self, call: str, diff: str, *, rest: bool = False) -> None:
         """Keep a call's diff in its folder, secrets masked; `rest` is what of it is still held."""
@@ -213,31 +223,43 @@ class Recorder:
         """Keep a call's diff, whose secrets are masked."""
         data = diff.encode("utf-8", "backslashreplace")
         if rest:
-            self._soon(lambda: self._guarded(lambda: self.store.keep_rest(call, data)))
+            self._outcome(lambda: self.store.keep_rest(call, data))
         elif diff:
-            write = lambda: self.store.keep_output(call, "diff.patch", data)  # noqa: E731
-            self._soon(lambda: self._guarded(write))
+            self._outcome(lambda: self.store.keep_output(call, "diff.patch", data))
 
     async def flush(self) -> None:
         """Wait until all is written."""
-        await self._soon(lambda: None)
-
-    def _soon(self, work: Callable[[], Any]) -> asyncio.Future[None]:
-        return self._writer.put(lambda _durable: work(), durable=False)
+        await self._writer.put(lambda _durable: self._try_to_catch_up(), durable=False)
 
     def later(self, record: AuditRecord) -> None:
-        """Record what has happened, soon; where that fails, so does the next decision."""
-        self._soon(lambda: self._guarded(lambda: self._append(masked_record(record), False)))
+        """Record what has happened, soon; until it is recorded no decision is."""
+        self._outcome(lambda: self._append(masked_record(record), False))
 
-    def _guarded(self, work: Callable[[], Any]) -> None:
-        try:
-            work()
-        except (SandboxError, OSError) as error:
-            self._broken = SandboxError(f"an outcome could not be recorded: {error}")
+    def _outcome(self, work: Callable[[], Any]) -> None:
+        """Write something of a call that has happened already, in its turn."""
+
+        def write(_durable: bool) -> None:
+            self._unwritten.append(work)
+            self._try_to_catch_up()
+
+        self._writer.put(write, durable=False)
+
+    def _try_to_catch_up(self) -> None:
+        with contextlib.suppress(SandboxError):  # the next decision fails of it
+            self._catch_up()
+
+    def _catch_up(self) -> None:
+        """Write what is to be written yet. Raises SandboxError where that cannot be."""
+        while self._unwritten:
+            work = self._unwritten.popleft()
+            try:
+                work()
+            except (SandboxError, OSError) as error:
+                self._unwritten.appendleft(work)
+                raise SandboxError(f"an outcome could not be recorded: {error}") from error
 
     def _checked(self, record: AuditRecord, durable: bool) -> None:
-        if self._broken is not None:
-            raise self._broken
+        self._catch_up()
         self._append(record, durable)
 
     def _append(self, record: AuditRecord, durable: bool) -> None:

@@ -112,7 +112,7 @@ class Connections:
             return None
 
     def note_fired(self, agent: str, event: str, now: float) -> None:
-        """Note that an agent's hook was called."""
+        """Note that an agent's hook was called. Raises OSError."""
         path = self._dirs.state / FIRED
         try:
             said = json.loads(path.read_text("utf-8"))
@@ -120,8 +120,12 @@ class Connections:
             said = {}
         said = {**(said if isinstance(said, dict) else {}), agent: {"at": now, "event": event}}
         draft = path.with_suffix(f".{os.getpid()}.new")
-        draft.write_text(json.dumps(said) + "\n", "utf-8")
-        draft.replace(path)
+        try:
+            draft.write_text(json.dumps(said) + "\n", "utf-8")
+            draft.replace(path)
+        except OSError:
+            draft.unlink(missing_ok=True)
+            raise
 
 
 def sha256(data: bytes | None) -> str:

@@ -9,6 +9,7 @@ whatever cannot be read, decided or recorded is answered with a block.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import json
 import shlex
@@ -28,7 +29,7 @@ from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission, Tickets
 from sandbox.config.settings import Dirs, HookSettings
 from sandbox.connect.records import Connections
-from sandbox.errors import SandboxError, Stopped, Unavailable
+from sandbox.errors import SandboxError, Stopped, Unavailable, say_os_error
 from sandbox.hooks.attendance import is_attended
 from sandbox.hooks.dialects import Dialect, named, parse
 from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say, blocked
@@ -115,6 +116,8 @@ class HookDoor:
             say = Say(allowed=False, reason=str(error), stop=True)
         except (BadEvent, BadCall, SandboxError) as error:
             say = Say(allowed=False, reason=str(error))
+        except OSError as error:
+            say = Say(allowed=False, reason=f"the call could not be judged: {say_os_error(error)}")
         return dialect.write(event, say, given)
 
     async def _say(
@@ -251,7 +254,8 @@ class HookDoor:
         if event.session == SELF_TEST or now - self._noted.get(name, 0.0) < _NOTE_SECONDS:
             return
         self._noted[name] = now
-        self._connections.note_fired(name, event.name, now)
+        with contextlib.suppress(OSError):  # it is for `doctor` to say; no call waits for it
+            self._connections.note_fired(name, event.name, now)
 
     def _remember(self, event: Event, call: str) -> None:
         while len(self._calls) >= _MOST_CALLS:

@@ -16,6 +16,7 @@ from sandbox.errors import Busy, Unavailable
 
 _BUSY_SECONDS = 30.0
 _BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+_ROOM_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _PRIMARY_CODE = 0xFF
 """Mask of an extended result code: https://www.sqlite.org/rescode.html"""
 
@@ -49,6 +50,8 @@ class Database:
             what = str(error).splitlines()[0]
             if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _BUSY_CODES:
                 raise Busy(f"{self.path}: {what}; try again") from None
+            if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _ROOM_CODES:
+                raise Unavailable(f"{self.path}: {what}; make room there and try again") from None
             raise Unavailable(f"{self.path}: {what}; move the file away: {self._loss}") from None
         finally:
             db.close()
@@ -61,7 +64,7 @@ class Database:
             try:
                 yield db
             except BaseException:
-                db.execute("ROLLBACK")
+                _roll_back(db)
                 raise
             db.execute("COMMIT")
 
@@ -93,6 +96,12 @@ class Database:
                     db.execute(statement)
             db.execute(f"PRAGMA user_version = {len(self._steps)}")
         except BaseException:
-            db.execute("ROLLBACK")
+            _roll_back(db)
             raise
         db.execute("COMMIT")
+
+
+def _roll_back(db: sqlite3.Connection) -> None:
+    """End a transaction, unless SQLite has done so itself: on a full disk it has."""
+    if db.in_transaction:
+        db.execute("ROLLBACK")

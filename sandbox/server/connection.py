@@ -27,7 +27,7 @@ from sandbox.client.wire import (
     WireError,
     encode,
 )
-from sandbox.errors import BadInput, SandboxError
+from sandbox.errors import BadInput, SandboxError, Unavailable, say_os_error
 from sandbox.operations.reading import read_request
 from sandbox.operations.requests import (
     EndRequest,
@@ -153,6 +153,8 @@ class Connection:
             final = _error(BadInput(f"the plan's `{place}`: {first['msg'].lower()}"))
         except SandboxError as error:
             final = _error(error)
+        except OSError as error:
+            final = _error(Unavailable(safe_line(say_os_error(error))))
         except Exception as error:
             traceback.print_exc()
             sys.stderr.flush()

@@ -26,7 +26,7 @@ from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission, Tickets
 from sandbox.client.line import peer_uid
-from sandbox.errors import SandboxError, Unavailable
+from sandbox.errors import SandboxError, Unavailable, say_os_error
 from sandbox.guard.child import Guardian
 from sandbox.host.dirs import Dirs
 from sandbox.host.version import ROOT, VERSION, code_digest, settings_digest
@@ -34,6 +34,7 @@ from sandbox.operations.requests import Request, StopRequest
 from sandbox.results import CallResult
 from sandbox.server.code_watch import CodeWatch
 from sandbox.server.connection import Connection
+from sandbox.server.log_stream import LogStream
 from sandbox.server.loop_watch import LoopWatch, end_on
 
 if TYPE_CHECKING:
@@ -288,6 +289,7 @@ def main() -> None:
     """
     if os.fork():  # nobody's child, so that whoever started it need not wait for its end
         os._exit(0)
+    sys.stderr = LogStream(sys.stderr.fileno())
     dirs = Dirs(*(Path(argument) for argument in sys.argv[1:4]))
     starter = os.fdopen(int(sys.argv[4]), "w")
 
@@ -307,6 +309,8 @@ def main() -> None:
         asyncio.run(_run(dirs, lambda: say("ready")))
     except SandboxError as error:
         say(f"error {type(error).__name__} {error}")
+    except OSError as error:
+        say(f"error {Unavailable.__name__} the supervisor does not start: {say_os_error(error)}")
     except Exception as error:
         traceback.print_exc()
         say(f"error {Unavailable.__name__} the supervisor does not start: {error}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sqlite3
 import time
+import traceback
 from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -20,6 +22,7 @@ from sandbox.calls.flow.open_ports import OpenPorts
 from sandbox.calls.flow.parts import Parts
 from sandbox.cells.cell import Cell
 from sandbox.cells.pool import CellPool
+from sandbox.errors import SandboxError
 from sandbox.host.latch import LatchInfo, below
 from sandbox.results import StopReport
 from sandbox.stopping.latch_watch import StopWatch
@@ -194,15 +197,21 @@ class LiveState:
 
     async def _reap(self) -> None:
         """End cells that idle, and drop the oldest outputs beyond the quota."""
-        loop = asyncio.get_running_loop()
-        record = self._parts.record
         while True:
             await asyncio.sleep(_REAP_SECONDS)
-            if self.pool is not None:
-                await self.pool.end_idle(now=loop.time())
-            if not self._running:
-                await asyncio.to_thread(record.store.index_ahead)
-            running = tuple(self._running)
-            dropped = await asyncio.to_thread(self._retention.look, record.store.written, running)
-            if dropped is not None:
-                await record.event(OutputsDroppedRecord(**asdict(dropped)))
+            try:
+                await self._reap_once()
+            except (SandboxError, OSError, sqlite3.Error):  # a full disk: the next time, perhaps
+                traceback.print_exc()
+
+    async def _reap_once(self) -> None:
+        record = self._parts.record
+        await record.flush()
+        if self.pool is not None:
+            await self.pool.end_idle(now=asyncio.get_running_loop().time())
+        if not self._running:
+            await asyncio.to_thread(record.store.index_ahead)
+        running = tuple(self._running)
+        dropped = await asyncio.to_thread(self._retention.look, record.store.written, running)
+        if dropped is not None:
+            await record.event(OutputsDroppedRecord(**asdict(dropped)))

@@ -25,7 +25,7 @@ from sandbox.calls.recovery import Unsure
 from sandbox.calls.tickets import Admission
 from sandbox.cells.cell import Cell, Exit
 from sandbox.cells.transaction import Transaction
-from sandbox.errors import SandboxError, Stopped
+from sandbox.errors import SandboxError, Stopped, say_os_error
 from sandbox.gates.gate2 import Effects
 from sandbox.results import CallResult, Ending
 
@@ -94,11 +94,12 @@ class CallFlow:
             return await self._start_background(call)
         with self._live.listed(call):
             async with self._failure_recorded(call), self._live.lease(call) as cell:
-                return await self._run(call, cell, recorded)
+                result, done = await self._run(call, cell, recorded)
+            return await self._follow_up(call, result, done)
 
     async def _run(
         self, call: Call, cell: Cell, recorded: asyncio.Future[None] | None = None
-    ) -> CallResult:
+    ) -> tuple[CallResult, Exit]:
         """Run a call in a cell inside a transaction, judge it, land it, record it."""
         async with Transaction(cell, call.id, write=call.writes) as transaction:
             if recorded is not None:
@@ -114,10 +115,31 @@ class CallFlow:
                 effects, landed = await self._judging.land(call, transaction, effects)  # P2
         result = call.result(done, effects, transaction.watched, landed=landed)
         self._record.ended(result, call.plan.agent, self._files.note(call.plan, result))
-        context = self._contexts.of(call.plan)
-        await self._learning.from_call(call, result, context, vouched=done.vouched)
-        result = await self._reports.send(call, result)
-        await call.output.finish()
+        return result, done
+
+    async def _follow_up(self, call: Call, result: CallResult, done: Exit) -> CallResult:
+        """Learn from a call that has ended, report it, keep the rest of its output.
+
+        It is on record how it ended, and what landed has landed: what cannot be done now (the disk
+        is full) is said with the answer, and is no failure of the call.
+        """
+        missed = []
+        try:
+            context = self._contexts.of(call.plan)
+            await self._learning.from_call(call, result, context, vouched=done.vouched)
+        except (SandboxError, OSError) as error:
+            missed.append(f"nothing was learned from it: {_say(error)}")
+        try:
+            result = await self._reports.send(call, result)
+        except (SandboxError, OSError) as error:
+            missed.append(f"it was not reported: {_say(error)}")
+        try:
+            await call.output.finish()
+        except (SandboxError, OSError) as error:
+            missed.append(f"what it wrote is not all kept: {_say(error)}")
+        if missed:
+            said = "; ".join(filter(None, [result.message, *missed]))
+            result = result.model_copy(update={"message": said})
         return result
 
     async def admit(self, request: CallRequest, use: ToolUse) -> Admission:
@@ -150,7 +172,8 @@ class CallFlow:
             try:
                 with self._live.listed(call, background=True):
                     async with self._failure_recorded(call):
-                        return await self._run(call, cell)
+                        result, done = await self._run(call, cell)
+                    return await self._follow_up(call, result, done)
             finally:
                 await pool.end(cell)
 
@@ -204,3 +227,7 @@ class CallFlow:
         except BaseException as error:
             await self._record.failed(call.id, error, call.ms)
             raise
+
+
+def _say(error: SandboxError | OSError) -> str:
+    return say_os_error(error) if isinstance(error, OSError) else str(error)

@@ -116,7 +116,7 @@ class Output:
             return
         data = bytes(waiting[:size])
         del waiting[:size]
-        if size <= SMALL and self._writing is None:
+        if whole and size <= SMALL and self._writing is None:
             self._write(channel, data)
             return
         self._spilt.append((channel, data))
