@@ -42,7 +42,10 @@ from watchdog.observers import inotify
 from watchdog.observers.api import BaseObserver, ObservedWatch
 from watchdog.observers.inotify import InotifyEmitter
 from watchdog.observers.inotify_c import InotifyConstants, InotifyFD, Mask, inotify_add_watch
-from watchdog.observers.inotify_move_event_grouper import InotifyMoveEventGrouper
+from watchdog.observers.inotify_move_event_grouper import (
+    InotifyMoveEventGrouper,
+    PathedInotifyEvent,
+)
 
 from ..overlay.layer import MAX_DEPTH
 from ..overlay.masks import Patterns
@@ -57,6 +60,10 @@ FILTER: list[type[FileSystemEvent]] = [
 PAIR_SECONDS = 0.02
 """How long watchdog waits for the second half of a move, and holds back all that came after the
 first. The kernel gives both at once; a half may be missing where a folder is not watched yet."""
+OVERLAYS_PAIR_SECONDS = 0.002
+"""The same for what the overlay moves out of its own folder. Below a folder that is new in the
+layer the other half is never heard, since nobody watches that one yet (it is looked at then), and
+whoever waits for the observer at the end of a call waits for this."""
 PAUSE_SECONDS = 0.05
 LOOK_SHARE = 5
 """Looking at all names takes at most one part in this many of the time."""
@@ -219,6 +226,23 @@ class _Reader(InotifyFD):
             raise
 
 
+_put_as_watchdog = InotifyMoveEventGrouper.put_event
+
+
+def _put_event(grouper: InotifyMoveEventGrouper, event: PathedInotifyEvent) -> None:
+    """Queue an event; half a move of the overlay's own holds those after it back for less long."""
+    folder, _, name = event.path.rpartition(b"/")
+    own = folder.endswith(b"/work/work") and name.startswith(b"#")
+    if not (own and event.ev.is_moved_from):
+        _put_as_watchdog(grouper, event)
+        return
+    queue = grouper._queue
+    since = time.monotonic() - queue.delay + OVERLAYS_PAIR_SECONDS
+    with queue._not_empty:
+        queue._queue.append((event, since, True))
+        queue._not_empty.notify()
+
+
 class _Os:
     """The module `os` for watchdog, with a `walk` that no deep tree ends."""
 
@@ -288,6 +312,7 @@ class Watcher:
         logger.addHandler(self._overflows)
         logger.propagate = False
         InotifyMoveEventGrouper.delay = PAIR_SECONDS
+        InotifyMoveEventGrouper.put_event = _put_event  # type: ignore[method-assign, assignment]
         inotify.os = events.os = _Os()  # type: ignore[attr-defined, assignment]
         warnings.simplefilter("ignore")  # watchdog prints all that it watches
         threading.excepthook = self._on_death

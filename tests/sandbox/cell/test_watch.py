@@ -20,6 +20,7 @@ from watchdog.observers.inotify_c import InotifyFD
 
 from sandbox.cell.journal.removal import remove
 from sandbox.cell.observer import client as watch
+from sandbox.cell.observer import process
 from sandbox.cell.observer.client import Watch
 from sandbox.cell.observer.process import Watcher
 from sandbox.cell.observer.trail import COPIED, CREATED, KEPT, MOVED, TOLD, Event, Trail
@@ -500,6 +501,38 @@ def test_half_a_move_holds_nothing_up(layer: Layer, monkeypatch: pytest.MonkeyPa
     layer.do("for i in {1..120}; do echo x >a; mv a ../../; done; rm ../../a")
     found = layer.settled()
     assert (found.behind, found.alarm) == (False, None)
+
+
+OWN, NESTED = "../work/work/#", "src/a/b/c/d"
+HALVES = {
+    "of the overlay's own it is not waited for": (
+        f"d=.; for n in {NESTED.replace('/', ' ')}; "
+        f"do mkdir {OWN}1; mv {OWN}1 $d/$n; d=$d/$n; done; "
+        f"echo x >{OWN}2; mv {OWN}2 {NESTED}/{WAIVER}",
+        False,
+    ),
+    "of anybody's it is waited for": ("mkdir x; mv x ../../", True),
+}
+
+
+@pytest.mark.parametrize("script, behind", HALVES.values(), ids=HALVES)
+def test_for_the_other_half_of_a_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, script: str, behind: bool
+) -> None:
+    """Below a folder that is new it is never heard, and what appears there is, all the same."""
+    monkeypatch.setattr(process, "PAIR_SECONDS", 10 * SECONDS)
+    monkeypatch.setattr(watch, "SETTLE_SECONDS", SECONDS if not behind else 0.5)
+    monkeypatch.setattr(watch, "ALIVE_SECONDS", SECONDS)
+    observer = Watch(PATTERNS)
+    try:
+        layer = Layer(observer, tmp_path / "layer")
+        (layer.root / "work/work").mkdir()
+        layer.do(script)
+        found = layer.settled()
+    finally:
+        observer.close()
+    assert found.behind == behind
+    assert (found.alarm or {}).get("path") == (None if behind else f"{NESTED}/{WAIVER}")
 
 
 def test_a_folder_that_watchdog_takes_for_another_is_watched_all_the_same(
