@@ -34,6 +34,7 @@ KEEPER_CAPS = (
     "CHOWN",  # new files get the workspace's owner
     "DAC_OVERRIDE",  # the workspace may belong to anybody
     "FOWNER",  # modes and times of files of others
+    "FSETID",  # folders of other groups keep passing their group on
     "MKNOD",  # whiteouts of the mask layer
     "SYS_ADMIN",  # overlay mounts, the cell's mount namespace, trusted.* attributes
     "SYS_CHROOT",  # setns into a mount namespace

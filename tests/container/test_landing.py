@@ -7,6 +7,7 @@ import asyncio
 import os
 import queue
 import signal
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ from watchdog.observers import Observer
 
 from sandbox.errors import BadInput, Stopped
 from sandbox.results import Ending
-from tests.container.lab import OWNERS, READ, Lab, ended, eventually, snapshot
+from tests.container.lab import ME, OWNERS, READ, Lab, ended, eventually, snapshot
 
 CHANGES = (
     "echo new > new.txt; echo more >> README.md; mkdir -p a/b; mv src source; chmod 700 tool.sh;"
@@ -32,6 +33,19 @@ def test_a_reading_call_changes_nothing(lab: Lab) -> None:
     assert done.stderr.count("Read-only file system") >= 6
     assert (done.judgement, done.landed, done.changes) == (None, False, ())
     assert snapshot(lab.ws) == before
+
+
+@pytest.mark.skipif(ME != 0, reason="only root gives a folder to a group that it is not in")
+@pytest.mark.parametrize("owner", OWNERS)
+def test_a_folder_of_another_group_passes_that_on(lab: Lab) -> None:
+    shared = lab.ws / "shared"
+    shared.mkdir()
+    os.chown(shared, -1, 2000)
+    shared.chmod(0o2777)
+    assert lab.sh("mkdir shared/new; echo x > shared/new/file").landed
+    found = [(shared / name).stat() for name in ("new", "new/file")]
+    assert [one.st_gid for one in found] == [2000, 2000]
+    assert [bool(one.st_mode & stat.S_ISGID) for one in found] == [True, False]
 
 
 @pytest.mark.parametrize("owner", OWNERS)
