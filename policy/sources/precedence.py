@@ -73,13 +73,13 @@ def combine(policy: Policy, paths: PathPolicy, sources: Sequence[Source]) -> Eff
     digest = hashlib.sha256(policy.digest.encode())
     for source in sources:
         content = source.document.content
-        if not source.trusted:
-            content, left_out = tightening(content, policy.standing)
-            ignored += [f"{source.document.place(key)}: {why}; {TRUST}" for key, why in left_out]
-        elif source.layer is Layer.WORKSPACE and content.network.credentials:
+        if source.layer is Layer.WORKSPACE and content.network.credentials:
             network = content.network.model_copy(update={"credentials": ()})
             content = content.model_copy(update={"network": network})
             ignored.append(f"{source.document.place('network')}: {_OWN_FILE}")
+        if not source.trusted:
+            content, left_out = tightening(content, policy.standing)
+            ignored += [f"{source.document.place(key)}: {why}; {TRUST}" for key, why in left_out]
         try:
             policy = decided(policy, content, source)
             paths = _judged(paths, content)

@@ -195,8 +195,9 @@ def _demand(demand: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _rights(rights: dict[str, Any]) -> str:
     limits, network = rights["limits"], Network.model_validate(rights["network"])
+    added = "".join(f", credential {credential.words()}" for credential in network.credentials)
     return (
-        f"workspace {rights['workspace']}, network {network.words()}, "
+        f"workspace {rights['workspace']}, network {network.words()}{added}, "
         f"{limits['seconds']:g} s, {limits['changed_files']} changed files"
     )
 
