@@ -43,5 +43,9 @@ class UnknownRequest(BadInput):
     """A supervisor was asked for something that its version does not know."""
 
 
+class Outdated(Unavailable):
+    """A supervisor runs other code or settings than count now, and nothing keeps it: replace it."""
+
+
 class ImageProblem(SandboxError):
     """An image is missing, of another version, or lacks what a cell or keeper needs."""

@@ -7,6 +7,7 @@ say of calls that of `history.py`.
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
@@ -122,6 +123,18 @@ class Store:
         if wanted and (index := self._index()):
             return index.call(wanted)
         return history.call(self.records(), call, wanted)
+
+    def some(self, calls: Collection[str]) -> dict[str, CallEntry]:
+        """Return calls by their ids, those of which something is recorded."""
+        if not (index := self._index()):
+            return (
+                {one.id: one for one in self.calls(limit=ALL) if one.id in calls} if calls else {}
+            )
+        found = {}
+        for name in calls:
+            with contextlib.suppress(BadInput):
+                found[name] = index.call(name)
+        return found
 
     def search(self, query: Query, *, held: bool = False) -> list[CallEntry]:
         """Return the calls and undos that are looked for, or of them what waits, newest first."""

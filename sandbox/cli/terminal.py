@@ -25,6 +25,7 @@ from sandbox.errors import SandboxError
 from sandbox.host.dirs import Dirs
 
 if TYPE_CHECKING:
+    from sandbox.client.blocking import BlockingClient
     from sandbox.host.poll import Readable
 
 YES = ("yes", "proceed")
@@ -51,6 +52,13 @@ def show_aside(text: str) -> None:
 def show_json(value: Any) -> None:
     """Print an answer as JSON to stdout."""
     click.echo(json.dumps(value, indent=2))
+
+
+def client() -> BlockingClient:
+    """Return a client of this user's supervisor; what is to be known of that is said."""
+    from sandbox.client.blocking import BlockingClient
+
+    return BlockingClient(dirs(), told=say)
 
 
 def leave(status: int) -> NoReturn:

@@ -8,7 +8,7 @@ Importing this module is cheap: what is typed by pydantic is imported when a res
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from sandbox.client.connect import connect, reach
@@ -49,8 +49,12 @@ def __getattr__(name: str) -> Any:
 class BlockingClient(BlockingOperations):
     """Talks to the supervisor process; a context manager. One request at a time per client."""
 
-    def __init__(self, dirs: Dirs | None = None) -> None:
+    def __init__(
+        self, dirs: Dirs | None = None, *, told: Callable[[str], object] | None = None
+    ) -> None:
+        """`told` gets what a person should know of the supervisor that was found."""
         self._dirs = dirs or Dirs.default()
+        self._told = told
         self._line: Line | None = None
         self._number = 0
         self._lock = threading.Lock()
@@ -148,6 +152,8 @@ class BlockingClient(BlockingOperations):
         with self._lock:
             if self._line is None:
                 self._line = reach(self._dirs)
+                if self._line.note and self._told is not None:
+                    self._told(self._line.note)
             self._number += 1
             one = Exchange(
                 self._line,

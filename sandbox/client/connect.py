@@ -63,9 +63,11 @@ def connect(dirs: Dirs) -> Line | None:
 
 
 def reach(dirs: Dirs) -> Line:
-    """Return a connection to a supervisor of this very version, started if need be.
+    """Return a connection to a supervisor of this very version and settings, started if need be.
 
-    Raises Unavailable: it does not start, or one of another version is busy.
+    One that is busy goes on with the settings that it began with where it says that these are at
+    least as strict; the line has a note of it then. Raises Unavailable: it does not start, or a
+    busy one must not go on.
     """
     deadline = time.monotonic() + START_SECONDS
     while time.monotonic() < deadline:
@@ -73,7 +75,12 @@ def reach(dirs: Dirs) -> Line:
         if line is not None:
             if line.hello.get("digest") == digest(str(dirs.config)):
                 return line
-            _replace(line)
+            pid, note = line.hello.get("pid"), _replace(line)
+            if note and (again := connect(dirs)) is not None:
+                if again.hello.get("pid") == pid:
+                    again.note = note
+                    return again
+                again.close()
         elif not _start(dirs):
             time.sleep(RETRY_SECONDS)
     raise Unavailable(f"the supervisor does not answer; see `{dirs.log}`")
@@ -92,7 +99,7 @@ def end_idle(dirs: Dirs) -> bool:
     if not value.get("ending"):
         raise Unavailable(
             f"the supervisor is busy with {value.get('busy')} calls"
-            f"{_named(value.get('calls') or ())}; try again when they have ended, or "
+            f"{named_calls(value.get('calls') or ())}; try again when they have ended, or "
             "`lockgate stop`"
         )
     deadline = time.monotonic() + END_SECONDS
@@ -125,19 +132,29 @@ def _asked_to_end(line: Line) -> Mapping[str, Any]:
     return said.get("value") or {}
 
 
-def _replace(line: Line) -> None:
-    """Ask a supervisor of another version to end. Raises Unavailable when it is busy."""
+def _replace(line: Line) -> str:
+    """Ask a supervisor of another version or settings to end. Return a note where it is busy and
+    may go on as it is. Raises Unavailable where it is busy and must not."""
     value = _asked_to_end(line)
-    if not value.get("ending"):
-        raise Unavailable(
-            f"the supervisor (version {line.hello.get('version')}, pid {line.hello.get('pid')}) "
-            f"runs other code or settings than this program (version {VERSION}) and is busy with "
-            f"{value.get('busy')} calls{_named(value.get('calls') or ())}; try again when they "
-            "have ended, or `lockgate stop`"
+    if value.get("ending"):
+        return ""
+    busy = f"{value.get('busy')} calls{named_calls(value.get('calls') or ())}"
+    if value.get("why_not") == "":  # of an older one nothing is known
+        changed = ", ".join(f"`{one}`" for one in value.get("changed") or ())
+        what = f"what was changed in the settings since ({changed})" if changed else "the new file"
+        return (
+            f"the supervisor goes on with the settings that it began with, since it is busy with "
+            f"{busy}; {what} counts when they have ended"
         )
+    why = f", and {value['why_not']}" if value.get("why_not") else ""
+    raise Unavailable(
+        f"the supervisor (version {line.hello.get('version')}, pid {line.hello.get('pid')}) "
+        f"runs other code or settings than this program (version {VERSION}){why}, and is busy with "
+        f"{busy}; try again when they have ended (`lockgate end CALL`), or `lockgate stop`"
+    )
 
 
-def _named(calls: Sequence[Mapping[str, Any]]) -> str:
+def named_calls(calls: Sequence[Mapping[str, Any]]) -> str:
     """Name the calls that a supervisor is busy with, and what to type about each."""
     said = [
         f"`{one['id']}` of {one['agent']} waits for a person (`lockgate deny {one['id']}`)"

@@ -30,6 +30,8 @@ _LOOK_SECONDS = 0.5
 _SHELLS = ("sh", "bash", "dash", "zsh", "ksh", "ash")
 _MOST_SHELLS = 8
 _MOST_BYTES = 64 * 1024 * 1024
+_REPLACED = ("UnknownRequest", "Outdated")
+"""What a supervisor answers that is to be replaced: it knows no hooks, or runs other settings."""
 _KEPT = ("CLAUDE_CODE_SESSION_ATTENDED", "CLAUDE_PID")
 
 
@@ -132,7 +134,7 @@ def _asked(agent: str, said: bytes) -> dict[str, str]:
 
 
 def _answer(line: _socket.socket) -> dict[str, str] | None:
-    """Return the answer; None from a supervisor that knows no hooks, since it is an older one."""
+    """Return the answer; None from a supervisor that is to be replaced."""
     rest = b""
     pieces: list[str] = []
     while True:
@@ -153,7 +155,7 @@ def _answer(line: _socket.socket) -> dict[str, str] | None:
                 continue
             if message.get("event") == "result":
                 return dict(message["value"])
-            if message.get("kind") == "UnknownRequest":
+            if message.get("kind") in _REPLACED:
                 return None
             raise ConnectionError(message.get("message") or "the supervisor gave no answer")
 

@@ -36,6 +36,8 @@ class Line:
         self.socket = connection
         self.decoder = wire.Decoder()
         self._waiting: list[wire.Message] = []
+        self.note = ""
+        """What a person is told of the supervisor: that it goes on with older settings."""
         connection.settimeout(HELLO_SECONDS)
         self.hello = self.receive()
         connection.settimeout(None)

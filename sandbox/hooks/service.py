@@ -98,10 +98,12 @@ class HookDoor:
         peer: int,
         environment: Mapping[str, str],
         gone: asyncio.Event | None = None,
+        refused: str = "",
     ) -> Printed:
         """Return what the hook program, whose process is `peer`, prints for one event.
 
         `gone` is set when that program has ended: a question of its call is withdrawn then.
+        `refused` says why no tool may be used now.
         """
         try:
             dialect = named(name)
@@ -111,6 +113,8 @@ class HookDoor:
             return blocked(str(error))
         try:
             self._note_fired(name, event)
+            if refused and event.kind is Kind.BEFORE:
+                raise Unavailable(refused)
             say = await self._say(dialect, event, peer, environment, gone)
         except Stopped as error:
             say = Say(allowed=False, reason=str(error), stop=True)

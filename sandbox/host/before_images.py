@@ -333,6 +333,15 @@ class OwnEdits:
             os.close(folder)
 
 
+def is_kept(workspaces: Sequence[str], landing: str) -> bool:
+    """Whether what a landing or an undo replaced is kept in a workspace, as far as a look at names
+    tells, so that it may be taken back. For what people are told; nothing is decided by it."""
+    folders = (
+        f"{root}/{NAME}/{kind}" for root in workspaces for kind in ("undo", own_edits.FOLDER)
+    )
+    return any(os.path.lexists(f"{folder}/{landing}") for folder in folders)
+
+
 @contextlib.contextmanager
 def opened(root: str, *, make: bool = False) -> Iterator[OwnEdits | None]:
     """Open and lock the kept copies of a workspace; None where there are none and none are made.

@@ -18,6 +18,7 @@ from sandbox.client.async_client import Client
 from sandbox.errors import BadInput, SandboxError, Stopped
 from sandbox.host.dirs import Dirs
 from sandbox.host.login import NOBODY, login
+from sandbox.host.version import digest
 from sandbox.mcp.governance import Governance, Who
 from sandbox.questions.plans import read_plan
 from sandbox.results import CallResult
@@ -80,7 +81,7 @@ class Door:
         if tool == "Bash" and is_stop_word(str(params.get("command") or "")):
             await self.stop("the agent said stop")
         async with self._reporting(context) as on_output:
-            client = await self._reach()
+            client = await self._reach(current=True)
             return await client.call(
                 read_plan(plan),
                 wait=self.ask_seconds if wait is None else wait,
@@ -120,9 +121,13 @@ class Door:
             raise BadInput(f"`{call_id}` is no background call of yours")
         return call_id
 
-    async def _reach(self) -> Client:
+    async def _reach(self, *, current: bool = False) -> Client:
+        """Return the client; for a new call one of a supervisor of the `current` settings."""
         async with self._connecting:
-            if self._connected and not self._client.alive:
+            if self._connected and self._client.alive:
+                if current:
+                    await self._renew()
+            elif self._connected:
                 with contextlib.suppress(SandboxError, OSError):
                     await self._client.__aexit__(None, None, None)
                 self._client, self._connected = Client(self.dirs), False
@@ -130,6 +135,21 @@ class Door:
                 await self._client.__aenter__()
                 self._connected = True
         return self._client
+
+    async def _renew(self) -> None:
+        """Go over to a supervisor of the settings that count now, where the one that is connected
+        began with others and is idle. Raises SandboxError where it must not go on and is busy."""
+        told = await self._client.ping()
+        if told["digest"] == await asyncio.to_thread(digest, str(self.dirs.config)):
+            return
+        fresh = Client(self.dirs)
+        await fresh.__aenter__()
+        if (await fresh.ping())["pid"] == told["pid"]:  # it goes on, with the jobs that it has
+            await fresh.__aexit__(None, None, None)
+            return
+        old, self._client = self._client, fresh
+        with contextlib.suppress(SandboxError, OSError):
+            await old.__aexit__(None, None, None)
 
     @contextlib.asynccontextmanager
     async def _reporting(

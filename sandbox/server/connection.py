@@ -180,7 +180,7 @@ class Connection:
             case HookRequest():
                 return await self._answer_hook(request)
             case ShutdownRequest():
-                return self._shut_down(request)
+                return await self._shut_down(request)
             case WarmRequest() | StopRequest(own=True):
                 # The agent is the one that its calls count as.
                 caller = await self.peer.caller()
@@ -202,12 +202,14 @@ class Connection:
 
     async def _answer_hook(self, request: HookRequest) -> Message:
         await asyncio.to_thread(self.peer.agent)  # raises where the peer is gone
+        refused = await self._server.why_not()
         printed = await self._server.hooks.answer(
             request.agent,
             request.said,
             peer=self.peer.pid,
             environment=request.environment,
             gone=self._gone,
+            refused=refused,
         )
         return {"stdout": printed.stdout, "stderr": printed.stderr, "status": printed.status}
 
@@ -220,10 +222,17 @@ class Connection:
             return str(agent) if agent and entry.id == name else None
         return None
 
-    def _shut_down(self, request: ShutdownRequest) -> Message:
+    async def _shut_down(self, request: ShutdownRequest) -> Message:
         others = self._server.busy - 1  # this request counts itself
         if others and not request.force:
-            return {"ending": False, "busy": others, "calls": self._server.goes_on()}
+            lag = await asyncio.to_thread(self._server.freshness.lag)
+            return {
+                "ending": False,
+                "busy": others,
+                "calls": self._server.goes_on(),
+                "changed": list(lag.changed),
+                "why_not": lag.why_not,
+            }
         self._server.shut_down()
         return {"ending": True, "busy": others}
 

@@ -25,15 +25,17 @@ from sandbox.agents.registry import Registry as Agents
 from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission, Tickets
+from sandbox.client.connect import named_calls
 from sandbox.client.line import peer_uid
-from sandbox.errors import SandboxError, Unavailable, say_os_error
+from sandbox.errors import Outdated, SandboxError, Unavailable, say_os_error
 from sandbox.guard.child import Guardian
 from sandbox.host.dirs import Dirs
-from sandbox.host.version import ROOT, VERSION, code_digest, settings_digest
+from sandbox.host.version import ROOT, VERSION
 from sandbox.operations.requests import Request, StopRequest
 from sandbox.results import CallResult
 from sandbox.server.code_watch import CodeWatch
 from sandbox.server.connection import Connection
+from sandbox.server.freshness import Freshness
 from sandbox.server.log_stream import LogStream
 from sandbox.server.loop_watch import LoopWatch, end_on
 
@@ -108,8 +110,7 @@ class Server:
         self.guardian = guardian
         self._supervisor = supervisor
         self._idle_seconds = idle_seconds
-        self._code_digest = code_digest()
-        self._settings = settings_digest(str(dirs.config))
+        self.freshness = Freshness(dirs)
         self._code: CodeWatch | None = None
         self.tickets = Tickets()
         """Calls that a hook admitted and that are made over another connection."""
@@ -139,6 +140,24 @@ class Server:
             settings = load_settings(self.dirs).hooks
             self._hooks = HookDoor(self.dirs, self._supervisor, self.tickets, settings)
         return self._hooks
+
+    async def why_not(self) -> str:
+        """Return why no call of a hook is let through, where what runs here may be less strict than
+        the settings that count now; empty: it may. Raises Outdated where nothing else goes on."""
+        same = self._code is not None and bool(self._code.unchanged_place())
+        if await asyncio.to_thread(self.freshness.is_current, same_code=same):
+            return ""
+        others = self.busy - 1  # the request that asks counts itself
+        if not others:
+            raise Outdated("the supervisor runs other code or settings than count now")
+        lag = await asyncio.to_thread(self.freshness.lag)
+        if not lag.why_not:
+            return ""
+        return (
+            f"the supervisor began with other code or settings, {lag.why_not}, and it cannot be "
+            f"replaced while it is busy{named_calls(self.goes_on())}: `lockgate end CALL` ends a "
+            "background call"
+        )
 
     def shut_down(self) -> None:
         """End the server as soon as the event loop comes to it."""
@@ -172,9 +191,9 @@ class Server:
         return {
             "event": "hello",
             "version": VERSION,
-            "digest": self._code_digest + self._settings,
+            "digest": self.freshness.digest,
             "code": self._code.unchanged_place() if self._code is not None else "",
-            "settings": self._settings,
+            "settings": self.freshness.settings,
             "pid": os.getpid(),
             "busy": self.busy,
         }
@@ -193,7 +212,7 @@ class Server:
             os.umask(mask)
         inode = path.stat().st_ino
         try:
-            self._code = CodeWatch(ROOT, self._code_digest)
+            self._code = CodeWatch(ROOT, self.freshness.code)
             async with self._supervisor:
                 ready()
                 if self.guardian is not None:

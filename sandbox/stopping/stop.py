@@ -280,25 +280,39 @@ class Stop:
         from sandbox.results import StopReport
 
         calls = [one for one in self._calls() if whom.holds(one.agent)]
+        undoable, gone = self._undoable(calls)
         return StopReport(
             reason=self._reason,
             agent=whom.path,
             at=time.strftime(TIME),
             killed=(*swept.by_agent(), *cells.killed),
             left=(*problems, *swept.left, *(() if self._last else asked), *cells.left),
-            notes=(*(asked if self._last else ()), *cells.notes),
+            notes=(*(asked if self._last else ()), *cells.notes, *gone),
             last=tuple(
                 f"{one.id} {_did(one)}: {one.ending or 'not finished'}" for one in calls[:LAST]
             ),
-            rollback=tuple(
-                f"lockgate undo {one.id}"
-                for one in calls
-                if one.landed and not (one.undone_by or one.undone or one.parts)
-            ),
+            rollback=tuple(f"lockgate undo {one}" for one in undoable),
             held=tuple(
                 f"lockgate show {one.id}" for one in calls if one.is_held and one.ending == "ran"
             ),
         )
+
+    def _undoable(self, calls: Sequence[CallEntry]) -> tuple[list[str], list[str]]:
+        """Return the calls that stand and can be taken back, and a line about those that cannot."""
+        from sandbox.host.before_images import is_kept
+
+        stand = [one for one in calls if one.landed and not (one.undone_by or one.undone)]
+        stand = [one for one in stand if not one.parts]
+        try:
+            kept = _in_time(lambda: {one.id for one in stand if is_kept(one.workspaces, one.last)})
+        except (SandboxError, OSError):
+            return [one.id for one in stand], []  # a workspace that does not answer
+        gone = [one for one in stand if one.id not in kept]
+        lines = [
+            f"landed, and cannot be undone, since nothing is kept of it: {one.id} {_did(one)}"
+            for one in gone
+        ]
+        return [one.id for one in stand if one.id in kept], lines
 
     def _revoked(self, report: StopReport, whom: _Whom) -> StopReport:
         """Take back what was granted before: after a stop a person decides anew."""

@@ -68,6 +68,8 @@ _RUN = frozenset(
         "ci-test",
     )
 )
+_RUNNING = frozenset(("run", "run-script", "rum", "urn"))
+"""Verbs behind which the script is named."""
 _SETTINGS = (
     "--registry",
     "--script-shell",
@@ -90,9 +92,10 @@ _SHORTEST = len("--sc")
 
 
 def _npm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
-    shell.facts.writes = True
     parsed = parse(call.args, entry.values)
+    rule, because = _scripted(parsed.operands) or (entry.rule, entry.because)
+    shell.find(entry.tier, rule, f"`{call.name}`: {because}")
+    shell.facts.writes = True
     for flag in _SETTINGS:
         for value in parsed.values(flag):
             if value:
@@ -165,6 +168,16 @@ def _npm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for word in words[1:]:
         governed(shell, word)
     return HOLE
+
+
+def _scripted(words: list[str]) -> tuple[str, str] | None:
+    """Return rule and reason where a verb runs a script of the project, and installs nothing."""
+    if not words or words[0] not in _RUN:
+        return None
+    name = words[1] if words[0] in _RUNNING and len(words) > 1 else words[0]
+    if name in ("t", "tst", "e2e", "coverage") or name.startswith(("test", "ci-test")):
+        return "tests", "runs the project's tests"
+    return "build", "runs a script of the project"
 
 
 def _tool(catalog: Catalog, verb: str) -> bool:

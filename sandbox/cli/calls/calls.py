@@ -185,11 +185,10 @@ def _is_call(entry: CallEntry) -> bool:
 
 def _look_anew(call: str) -> None:
     """Have a held call looked at as things stand: what is shown from then on may land (P8)."""
-    from sandbox.client.blocking import BlockingClient
     from sandbox.errors import SandboxError
 
     try:
-        with BlockingClient(terminal.dirs()) as client:
+        with terminal.client() as client:
             look = client.ask(LookHeldRequest(call))
     except SandboxError as error:
         terminal.say(f"shown as it was when it was held; it could not be looked at now: {error}")

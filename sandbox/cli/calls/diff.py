@@ -30,12 +30,11 @@ def diff(*, as_json: bool, **options: Any) -> int:
       lockgate diff --session 4f1c
       lockgate diff --agent main --since 2h --json
     """
-    from sandbox.client.blocking import BlockingClient
     from sandbox.present.render import changes
 
     here = workspace_here()
     wanted = chosen_of(options, here) or chosen_of({**options, "session": "last"}, here)
-    with BlockingClient(terminal.dirs()) as client:
+    with terminal.client() as client:
         report = client.ask(ChangedRequest(**wanted))
     if as_json:
         terminal.show_json(report)

@@ -138,7 +138,10 @@ def called(
 
 
 def _line() -> Line:
-    return reach(terminal.dirs())
+    line = reach(terminal.dirs())
+    if line.note:
+        terminal.say(line.note)
+    return line
 
 
 def _line_that_runs() -> Line:

@@ -18,7 +18,6 @@ from sandbox.cli.calls.choosing import (
     last_here,
     workspace_here,
 )
-from sandbox.client.blocking import BlockingClient
 from sandbox.errors import BadInput
 from sandbox.operations.requests import (
     DiscardRequest,
@@ -88,7 +87,7 @@ def undo(call: str | None, count: int | None, **options: Any) -> int:
     if here is None and not every and not ({"session", "workspace"} & wanted.keys()):
         _check_named(call, count)
     dry_run = {"dry_run": options["dry_run"]}
-    with BlockingClient(terminal.dirs()) as client:
+    with terminal.client() as client:
         if call is not None:
             name = call if call != "last" else _last_landed(here)
             result = client.ask(UndoRequest(name, **dry_run))
@@ -202,7 +201,7 @@ def held(**flags: bool) -> int:
     """
     from sandbox.present.render import short_names, subject, table
 
-    with BlockingClient(terminal.dirs()) as client:
+    with terminal.client() as client:
         client.keep_running()
         found = client.ask(HeldRequest())
     if flags["as_json"]:
@@ -347,7 +346,7 @@ _DONE = {"land": "landed", "discard": "discarded", "object": "discarded", "end":
 def _settle(request: Request[Any], *, as_json: bool) -> int:
     from sandbox.present.render import changes
 
-    with BlockingClient(terminal.dirs()) as client:
+    with terminal.client() as client:
         if request.op in ("end", "object"):  # a call of the supervisor that runs, and of no other
             client.keep_running()
         result = client.ask(request)

@@ -112,9 +112,8 @@ def _says_stop(text: str) -> bool:
 
 
 def _stop() -> int:
-    from sandbox.client.blocking import BlockingClient
 
-    with BlockingClient(terminal.dirs()) as client:
+    with terminal.client() as client:
         report = client.stop("the agent said stop", _agent(), own=True)
     show(report, to_stderr=True)
     return terminal.NOT_PERMITTED

@@ -3,11 +3,17 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from sandbox.cli import terminal
 from sandbox.cli.options import JSON
 from sandbox.text.terminal import safe_line
+
+if TYPE_CHECKING:
+    from policy.people.reports import YellowReport
+    from sandbox.audit.call_entry import CallEntry
 
 
 @click.command(short_help="Tell what was done and is to be reported.")
@@ -36,7 +42,9 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
     if flags["as_json"]:
         from sandbox.audit.store import Store
 
-        sessions = Store(terminal.dirs()).sessions_of([one.call for one in found])
+        names = [one.call for one in found]
+        sessions = Store(terminal.dirs()).sessions_of(names)
+        calls = Store(terminal.dirs()).some(names)
         terminal.show_json(
             [
                 {
@@ -44,17 +52,21 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
                     "session": sessions.get(one.call),
                     **one.report.model_dump(mode="json"),
                     "told": one.delivered,
+                    "undone_by": call.undone_by if (call := calls.get(one.call)) else None,
                 }
                 for one in found
             ]
         )
     elif found:
+        from sandbox.audit.store import Store
+
+        calls = Store(terminal.dirs()).some([one.call for one in found])
         rows = [
             (
                 one.report.timestamp,
                 one.report.category,
                 safe_line(one.report.details),
-                one.report.undo_command or ("" if one.report.reversible else "cannot be undone"),
+                _undo(one.report, calls.get(one.call)),
             )
             for one in found
         ]
@@ -64,6 +76,19 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
     if not (keep or terminal.is_an_agents()):  # an agent that read them has told nobody
         store.delivered([one.call for one in found], "batch")
     return 0
+
+
+def _undo(report: YellowReport, call: CallEntry | None) -> str:
+    """Say how a reported call is taken back, as things stand now."""
+    from sandbox.host.before_images import is_kept
+
+    if report.undo_command is None:
+        return "" if report.reversible else "cannot be undone"
+    if call is not None and call.undone_by:
+        return f"undone by {call.undone_by}"
+    if call is not None and not is_kept(call.workspaces, call.last) and not call.parts:
+        return "cannot be undone: nothing is kept of it"
+    return report.undo_command
 
 
 def _counts(*, as_json: bool) -> int:

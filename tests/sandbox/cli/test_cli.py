@@ -13,9 +13,11 @@ from pathlib import Path
 import click
 import pytest
 
+from policy.people.reports import YellowReport
 from sandbox.audit.events import record_of
 from sandbox.audit.store import Store
 from sandbox.cli import main as cli
+from sandbox.reporting.yellow_reports import Reports
 from sandbox.results import HeldCall
 from sandbox.stopping.stop import Latch
 from tests.fakes import Served
@@ -474,6 +476,36 @@ def test_outside_of_every_workspace_last_names_no_call(
     assert running.fake.done == [
         "undo c1", "undone c1", "discard c2", f"end {begun}", "undo c1", "undone c1"
     ]  # fmt: skip
+
+
+def test_reports_offer_no_undo_of_what_cannot_be_undone(shell: Shell, store: Store) -> None:
+    report = YellowReport(
+        action="make",
+        category="Files",
+        details="ran `make`",
+        timestamp="2026-02-11T09:50:00Z",
+        reversible=True,
+    )
+    says = {
+        "d1": "lockgate undo d1",
+        "d2": "undone by u2",
+        "d3": "cannot be undone: nothing is kept of it",
+    }
+    for call in says:
+        decided = {"event": "decided", "call": call, "workspace": str(shell.workspace)}
+        store.append(record_of(decided), durable=False)
+        landed = {"event": "ended", "call": call, "ending": "ran", "landed": True}
+        store.append(record_of(landed), durable=True)
+        command = f"lockgate undo {call}"
+        told = report.model_copy(update={"undo_command": command})
+        Reports(shell.dirs).note([(call, "me", told, None)])
+    (shell.workspace / ".lockgate/undo/d1").mkdir(parents=True)
+    undo = {"event": "undone", "call": "u2", "undone": "d2", "tool": "undo", "landed": True}
+    store.append(record_of(undo), durable=True)
+    rows = shell("reports", "--keep")[1].splitlines()[1:]
+    assert [row.rsplit("  ", 1)[1] for row in rows] == list(says.values())
+    found = json.loads(shell("reports", "--json")[1])
+    assert [one["undone_by"] for one in found] == [None, "u2", None]
 
 
 PARTED = {

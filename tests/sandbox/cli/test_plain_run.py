@@ -169,7 +169,7 @@ def test_a_plain_call_loads_nothing_heavy(thin: Shell, running: Served, words: l
 
 def test_another_version_is_the_whole_programs_business(thin: Shell, running: Served) -> None:
     assert running.server is not None
-    running.server._code_digest = "another"
+    running.server.freshness.code = "another"
     assert running.server._code is not None
     running.server._code.close()
     running.fake.background.append({"id": "c1", "agent": "main"})
@@ -180,11 +180,15 @@ def test_another_version_is_the_whole_programs_business(thin: Shell, running: Se
 
 def test_other_settings_are_the_whole_programs_business(thin: Shell, running: Served) -> None:
     thin.dirs.config.mkdir(parents=True, exist_ok=True)
-    (thin.dirs.config / "config.yaml").write_text("{}\n")
+    thin.dirs.settings.write_text("limits: {seconds: 9}\n")
     running.fake.background.append({"id": "c1", "agent": "main"})
     status, _, err = thin("run", "exit 0")
     assert (status, running.fake.plans) == (125, [])
     assert "runs other code or settings than this program" in err
+    thin.dirs.settings.write_text("{}\n")
+    status, _, err = thin("run", "exit 0")
+    assert (status, len(running.fake.plans)) == (0, 1)
+    assert "goes on with the settings that it began with" in err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL, signal.SIGHUP])

@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
+from sandbox.client.blocking import BlockingClient
 from sandbox.host.dirs import Dirs
+from tests.fakes import served
 
 ROOT = Path(__file__).parents[3]
 WAIT_SECONDS = 120
@@ -76,10 +78,11 @@ def environment(home: Path) -> dict[str, str]:
     }
 
 
-def hook(home: Path, **options: object) -> subprocess.CompletedProcess[bytes]:
+def hook(home: Path, *, seconds: int = 1, **options: object) -> subprocess.CompletedProcess[bytes]:
+    """Run the hook program, which gives up after so many seconds."""
     defaults: dict[str, object] = {"input": EVENT, "stdout": subprocess.PIPE}
     return subprocess.run(  # type: ignore[call-overload, no-any-return]
-        [sys.executable, "-c", START],
+        [sys.executable, "-c", START.replace("= 1;", f"= {seconds};")],
         **{**defaults, **options},
         stderr=subprocess.PIPE,
         env=environment(home),
@@ -176,6 +179,56 @@ def test_only_the_kind_of_an_error_says_that_a_supervisor_knows_no_hooks() -> No
         theirs.sendall(json.dumps({**error, "kind": "BadInput"}).encode() + b"\n")
         with pytest.raises(ConnectionError, match="no request of this supervisor"):
             hook_program._answer(ours)
+
+
+def test_changed_settings_count_at_the_next_hook(home: Path) -> None:
+    """They never did: only a command of a person's replaced the supervisor."""
+    dirs = Dirs(home / "s/lockgate", home / "c/lockgate", home / "r/lockgate")
+    (home / "r").mkdir()
+    event = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "cwd": str(home)}
+    said = json.dumps({**event, "tool_input": {"command": "rm -rf /"}, "session_id": "s-1"})
+
+    def answered() -> int:
+        """Have a hook answered, and return whose answer it was."""
+        done = hook(home, seconds=WAIT_SECONDS, input=said.encode())
+        assert b"deny" in done.stdout, done.stderr
+        return int(json.loads(dirs.lock.read_text())["pid"])
+
+    try:
+        first = answered()
+        assert answered() == first
+        dirs.config.mkdir(parents=True)
+        dirs.settings.write_text("hooks: {unattended_seconds: 5}\n")
+        second = answered()
+        assert second != first
+        dirs.settings.write_text("colour: red\n")
+        done = hook(home, seconds=WAIT_SECONDS, input=said.encode())
+        assert (done.returncode, b"`colour`" in done.stderr) == (2, True)
+    finally:
+        dirs.settings.unlink(missing_ok=True)
+        with BlockingClient(dirs) as client:
+            assert client.shutdown(force=True)
+
+
+def test_while_a_supervisor_is_busy_hooks_go_on_with_what_is_as_strict(home: Path) -> None:
+    dirs = Dirs(home / "s/lockgate", home / "c/lockgate", home / "r/lockgate")
+    event = {"hook_event_name": "PreToolUse", "tool_name": "Bash", "cwd": str(home)}
+    before = json.dumps({**event, "tool_input": {"command": "ls"}, "session_id": "s-1"})
+    after = json.dumps({**json.loads(before), "hook_event_name": "PostToolUse"})
+    refused = "`limits` may be stricter now in the settings, and it cannot be replaced while"
+    with served(dirs) as running:
+        running.fake.background.append({"id": "c1", "agent": "main"})
+        dirs.config.mkdir(parents=True, exist_ok=True)
+        dirs.settings.write_text("limits: {seconds: 5000}\n")
+        assert (
+            refused not in hook(home, seconds=WAIT_SECONDS, input=before.encode()).stdout.decode()
+        )
+        dirs.settings.write_text("limits: {seconds: 5}\n")
+        said = hook(home, seconds=WAIT_SECONDS, input=before.encode()).stdout.decode()
+        assert refused in said
+        assert "busy (`c1` of main runs): `lockgate end CALL` ends" in said
+        assert refused not in hook(home, seconds=WAIT_SECONDS, input=after.encode()).stdout.decode()
+        assert not running.ended.is_set()
 
 
 @pytest.mark.parametrize("shells", [0, 2])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import socket
@@ -252,7 +253,7 @@ def test_shutdown_returns_when_an_idle_supervisor_has_ended(
 
 def test_another_version_is_replaced_when_idle(running: Served) -> None:
     assert running.server is not None
-    running.server._code_digest = "another"
+    running.server.freshness.code = "another"
     line = connect(running.dirs)
     assert line is not None
     from sandbox.client import connect as start
@@ -304,10 +305,11 @@ def test_another_version_that_is_busy_is_said(running: Served) -> None:
     line.send({"id": 1, "op": "call", "plan": plan("wait").model_dump(mode="json")})
     assert running.fake.started.wait(WAIT_SECONDS)
     assert running.server is not None
-    running.server._code_digest = "another"
+    running.server.freshness.code = "another"
     with pytest.raises(Unavailable) as caught:
         reach(running.dirs)
     assert "is busy with 1 calls; try again when they have ended" in str(caught.value)
+    assert "it runs other code than is installed now" in str(caught.value)
     running.fake.background.append({"id": "c1", "agent": "main"})
     running.fake.questions.append({"id": "c2", "agent": "main"})
     with pytest.raises(Unavailable) as caught:
@@ -318,6 +320,56 @@ def test_another_version_that_is_busy_is_said(running: Served) -> None:
         client.keep_running()  # what `ps`, `held`, `end` and `object` do: they are about that one
         assert client.running() == list(found(running.dirs)["running"])
     line.close()
+
+
+GOES_ON = {
+    "how long a hook waits": ("hooks: {unattended_seconds: 5}", "(`hooks`)"),
+    "wider limits": ("limits: {seconds: 9000}\ncell: {pids: 2000}", "(`limits`, `cell`)"),
+    "a comment": ("# nothing", "the new file counts"),
+}
+MUST_NOT = {
+    "masked outputs": ("hooks: {redact: true}", "`hooks` may be stricter now"),
+    "a narrower limit": ("limits: {seconds: 9}", "`limits` may be stricter now"),
+    "another runtime": ("warm: 1\nruntime: runsc", "`runtime` may be stricter now"),
+    "a budget": ("budgets: {everybody: {calls_per_minute: 9}}", "`budgets` may be stricter now"),
+    "what nobody can read": ("colour: red", "the settings cannot be read: "),
+}
+
+
+@contextlib.contextmanager
+def busy(running: Served, settings: str) -> Iterator[None]:
+    """Keep a supervisor busy, and change the settings meanwhile."""
+    running.fake.background.append({"id": "c1", "agent": "main"})
+    running.dirs.config.mkdir(exist_ok=True)
+    running.dirs.settings.write_text(settings + "\n")
+    yield
+    running.fake.background.clear()
+
+
+@pytest.mark.parametrize("settings, said", GOES_ON.values(), ids=GOES_ON)
+def test_a_busy_supervisor_goes_on_where_it_is_as_strict(
+    running: Served, settings: str, said: str
+) -> None:
+    notes: list[str] = []
+    with busy(running, settings), BlockingClient(running.dirs, told=notes.append) as client:
+        assert client.call(plan("exit 3")).exit_status == 3
+    [note] = notes
+    assert "it is busy with 1 calls (`c1` of main runs)" in note
+    assert said in note
+    assert not running.ended.is_set()
+
+
+@pytest.mark.parametrize("settings, said", MUST_NOT.values(), ids=MUST_NOT)
+def test_a_busy_supervisor_that_may_be_less_strict_takes_no_call(
+    running: Served, settings: str, said: str
+) -> None:
+    with busy(running, settings), BlockingClient(running.dirs) as client:
+        with pytest.raises(Unavailable) as caught:
+            client.call(plan("exit 3"))
+        assert said in str(caught.value)
+        client.keep_running()
+        assert client.running()[0]["id"] == "c1"
+    assert running.fake.plans == []
 
 
 BROKEN = {

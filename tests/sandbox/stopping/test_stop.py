@@ -233,7 +233,8 @@ def store(dirs: Dirs) -> Store:
     for number in range(7):
         agent = "coder" if number % 2 else "main"
         params = {"params": {"command": "make"}} if number == 3 else {}
-        one.append(record_of({**decided(f"c{number}", agent), **params}), durable=False)
+        place = {"workspace": str(dirs.state / "w")}
+        one.append(record_of({**decided(f"c{number}", agent), **params, **place}), durable=False)
         if number != 6:
             kind = "hold" if number == 4 else "land"
             one.append(
@@ -247,6 +248,8 @@ def store(dirs: Dirs) -> Store:
 def test_the_answer_names_the_last_actions_and_how_to_take_them_back(
     dirs: Dirs, store: Store
 ) -> None:
+    for call in ("c0", "c3"):  # of `c1` nothing is kept any more
+        (dirs.state / f"w/.lockgate/undo/{call}").mkdir(parents=True)
     report = stop_all(dirs, "a test", engine=NoEngine())
     assert report.last == (
         "u1 undo: ran",
@@ -255,9 +258,11 @@ def test_the_answer_names_the_last_actions_and_how_to_take_them_back(
         "c4 Bash: ran",
         "c3 make: ran",
     )
-    assert report.rollback == ("lockgate undo c3", "lockgate undo c1", "lockgate undo c0")
+    assert report.rollback == ("lockgate undo c3", "lockgate undo c0")
     assert report.held == ("lockgate show c4",)
-    assert (report.killed, report.left, report.notes) == ((), (), ())
+    assert (report.killed, report.left) == ((), ())
+    gone = "landed, and cannot be undone, since nothing is kept of it: c1 Bash"
+    assert report.notes == (gone,)
     record = lines_of(store)[0]
     assert (record["event"], record["reason"], record["rollback"]) == (
         "stop",
@@ -268,6 +273,8 @@ def test_the_answer_names_the_last_actions_and_how_to_take_them_back(
 
 
 def test_the_answer_to_a_stop_of_one_agent_is_about_that_one(dirs: Dirs, store: Store) -> None:
+    for call in ("c1", "c3"):
+        (dirs.state / f"w/.lockgate/undo/{call}").mkdir(parents=True)
     report = stop_all(dirs, "a test", agent="coder", engine=NoEngine())
     assert report.agent == "coder"
     assert [line.split()[0] for line in report.last] == ["c5", "c3", "c1"]
