@@ -3,6 +3,7 @@
 
 __all__ = [
     "actions",
+    "agent_globs",
     "authority",
     "categories",
     "levels",

@@ -14,13 +14,13 @@ name says nothing, and never for less than `supervised`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from policy.autonomy.actions import ActionContext, ActionWords, Risk, words_of
+from policy.autonomy.agent_globs import names_agent
 from policy.autonomy.reputation import (
     TRUST_LEVELS,
     Arithmetic,
@@ -88,8 +88,9 @@ class TrustFile(Frozen):
     start: TrustLevel = TrustLevel.PROPOSE
     """Where a new agent starts ("Start Restricted")."""
     agents: dict[str, TrustLevel] = Field(default_factory=dict)
-    """Where named agents start; globs; the lowest that fits counts. What fits an agent fits its
-    sub-agents (`agent:...`) too, so that a child is trusted no more than its parent (P7)."""
+    """Where named agents start; globs, also of the end of a path that a kind begins (`sub:*` fits
+    `main:sub:7`); the lowest that fits counts. What fits an agent fits its sub-agents (`agent:...`)
+    too, so that a child is trusted no more than its parent (P7)."""
     pins: dict[str, TrustLevel] = Field(default_factory=dict)
     """Levels that a person sets for agents, whatever they earn; globs; the lowest that fits."""
     bounds: dict[Domain, ReputationBounds] = Field(default_factory=dict)
@@ -116,7 +117,7 @@ class TrustFile(Frozen):
         """
         said = earned.get(domain.value) if earned else None
         known = TrustLevel(said) if said in TRUST_LEVELS else TrustLevel.PROPOSE
-        pinned = [one for name, one in self.pins.items() if fnmatchcase(agent, name)]
+        pinned = [one for name, one in self.pins.items() if names_agent(name, agent)]
         if pinned:  # no pin of an agent above is lower
             bound = [known] if said is not None and ":" in agent else []
             found = lower([*pinned, *self._said(self.pins, agent), *bound])
@@ -130,7 +131,7 @@ class TrustFile(Frozen):
 
     def pinned(self, agent: str) -> bool:
         """Whether a person pinned an agent's level in a policy file."""
-        return any(fnmatchcase(agent, name) for name in self.pins)
+        return any(names_agent(name, agent) for name in self.pins)
 
     def most(self, agent: str, domain: Domain) -> TrustLevel:
         """Return the highest level that this file leaves an agent, by what it says itself of it and
@@ -151,7 +152,7 @@ class TrustFile(Frozen):
         """Return what globs say of an agent, or of one above it."""
         names = _with_above(agent)
         return [
-            one for glob, one in levels.items() if any(fnmatchcase(name, glob) for name in names)
+            one for glob, one in levels.items() if any(names_agent(glob, name) for name in names)
         ]
 
     def domain(self, action: str) -> Domain:

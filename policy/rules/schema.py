@@ -6,6 +6,7 @@ for `matching`.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -172,6 +173,10 @@ class Tools(Frozen):
         found = {field for field, pattern in self._globs if fnmatchcase(name, pattern)}
         return frozenset(found) | (known or frozenset())
 
+    def named(self, names: Iterable[str]) -> frozenset[str]:
+        """Return what is said of a tool by other names of it, which can only tighten."""
+        return frozenset().union(*map(self.kinds, names)) & _TIGHTENING
+
     def is_shell(self, name: str) -> bool:
         """Whether a tool's parameter is a command line."""
         return not self.kinds(name).isdisjoint(_SHELLS)
@@ -190,6 +195,7 @@ class Tools(Frozen):
 
 
 _SHELLS = frozenset(("shell", "powershell"))
+_TIGHTENING = frozenset(("ask", "deny"))
 _GLOB = re.compile(r"[*?\[]")
 
 

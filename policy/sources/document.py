@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from policy.model import Tier
 from policy.rules.matching import Rule
 from policy.sources.schema import SECTIONS, PolicyDocument
+from policy.tools.dialects import AgentTools, split_name
 from policy.values import validation_text as mistakes
 from policy.values.strict_yaml import PolicyError, line_of, parse
 
@@ -184,6 +185,7 @@ def _without_effect(content: PolicyDocument) -> Iterator[Objection]:
         for name in command.programs:
             if name not in strictest or tier > strictest[name][0]:
                 strictest[name] = (tier, command.id)
+    yield from _tools_without_effect(content)
     said: dict[str, str] = {}
     for at, rule in enumerate(content.rules):
         same = rule.triggers.model_dump_json() + rule.enforcement.model_dump_json()
@@ -192,6 +194,23 @@ def _without_effect(content: PolicyDocument) -> Iterator[Objection]:
             yield ("rules", at), f"rule `{rule.id}`: {why}"
         said[same] = rule.id
         yield from _unreached(at, rule)
+
+
+def _tools_without_effect(content: PolicyDocument) -> Iterator[Objection]:
+    """Yield names of an agent's own tools about which a policy file has no say."""
+    for kind, names in content.tools:
+        for at, name in enumerate(names):
+            split = split_name(name)
+            known = AgentTools.default().find(*split) if split else None
+            if split is None or known is None:
+                continue
+            what = f"`{name}`: `{split[1]}` of {split[0]} is known"
+            if known.does == "internal":
+                why = "and touches nothing outside the agent, which is asked about nothing; "
+                yield ("tools", kind, at), f"{what}, {why}remove it"
+            elif kind not in ("ask", "deny"):
+                why = f"and judged by what it does, so `{kind}` has no effect on it; "
+                yield ("tools", kind, at), f"{what}, {why}remove it, or write `ask` or `deny`"
 
 
 def _unreached(at: int, rule: Rule) -> Iterator[Objection]:

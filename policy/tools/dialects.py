@@ -39,6 +39,8 @@ from policy.values.paths import absolute
 
 AGENTS = ("claude", "codex", "gemini", "cursor", "vscode")
 """The agents whose tools are known."""
+PROGRAMS = {"claude": "claude-code"}
+"""What `lockgate connect` calls agents whose tools have another name."""
 MOST_PATHS = 5_000
 """Paths of one call; one that names more is refused."""
 CANONICAL = {
@@ -114,6 +116,21 @@ class AgentTools(RootModel[dict[str, dict[str, AgentTool]]]):
         if agent not in self.root:
             raise ValueError(f"`{agent}` is no agent that is known; use one of {', '.join(AGENTS)}")
         return self.root[agent].get(tool)
+
+
+def names_of(origin: str) -> tuple[str, ...]:
+    """Return the names by which a policy file may tighten a tool that an agent called
+    `AGENT:TOOL`: with the agent's name, with that of its program, and without."""
+    agent, _, tool = origin.partition(":")
+    return (origin, f"{PROGRAMS.get(agent, agent)}:{tool}", tool) if tool else ()
+
+
+def split_name(name: str) -> tuple[str, str] | None:
+    """Return agent and tool of a name `AGENT:TOOL`; None where no agent that is known begins it."""
+    agent, _, tool = name.partition(":")
+    known = {program: one for one, program in PROGRAMS.items()}
+    agent = known.get(agent, agent)
+    return (agent, tool) if tool and agent in AGENTS else None
 
 
 @dataclass(frozen=True, slots=True)

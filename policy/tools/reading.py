@@ -9,7 +9,7 @@ that `tools: {write: [mcp__files__write_file]}` is enough. Each parameter that n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -19,6 +19,7 @@ from policy.programs.catalog import Catalog
 from policy.rules.matching import Tools
 from policy.shell.held_scripts import NOTHING_SEEN, Disk, why_lossless
 from policy.shell.walker import read
+from policy.tools.dialects import names_of
 from policy.values.filenames import alternatives
 from policy.values.partial import activate, clean, globbed, unknown
 from policy.values.patches import patched
@@ -77,6 +78,7 @@ def _facts(
     place: str,
 ) -> Facts:
     kinds = tools.kinds(plan.tool)
+    kinds |= tools.named(names_of(str(_given(plan).get("tool") or plan.tool)))
     if kinds == _SHELL:
         return _shell(plan, context, catalog, place, disk)
     found = _shell(plan, context, catalog, place, disk) if "shell" in kinds else Facts()
@@ -96,6 +98,12 @@ def _facts(
 
 
 _SHELL = frozenset(("shell",))
+
+
+def _given(plan: ActionPlan) -> Mapping[str, Any]:
+    """Return what a plan says of the call as the agent made it."""
+    given = (plan.params.model_extra or {}).get("given")
+    return given if isinstance(given, Mapping) else {}
 
 
 def _shell(

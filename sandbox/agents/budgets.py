@@ -11,8 +11,8 @@ import math
 from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from fnmatch import fnmatchcase
 
+from policy.autonomy.agent_globs import names_agent
 from sandbox.config.budgets import AgentBudget, BudgetSettings, Then
 from sandbox.host.latch import above
 
@@ -115,7 +115,7 @@ class Budgets:
         return None
 
     def _over(self, agent: str, spent: _Spent, now: float, running: float) -> Exceeded | None:
-        fits = [one for glob, one in self._settings.agents.items() if fnmatchcase(agent, glob)]
+        fits = [one for glob, one in self._settings.agents.items() if names_agent(glob, agent)]
         for budget in (self._settings.everybody, *fits):
             why = _why(budget, spent, running)
             if why:

@@ -319,6 +319,27 @@ def test_a_tool_of_an_agent_by_its_name() -> None:
     assert asked("codex", "Frobnicate", {}, policy).verdict is ASK
 
 
+BY_NAME = {
+    "as connect calls it": ("claude-code:Task", "claude", "Task"),
+    "as its tools are called": ("claude:Task", "claude", "Task"),
+    "every tool of an agent": ("claude:*", "claude", "Task"),
+    "a tool with another name in plans": ("Agent", "claude", "Agent"),
+    "a tool that is not known": ("claude-code:Frobnicate", "claude", "Frobnicate"),
+    "a shell": ("codex:shell", "codex", "shell"),
+}
+
+
+@pytest.mark.parametrize("name, agent, tool", BY_NAME.values(), ids=BY_NAME)
+def test_a_tool_is_denied_and_asked_about_by_an_agents_name(
+    name: str, agent: str, tool: str
+) -> None:
+    params = {"command": "ls", "prompt": "x"}
+    assert asked(agent, tool, params).verdict in (ALLOW, ASK)  # the control
+    assert asked(agent, tool, params, named(deny=(name,))).verdict is DENY
+    assert asked(agent, tool, params, named(ask=(name,))).verdict is ASK
+    assert asked("gemini", "read_file", {"file_path": "a"}, named(deny=(name,))).verdict is ALLOW
+
+
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=20),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner),
