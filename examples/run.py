@@ -2,7 +2,7 @@
 """Send the tool calls of a coding agent that fixes a bug through Lockgate, and undo the last one.
 
 Makes a small repository, replays `session.jsonl` in real containers, prints a row per call, and
-compares each outcome with what the file expects. Status 1 when one differs, 125 when Lockgate
+compares each outcome with what the file expects. Nothing of it stays. Status 1 when one differs, 125 when Lockgate
 failed. Run it with `make run`.
 """
 
@@ -85,7 +85,7 @@ async def run(root: Path, dirs: Dirs) -> int:
     seconds = time.perf_counter() - begun
     wrong = Store(dirs).verify()
     store = Store(dirs)
-    print(f"audit: {store.log}: {'whole' if wrong is None else wrong}")
+    print(f"audit: {store.log.name}: {'whole' if wrong is None else wrong}")
     kept = _protected_as_before(root)
     if not kept:
         print("a protected file changed")
@@ -144,13 +144,14 @@ def _summary(outcomes: list[Outcome], differing: int, seconds: float) -> str:
 
 
 def main() -> int:
-    """Run the example in a temporary folder."""
+    """Run the example in a temporary folder, which holds its state too: not the user's own."""
     with tempfile.TemporaryDirectory(prefix="lockgate-example-") as folder:
         root = Path(folder).resolve() / "shop"
+        dirs = Dirs.under(Path(folder).resolve() / "state")
         root.mkdir()
         make_repository(root)
         try:
-            return asyncio.run(run(root, Dirs.default()))
+            return asyncio.run(run(root, dirs.create()))
         except SandboxError as error:
             print(f"lockgate: {error}", file=sys.stderr)
             return FAILED

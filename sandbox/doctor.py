@@ -14,7 +14,7 @@ import re
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
 from pathlib import Path
@@ -132,7 +132,7 @@ def _settings_checks(info: Mapping[str, Any], dirs: Dirs | None) -> Iterator[Hos
 
 
 def _engine_checks(client: docker.DockerClient, dirs: Dirs | None) -> Iterator[HostCheck]:
-    version, info, tags = client.version(), client.info(), names()
+    version, info, tags = client.version(), client.info(), used_images(dirs)
     yield engine(version, info)
     yield place(info, os.uname().release)
     yield kernel(str(info.get("KernelVersion", "")))
@@ -300,6 +300,15 @@ def leftovers(containers: list[Any], lives: Callable[[str], bool]) -> HostCheck:
             "leftovers", CheckStatus.WARN, detail, "run `lockgate stop`, then `lockgate resume`"
         )
     return HostCheck("leftovers", CheckStatus.OK, f"none; {len(containers)} containers in use")
+
+
+def used_images(dirs: Dirs | None) -> Images:
+    """Return the images that calls use: the cell's is the one that the settings name, if any."""
+    try:
+        named = load_settings(dirs or Dirs.default()).image
+    except BadInput:  # said by the check of the settings
+        named = None
+    return replace(names(), cell=named) if named else names()
 
 
 def _image_checks(client: docker.DockerClient, tags: Images) -> list[HostCheck]:

@@ -8,9 +8,10 @@ was when the change was worked out.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +22,11 @@ from sandbox.errors import BadInput
 from sandbox.host import files as own_files
 from sandbox.text.terminal import safe_line
 from sandbox.text.unified import unified
+
+PLAIN_JSON = ("claude-code",)
+"""Agents that skip a file with comments."""
+REPEATED = 6
+"""So many added lines in a row that stood above already are not shown again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +68,27 @@ def connecting(
                 found.append(Change(path, now, without, without, Added()))
             continue
         new, added = _with(agent, mine[path], without)
+        _check_read(agent, mine[path], new)
         found.append(Change(path, now, new, without, added))
     return found
+
+
+def _check_read(agent: str, file: File, new: bytes) -> None:
+    """Raise BadInput where an agent would skip what is about to be written."""
+    if agent in PLAIN_JSON and isinstance(file, JsonFile) and (why := not_plain(new)):
+        raise BadInput(
+            f"{safe_line(str(file.path))}: {agent} reads no comments, and "
+            f"skips the whole file, so nothing is written: {why}; take them out, then connect again"
+        )
+
+
+def not_plain(data: bytes) -> str:
+    """Return why a file is no JSON as the standard has it; empty: it is."""
+    try:
+        json.loads(data.decode("utf-8-sig"))
+    except ValueError as error:
+        return str(error)[:1].lower() + str(error)[1:]
+    return ""
 
 
 def ending(agent: str, old: Connection | None, written: Sequence[Wanted]) -> list[Change]:
@@ -93,8 +118,34 @@ def kept(change: Change, folders: Sequence[str], old: Kept | None) -> Kept:
 
 
 def diff(change: Change) -> str:
-    """Return a unified diff, safe for a terminal."""
-    return unified(str(change.path), change.now, change.new)
+    """Return a unified diff, safe for a terminal; lines that stood there already are counted."""
+    return "\n".join(
+        _without_repeats(unified(str(change.path), change.now, change.new).split("\n"))
+    )
+
+
+def _without_repeats(lines: Sequence[str]) -> Iterator[str]:
+    """Yield lines; of several that stood in a row above already, how many they are."""
+    first: dict[tuple[str, ...], int] = {}
+    at = 0
+    while at < len(lines):
+        run = tuple(lines[at : at + REPEATED])
+        before = first.setdefault(run, at)
+        if before + len(run) > at or len(run) < REPEATED or not all(_is_added(one) for one in run):
+            yield lines[at]
+            at += 1
+            continue
+        same = 0
+        while at + same < len(lines) and before + same < at:
+            if lines[at + same] != lines[before + same]:
+                break
+            same += 1
+        yield f"... the same {same} lines as above"
+        at += same
+
+
+def _is_added(line: str) -> bool:
+    return line.startswith("+")
 
 
 def carry_out(change: Change, *, within: Path | None) -> tuple[str, ...]:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import time
@@ -96,7 +95,7 @@ def switched_off(agent: str, want: Wanted) -> str:
             continue
         if not isinstance(said, Mapping):
             continue
-        if agent == "claude-code" and (plain := _not_plain(file.path)):
+        if agent in changing.PLAIN_JSON and (plain := _not_plain(file.path)):
             return plain
         for key in ("disableAllHooks", "allowManagedHooksOnly"):
             if agent == "claude-code" and said.get(key) is True:
@@ -112,11 +111,11 @@ def switched_off(agent: str, want: Wanted) -> str:
 def _not_plain(path: Path) -> str:
     """Return why Claude Code takes no notice of a file that other agents would read; empty: no."""
     try:
-        json.loads(path.read_text("utf-8-sig"))
-    except (OSError, ValueError) as error:
-        why = str(error)[:1].lower() + str(error)[1:]
-        return f"{safe_line(str(path))} is skipped by Claude Code, which reads no comments: {why}"
-    return ""
+        why = changing.not_plain(path.read_bytes())
+    except OSError as error:
+        why = str(error)
+    said = f"{safe_line(str(path))} is skipped by Claude Code, which reads no comments: {why}"
+    return said if why else ""
 
 
 def untrusted_hooks(want: Wanted, places: Places) -> list[str]:

@@ -42,6 +42,7 @@ PROGRAMS = {"claude": "claude-code", "code": "vscode", "cursor-agent": "cursor"}
 )
 @click.option("--remove", is_flag=True, help="Take it back: the files become what they were.")
 @click.option("--yes", is_flag=True, help="Do it without asking.")
+@click.option("--dry-run", is_flag=True, help="Show what would be changed; change nothing.")
 def connect(agent: str, scope: str | None, mode: str | None, **flags: bool) -> int:
     """Connect AGENT: claude-code, codex, gemini, cursor or vscode.
 
@@ -52,15 +53,18 @@ def connect(agent: str, scope: str | None, mode: str | None, **flags: bool) -> i
     Examples:
       lockgate connect claude-code
       lockgate connect codex --user
-      lockgate connect gemini --mode mcp
+      lockgate connect gemini --mode mcp --dry-run
       lockgate connect claude-code --remove
     """
     if terminal.is_an_agents():
         raise BadInput("an agent does not change how agents are connected; a person does")
-    project = _project(user=scope == Scope.USER.value, **flags)
+    alone = flags["remove"] or flags["dry_run"]
+    project = _project(user=scope == Scope.USER.value, as_it_is=alone, yes=flags["yes"])
     if isinstance(project, bool):
         return terminal.REFUSED
     places = here(project)
+    if flags["dry_run"]:
+        return _show(agent, places, mode, remove=flags["remove"])
     if flags["remove"]:
         return _remove(agent, places, yes=flags["yes"])
     if project is not None:
@@ -75,6 +79,29 @@ def here(project: Path | None) -> Places:
     from sandbox.host.relaunch import program
 
     return Places(Path("~").expanduser(), project, program(), dict(os.environ))
+
+
+def _show(agent: str, places: Places, mode: str | None, *, remove: bool) -> int:
+    """Show what a connection, or its end, would change."""
+    from sandbox.connect import changes as changing
+    from sandbox.connect.agents import wanted
+    from sandbox.connect.records import Connections
+
+    old = Connections(terminal.dirs()).find(agent, places.project)
+    modes = {one: wanted(agent, one, places) for one in MODES[agent]}
+    if remove:
+        written = [modes[old.mode]] if old else list(modes.values())
+        todo = [*changing.ending(agent, old, written), *_excluding(agent, places, [])]
+    else:
+        chosen = Mode(mode) if mode else MODES[agent][0]
+        want = modes.pop(chosen, None) or wanted(agent, chosen, places)
+        found = changing.connecting(agent, want, old, list(modes.values()))
+        made = [one.path for one in found if one.without is None and one.new is not None]
+        todo = [one for one in found if one.changes] + _excluding(agent, places, made)
+    for change in todo:
+        terminal.show(changing.diff(change))
+    terminal.say("nothing is changed (`--dry-run`)" if todo else "nothing would be changed")
+    return 0
 
 
 def _connect(agent: str, places: Places, mode: Mode, *, yes: bool) -> int:
@@ -244,9 +271,9 @@ def _any_workspace() -> Path | None:
     return Path(first.path) if first else None
 
 
-def _project(*, user: bool, remove: bool, yes: bool) -> Path | bool | None:
-    """Return the workspace here, which is registered if the person agrees; None for the user's
-    configuration, False for a no."""
+def _project(*, user: bool, as_it_is: bool, yes: bool) -> Path | bool | None:
+    """Return the workspace here, which is registered if the person agrees (not `as_it_is`); None
+    for the user's configuration, False for a no."""
     from sandbox.workspaces.registry import NeedsApproval, Registry
 
     if user:
@@ -257,7 +284,7 @@ def _project(*, user: bool, remove: bool, yes: bool) -> Path | bool | None:
     if around is not None:
         return Path(around.path)
     root = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), folder)
-    if remove:
+    if as_it_is:
         return root
     path = registry.check(root).path
     terminal.only_a_person("registering a workspace")

@@ -74,7 +74,8 @@ def project(tmp_path: Path) -> Project:
 
 @pytest.mark.parametrize(("agent", "mode"), ALL)
 def test_a_connection_is_taken_back_byte_for_byte(project: Project, agent: str, mode: Mode) -> None:
-    odd = b'\xef\xbb\xbf{"mine":1,  // a remark\r\n}'
+    remark = b"" if agent in changing.PLAIN_JSON else b",  // a remark"
+    odd = b'\xef\xbb\xbf{"mine":1' + remark + b"\r\n}"
     for file in wanted(agent, mode, project.places).files[:1]:
         if file.path.suffix == ".json":
             file.path.parent.mkdir(parents=True, exist_ok=True)
@@ -222,6 +223,34 @@ def test_a_file_with_comments_is_one_that_claude_code_skips(project: Project) ->
     assert "is skipped by Claude Code, which reads no comments" in switched_off("claude-code", want)
 
 
+@pytest.mark.parametrize("mode", [Mode.HOOKS, Mode.MCP])
+def test_a_file_that_would_be_skipped_is_not_written(project: Project, mode: Mode) -> None:
+    """It was written, called connected, and then found not to work."""
+    path = wanted("claude-code", mode, project.places).files[0].path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    odd = '{\n  // mine\n  "a": 1\n}\n'
+    path.write_text(odd)
+    with pytest.raises(BadInput, match="skips the whole file, so nothing is written: "):
+        project.connect("claude-code", mode)
+    assert path.read_text() == odd
+    path.write_text('{"a": 1}\n')  # the control
+    project.connect("claude-code", mode)
+    assert "lockgate" in path.read_text()
+
+
+def test_a_diff_shows_no_handler_twice(project: Project) -> None:
+    want = wanted("claude-code", Mode.HOOKS, project.places)
+    [change, *_] = changing.connecting("claude-code", want, None, [])
+    shown = changing.diff(change).split("\n")
+    assert len(shown) < 90
+    kinds = {one for one in shown if "timeout" in one}  # handlers that differ are shown
+    assert sum("onFailure" in line for line in shown) <= 2 * len(kinds)
+    assert change.new is not None
+    whole = [line for line in shown if line.startswith("+")][1:]
+    repeated = sum(int(line.split()[3]) for line in shown if line.startswith("... the same "))
+    assert len(whole) + repeated == change.new.decode().count("\n")
+
+
 # -- the self-test
 
 DENY = {"permissionDecision": "deny", "permissionDecisionReason": "an agent cannot approve"}
@@ -362,4 +391,6 @@ def test_a_version_that_runs_a_call_whose_hook_fails_is_said(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
     assert (fails_open("claude-code") is not None) == warned
-    assert fails_open("gemini") is None
+    assert fails_open("cursor") is None
+    for agent in ("codex", "gemini"):
+        assert "lets a call run where its hook cannot be started" in str(fails_open(agent))

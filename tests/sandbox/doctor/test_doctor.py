@@ -273,6 +273,18 @@ def test_a_real_engine_is_above_the_floor(
     assert found["overlay"] is CheckStatus.OK
 
 
+def test_the_image_that_the_settings_name_is_looked_at(
+    docker_client: docker.DockerClient, images: Images, tmp_path: Path
+) -> None:
+    """The one that nobody named was, so that all was well with `image: nosuch`."""
+    dirs = Dirs.under(tmp_path).create()
+    dirs.config.mkdir(exist_ok=True)
+    for named, wanted in (("nosuch", CheckStatus.FAIL), (images.cell, CheckStatus.OK)):
+        dirs.settings.write_text(f"image: {named}\n")
+        [check] = [one for one in diagnose(docker_client, dirs) if one.name == "cell image"]
+        assert (check.status, named in check.detail) == (wanted, True)
+
+
 # The person's own files
 
 
