@@ -2,8 +2,8 @@
 """Send the tool calls of a coding agent that fixes a bug through Lockgate, and undo the last one.
 
 Makes a small repository, replays `session.jsonl` in real containers, prints a row per call, and
-compares each outcome with what the file expects. Nothing of it stays. Status 1 when one differs, 125 when Lockgate
-failed. Run it with `make run`.
+compares each outcome with what the file expects. Nothing of it stays. Status 1 when one differs,
+125 when Lockgate failed. Run it with `make run`.
 """
 
 from __future__ import annotations
