@@ -12,9 +12,11 @@ import contextlib
 import html
 import os
 import stat
+from collections.abc import Sequence
 
 from sandbox.agents.registry import Registry
 from sandbox.config.settings import NoticeSettings
+from sandbox.host.bursts import Burst
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN
 from sandbox.text.terminal import safe_line
@@ -34,23 +36,22 @@ class Notices:
         """Reach for nothing yet."""
         self._registry = Registry(dirs)
         self._settings = settings
-        self._begun: set[asyncio.Task[None]] = set()
+        self._burst = Burst[tuple[str, str]](self.tell)
 
     def begin(self, agent: str, workspace: str) -> None:
-        """Tell it, and wait for nothing."""
-        task = asyncio.ensure_future(self.tell(agent, workspace))
-        self._begun.add(task)
-        task.add_done_callback(self._begun.discard)
+        """Tell it, together with others that come soon, and wait for nothing."""
+        self._burst.add((agent, workspace))
 
-    async def tell(self, agent: str, workspace: str) -> None:
-        """Say that a call of an agent (its path) waits; fails silently."""
+    async def tell(self, some: Sequence[tuple[str, str]]) -> None:
+        """Say that calls of agents (their paths) in workspaces wait; fails silently."""
         if self._settings.bell:
-            with contextlib.suppress(OSError):
-                await asyncio.to_thread(self._ring, agent)
+            for agent in dict.fromkeys(agent for agent, _ in some):
+                with contextlib.suppress(OSError):
+                    await asyncio.to_thread(self._ring, agent)
         if self._settings.desktop and os.environ.get(_BUS):
             with contextlib.suppress(Exception):  # whatever a desktop makes of it
                 async with asyncio.timeout(SECONDS):
-                    await _show(agent, workspace)
+                    await _show(some)
 
     def _ring(self, agent: str) -> None:
         """Ring the bell of the terminal at which an agent, or one above it, was started."""
@@ -81,14 +82,22 @@ def ring(device: int) -> bool:
         os.close(terminal)
 
 
-async def _show(agent: str, workspace: str) -> None:
+async def _show(some: Sequence[tuple[str, str]]) -> None:
     """Show a notice on the desktop, where the extra `desktop` is installed."""
     try:
         from desktop_notifier import DesktopNotifier
     except ImportError:
         return
+    await DesktopNotifier(app_name="Lockgate", app_icon=None).send(
+        title="Lockgate asks", message=f"{_said(some)}: lockgate approvals --watch"
+    )
+
+
+def _said(some: Sequence[tuple[str, str]]) -> str:
+    """Say who waits where; of several, how many they are."""
+    if len(some) > 1:
+        return f"{len(some)} calls wait for you"
+    [(agent, workspace)] = some
     where = workspace.rstrip("/").rsplit("/", 1)[-1]
     who, place = (html.escape(safe_line(one)[:_NAME_CHARS]) for one in (agent, where))
-    await DesktopNotifier(app_name="Lockgate", app_icon=None).send(
-        title="Lockgate asks", message=f"{who} waits for you in {place}: lockgate approvals --watch"
-    )
+    return f"{who} waits for you in {place}"

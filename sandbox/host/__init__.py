@@ -3,6 +3,7 @@
 
 __all__ = [
     "before_images",
+    "bursts",
     "dirs",
     "files",
     "latch",

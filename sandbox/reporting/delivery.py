@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from functools import partial
@@ -19,6 +19,7 @@ from sandbox.audit.events import AskedRecord, AuditRecord, UndeliveredRecord
 from sandbox.config.channels import Channel
 from sandbox.config.settings import Settings
 from sandbox.errors import SandboxError
+from sandbox.host.bursts import Burst
 from sandbox.host.off_loop import OffLoop
 from sandbox.reporting.channels import deliver
 from sandbox.reporting.yellow_reports import Noted, Reports, is_quiet, report_of
@@ -67,6 +68,8 @@ class People:
         self._tasks: set[asyncio.Task[None]] = set()
         self._notes: list[tuple[str, str, YellowReport, str | None]] = []
         self._noting: asyncio.Future[None] | None = None
+        self._questions: dict[str, Burst[dict[str, Any]]] = {}
+        """What is asked, by the name of the channel."""
 
     async def told(
         self,
@@ -102,9 +105,15 @@ class People:
         question back, since a call waits for it."""
         said = await asyncio.to_thread(masked_question, question)
         await self._record.event(said)
-        channel = self._channel(levels.user(user))
-        if channel is not None:
-            self._later(self._send(channel, said.as_json()))
+        name = levels.user(user).escalation_channel or ""
+        if (channel := self._channels.get(name)) is not None:
+            burst = self._questions.setdefault(name, Burst(partial(self._send_questions, channel)))
+            burst.add(said.as_json())
+
+    async def _send_questions(self, channel: Channel, some: Sequence[dict[str, Any]]) -> None:
+        """Send one question as it is, several in a row as one message with their count."""
+        several = {"event": "asked", "count": len(some), "questions": list(some)}
+        await self._send(channel, some[0] if len(some) == 1 else several)
 
     def tell(self, event: AuditRecord, user: str, levels: Levels) -> None:
         """Send what happened over the user's channel at once, if there is one; wait for nothing."""
@@ -139,6 +148,8 @@ class People:
         if self._noting is not None:
             self._noting.cancel()
         await self._note()
+        for burst in self._questions.values():
+            await burst.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def _channel(self, said: UserLevels) -> Channel | None:

@@ -60,9 +60,9 @@ def dirs() -> Iterator[Dirs]:
         yield Dirs.under(Path(root)).create()
 
 
-def tell(dirs: Dirs, agent: str, **settings: bool) -> None:
+def tell(dirs: Dirs, agent: str, *, calls: int = 1, **settings: bool) -> None:
     notices = Notices(dirs, NoticeSettings(**settings))
-    asyncio.run(notices.tell(agent, "/home/me/sh<b>op"))
+    asyncio.run(notices.tell([(agent, "/home/me/sh<b>op")] * calls))
 
 
 def rung(terminal: int, seconds: float) -> bytes:
@@ -117,8 +117,12 @@ def test_the_desktop_shows_who_asks_where_and_no_word_of_the_call(
             tell(dirs, "main", desktop=False)
             tell(dirs, "main:<i>x</i>\x1b[2J")
             line = shown.stdout.readline()
+            tell(dirs, "main", calls=12)
+            several = shown.stdout.readline()
             shown.kill()
         daemon.kill()
+    counted = "12 calls wait for you: lockgate approvals --watch"
+    assert several == f"Lockgate|Lockgate asks|{counted}\n"
     assert line == (
         "Lockgate|Lockgate asks|main:&lt;i&gt;x&lt;/i&gt;\\x1b[2J waits for you in "
         "sh&lt;b&gt;op: lockgate approvals --watch\n"

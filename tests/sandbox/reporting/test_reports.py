@@ -28,6 +28,7 @@ from sandbox.reporting.channels import deliver
 from sandbox.reporting.delivery import People
 from sandbox.reporting.yellow_reports import Reports, action_name, is_quiet, report_of
 from sandbox.results import CallResult, ChangeView, Ending
+from tests.fakes import wait_for
 
 NOON = datetime(2026, 2, 11, 12, 0, tzinfo=UTC)
 NIGHT = datetime(2026, 2, 11, 23, 30, tzinfo=UTC)
@@ -233,6 +234,25 @@ def test_a_question_goes_out_at_night_too(tmp_path: Path) -> None:
 
     asyncio.run(ask())
     assert json.loads(out.read_text()) == {"event": "asked", "call": "c1"}
+
+
+def test_many_questions_in_a_row_are_one_message_with_a_count(tmp_path: Path) -> None:
+    out = tmp_path / "sent"
+    program = f"import sys; open({str(out)!r}, 'a').write(sys.stdin.read() + chr(10))"
+    office = Office(tmp_path / "o", NOON, Channel(command=(sys.executable, "-c", program)))
+
+    async def ask() -> None:
+        await office.people.asked(AskedRecord(call="c0"), "otto", office.levels)
+        await asyncio.to_thread(wait_for, out.exists, "the first is sent at once")
+        for number in range(1, 6):
+            await office.people.asked(AskedRecord(call=f"c{number}"), "otto", office.levels)
+        await office.people.close()
+
+    asyncio.run(ask())
+    first, rest = map(json.loads, filter(None, out.read_text().splitlines()))
+    assert first == {"event": "asked", "call": "c0"}
+    assert (rest["event"], rest["count"]) == ("asked", 5)
+    assert [one["call"] for one in rest["questions"]] == ["c1", "c2", "c3", "c4", "c5"]
 
 
 def test_what_was_changed_around_lockgate_goes_to_the_channel_at_once(tmp_path: Path) -> None:
