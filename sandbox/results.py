@@ -184,6 +184,8 @@ class ChangedReport(Frozen):
     """The session that they were chosen by."""
     changes: tuple[ChangeView, ...] = ()
     diff: str = ""
+    later: tuple[str, ...] = ()
+    """Files that somebody else changed since; the diff shows what the calls changed in them."""
 
 
 class HeldLook(Frozen):

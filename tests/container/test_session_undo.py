@@ -83,6 +83,7 @@ def test_a_session_is_taken_back_byte_for_byte_through_whatever_doors_it_came(
         ("new/folder/c.txt", "created"),
     }
     assert "-0\n+last\n" in changed["diff"]
+    assert changed["later"] == []
 
     status, out, err = shell("undo", "--session", "--dry-run")
     assert status == 0, err
@@ -102,6 +103,11 @@ def test_what_a_person_changed_since_stays_and_is_named_and_the_rest_goes(shell:
     act(shell, "first", ["write", "a.txt", "agent\n"], ["write", "b.txt", "b\n"])
     act(shell, "second", ["sh", "echo c > c.txt"])
     (shell.workspace / "a.txt").write_text("mine\n")
+    changed = json.loads(shell("diff", "--session", "first", "--json")[1])
+    assert changed["later"] == ["a.txt"]
+    assert "+agent\n" in changed["diff"]
+    assert "+b\n" in changed["diff"]
+    assert "mine" not in changed["diff"]
     status, out, err = shell("undo", "--session", "first", "--json")
     assert status == 1
     report = json.loads(out)

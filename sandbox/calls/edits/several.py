@@ -9,6 +9,7 @@ each undo makes.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -22,6 +23,8 @@ from sandbox.gates.masked_diff import masked_diff
 from sandbox.gates.shown_changes import shown_of
 from sandbox.host.latch import below
 from sandbox.results import ChangedReport, ChangeView, StayingCall, UndoReport, UndoResult
+
+_HEAD = re.compile(r"(?m)^(?=diff --git )")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +96,41 @@ class Several:
         """Return what the chosen calls changed in all. Raises BadInput where nothing stands."""
         chosen, entries = await asyncio.to_thread(self._standing, chosen)
         changes, diff = await self._net(entries, forward=True)
+        later = await self._changed_later(entries)
+        if later:
+            diff = await asyncio.to_thread(self._of_calls_alone, diff, entries, later)
         calls = tuple(one.id for one in entries)
         session = chosen.session or ""
-        return ChangedReport(calls=calls, session=session, changes=changes, diff=diff)
+        return ChangedReport(
+            calls=calls, session=session, changes=changes, diff=diff, later=tuple(later)
+        )
+
+    async def _changed_later(self, entries: Sequence[CallEntry]) -> list[str]:
+        """Return the paths that somebody else changed after the calls, which are newest first."""
+        later: dict[str, None] = {}
+        own: set[str] = set()
+        for entry in entries:
+            cell, workspaces = await self._keepers.of(entry)
+            look = await cell.ask({"call": entry.last, "shown": False}, op="outlook")
+            later |= dict.fromkeys(path for path in look["refused"] if path not in own)
+            shown = await self._keepers.shown(look, workspaces)
+            own |= {path for one in shown.views for path in (one.path, one.source) if path}
+        return sorted(later)
+
+    def _of_calls_alone(self, diff: str, entries: Sequence[CallEntry], later: Sequence[str]) -> str:
+        """Put, for files that were changed later, what calls noted of their changes in the place of
+        how the file differs now."""
+        heads = {f"diff --git a/{path} b/{path}" for path in later}
+        store = self._keepers.record.store
+        noted: dict[str, str] = {}
+        for entry in reversed(entries):
+            for part in _parts(store.diff(entry.id)):
+                if (head := part.partition("\n")[0]) in heads:
+                    noted[head] = noted.get(head, "") + part
+        done: list[str] = []
+        for part in _parts(diff):
+            done.append(noted.get(part.partition("\n")[0], part))
+        return "".join(done)
 
     def _standing(self, chosen: Chosen) -> tuple[Chosen, list[CallEntry]]:
         """Return what is meant, with the whole id of a session, and what of it stands."""
@@ -134,6 +169,11 @@ class Several:
             views += [one.model_copy(update={"path": prefix + one.path}) for one in shown.views]
             texts.append(await asyncio.to_thread(masked_diff, answer["diff"]))
         return tuple(views), "".join(texts)
+
+
+def _parts(diff: str) -> list[str]:
+    """Return the parts of a diff, one for each file."""
+    return [part for part in _HEAD.split(diff) if part]
 
 
 def _with_session(entry: CallEntry, wholes: Mapping[str, CallEntry]) -> CallEntry:

@@ -21,6 +21,8 @@ def diff(*, as_json: bool, **options: Any) -> int:
     """Show what an agent's session changed on disk and still stands, as one diff, whatever door it
     came through: commands, tools over MCP, and what the agent edited with tools of its own.
 
+    Of a file that somebody else changed since, the calls' own changes are shown one by one.
+
     Without options that is the newest session of the workspace you are in. Secrets are masked.
     `lockgate undo` with the same options takes it back.
 
@@ -42,6 +44,9 @@ def diff(*, as_json: bool, **options: Any) -> int:
     of = f" of session {safe_line(report['session'])}" if report["session"] else ""
     terminal.show(f"{len(report['calls'])} calls{of} changed:")
     terminal.show(changes(report["changes"]) or "  nothing that stands")
+    if later := report.get("later"):
+        names = ", ".join(f"`{safe_line(one)}`" for one in later)
+        terminal.say(f"changed by others since, which is left out here: {names}")
     if report["diff"]:
         terminal.show(safe_block(report["diff"]).rstrip("\n"))
     return 0
