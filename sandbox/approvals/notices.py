@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 from sandbox.agents.registry import Registry
 from sandbox.config.settings import NoticeSettings
-from sandbox.host.bursts import Burst
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN
+from sandbox.reporting.bursts import Burst
 from sandbox.text.terminal import safe_line
 
 SECONDS = 5.0

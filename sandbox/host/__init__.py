@@ -3,7 +3,6 @@
 
 __all__ = [
     "before_images",
-    "bursts",
     "dirs",
     "files",
     "latch",

@@ -19,8 +19,8 @@ from sandbox.audit.events import AskedRecord, AuditRecord, UndeliveredRecord
 from sandbox.config.channels import Channel
 from sandbox.config.settings import Settings
 from sandbox.errors import SandboxError
-from sandbox.host.bursts import Burst
 from sandbox.host.off_loop import OffLoop
+from sandbox.reporting.bursts import Burst
 from sandbox.reporting.channels import deliver
 from sandbox.reporting.yellow_reports import Noted, Reports, is_quiet, report_of
 from sandbox.results import CallResult
