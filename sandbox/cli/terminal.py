@@ -58,7 +58,7 @@ def client() -> BlockingClient:
     """Return a client of this user's supervisor; what is to be known of that is said."""
     from sandbox.client.blocking import BlockingClient
 
-    return BlockingClient(dirs(), told=say)
+    return BlockingClient(dirs(), notify=say)
 
 
 def leave(status: int) -> NoReturn:

@@ -50,11 +50,11 @@ class BlockingClient(BlockingOperations):
     """Talks to the supervisor process; a context manager. One request at a time per client."""
 
     def __init__(
-        self, dirs: Dirs | None = None, *, told: Callable[[str], object] | None = None
+        self, dirs: Dirs | None = None, *, notify: Callable[[str], object] | None = None
     ) -> None:
-        """`told` gets what a person should know of the supervisor that was found."""
+        """`notify` gets what a person should know of the supervisor that was found."""
         self._dirs = dirs or Dirs.default()
-        self._told = told
+        self._notify = notify
         self._line: Line | None = None
         self._number = 0
         self._lock = threading.Lock()
@@ -152,8 +152,8 @@ class BlockingClient(BlockingOperations):
         with self._lock:
             if self._line is None:
                 self._line = reach(self._dirs)
-                if self._line.note and self._told is not None:
-                    self._told(self._line.note)
+                if self._line.note and self._notify is not None:
+                    self._notify(self._line.note)
             self._number += 1
             one = Exchange(
                 self._line,

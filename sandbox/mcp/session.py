@@ -139,12 +139,12 @@ class Door:
     async def _renew(self) -> None:
         """Go over to a supervisor of the settings that count now, where the one that is connected
         began with others and is idle. Raises SandboxError where it must not go on and is busy."""
-        told = await self._client.ping()
-        if told["digest"] == await asyncio.to_thread(digest, str(self.dirs.config)):
+        hello = await self._client.ping()
+        if hello["digest"] == await asyncio.to_thread(digest, str(self.dirs.config)):
             return
         fresh = Client(self.dirs)
         await fresh.__aenter__()
-        if (await fresh.ping())["pid"] == told["pid"]:  # it goes on, with the jobs that it has
+        if (await fresh.ping())["pid"] == hello["pid"]:  # it goes on, with the jobs that it has
             await fresh.__aexit__(None, None, None)
             return
         old, self._client = self._client, fresh

@@ -301,18 +301,20 @@ class Stop:
         """Return the calls that stand and can be taken back, and a line about those that cannot."""
         from sandbox.host.before_images import is_kept
 
-        stand = [one for one in calls if one.landed and not (one.undone_by or one.undone)]
-        stand = [one for one in stand if not one.parts]
+        stand = [call for call in calls if call.landed and not (call.undone_by or call.undone)]
+        stand = [call for call in stand if not call.parts]
         try:
-            kept = _in_time(lambda: {one.id for one in stand if is_kept(one.workspaces, one.last)})
+            kept = _in_time(
+                lambda: {call.id for call in stand if is_kept(call.workspaces, call.last)}
+            )
         except (SandboxError, OSError):
-            return [one.id for one in stand], []  # a workspace that does not answer
-        gone = [one for one in stand if one.id not in kept]
+            return [call.id for call in stand], []  # a workspace that does not answer
+        gone = [call for call in stand if call.id not in kept]
         lines = [
-            f"landed, and cannot be undone, since nothing is kept of it: {one.id} {_did(one)}"
-            for one in gone
+            f"landed, and cannot be undone, since nothing is kept of it: {call.id} {_did(call)}"
+            for call in gone
         ]
-        return [one.id for one in stand if one.id in kept], lines
+        return [call.id for call in stand if call.id in kept], lines
 
     def _revoked(self, report: StopReport, whom: _Whom) -> StopReport:
         """Take back what was granted before: after a stop a person decides anew."""

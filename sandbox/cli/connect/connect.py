@@ -88,7 +88,7 @@ def _show(agent: str, places: Places, mode: str | None, *, remove: bool) -> int:
     from sandbox.connect.records import Connections
 
     old = Connections(terminal.dirs()).find(agent, places.project)
-    modes = {one: wanted(agent, one, places) for one in MODES[agent]}
+    modes = {each: wanted(agent, each, places) for each in MODES[agent]}
     if remove:
         written = [modes[old.mode]] if old else list(modes.values())
         todo = [*changing.ending(agent, old, written), *_excluding(agent, places, [])]
@@ -96,8 +96,8 @@ def _show(agent: str, places: Places, mode: str | None, *, remove: bool) -> int:
         chosen = Mode(mode) if mode else MODES[agent][0]
         want = modes.pop(chosen, None) or wanted(agent, chosen, places)
         found = changing.connecting(agent, want, old, list(modes.values()))
-        made = [one.path for one in found if one.without is None and one.new is not None]
-        todo = [one for one in found if one.changes] + _excluding(agent, places, made)
+        made = [each.path for each in found if each.without is None and each.new is not None]
+        todo = [each for each in found if each.changes] + _excluding(agent, places, made)
     for change in todo:
         terminal.show(changing.diff(change))
     terminal.say("nothing is changed (`--dry-run`)" if todo else "nothing would be changed")

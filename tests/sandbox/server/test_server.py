@@ -351,7 +351,7 @@ def test_a_busy_supervisor_goes_on_where_it_is_as_strict(
     running: Served, settings: str, said: str
 ) -> None:
     notes: list[str] = []
-    with busy(running, settings), BlockingClient(running.dirs, told=notes.append) as client:
+    with busy(running, settings), BlockingClient(running.dirs, notify=notes.append) as client:
         assert client.call(plan("exit 3")).exit_status == 3
     [note] = notes
     assert "it is busy with 1 calls (`c1` of main runs)" in note
