@@ -52,6 +52,13 @@ class Peer:
             )
         return self._registry.of_process(self.pid)
 
+    def speaking_for(self, name: object) -> Peer:
+        """Return the peer that a request comes from which says for whom it is made: a door that
+        serves several clients says so of each. It only takes away: what belongs to an agent speaks
+        for itself and for those below it, and whoever speaks for an agent is that agent.
+        """
+        return self if name is None else SpokenForPeer(self, self._registry, name)
+
     async def caller(self) -> Caller:
         """Return whose calls come over the connection. Raises BadInput where it has ended."""
         around = None if self._registry.empty else await asyncio.to_thread(self.agent)
@@ -75,6 +82,30 @@ class Peer:
             raise BadInput(
                 f"agent `{around.id}` can {request.op} calls of its own alone, each by its id"
             )
+
+
+class SpokenForPeer(Peer):
+    """The agent for which a request is made over somebody else's connection."""
+
+    def __init__(self, door: Peer, registry: Registry, name: object) -> None:
+        self._door = door
+        self._registry = registry
+        self._name = name
+        self.pid = door.pid
+
+    def agent(self) -> Agent | None:
+        """Return that agent. Raises BadInput where it is not known, or not the connection's."""
+        around = self._door.agent()
+        named = self._registry.find(self._name) if isinstance(self._name, str) else None
+        if named is None:
+            raise BadInput("the agent for which the request is made is not under watch any more")
+        if around is not None and not below(around.path, named.path):
+            raise BadInput(f"this is agent `{around.id}`, which cannot call as agent `{named.id}`")
+        return named
+
+    async def caller(self) -> Caller:
+        """Return that agent as the one whose calls come. Raises BadInput."""
+        return Caller(self._registry, await asyncio.to_thread(self.agent))
 
 
 @dataclass(frozen=True, slots=True)

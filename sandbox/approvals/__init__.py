@@ -2,6 +2,7 @@
 """Asks people: questions that wait, grants, rehearsals, objections."""
 
 __all__ = [
+    "answers",
     "approver",
     "desk",
     "escalation",

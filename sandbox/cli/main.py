@@ -55,6 +55,7 @@ COMMANDS = {
     "hook": "connect.hook:hook",
     "connect": "connect.connect:connect",
     "mcp": "connect.mcp:mcp",
+    "serve": "connect.serve:serve",
     "shell": "calls.shell:shell",
     "version": "admin.system:version",
     "completion": "admin.system:completion",

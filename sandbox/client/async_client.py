@@ -70,11 +70,13 @@ class Client(AsyncOperations):
         wait: float = 0,
         tied: bool = False,
         session: str = "",
+        speaks_for: str | None = None,
     ) -> CallResult:
         """Make a tool call and return its result. Cancelling the task cancels the call.
 
         A background call that is `tied` ends when this client goes away. `session` is that of an
-        MCP server; of an agent under watch it is known.
+        MCP server; of an agent under watch it is known. `speaks_for` names the agent for which the
+        call is made, by a door that serves several clients.
 
         `approver` answers gate 1's question here; without one, `wait` is for how many seconds an
         answer from elsewhere (`lockgate approve`) is waited for. The question stays open then.
@@ -88,6 +90,7 @@ class Client(AsyncOperations):
             "stdin": stdin is not None,
             "tied": tied,
             "session": session,
+            wire.SPEAKS_FOR: speaks_for,
         }
         if env is not None:
             fields["env"] = dict(env)
@@ -99,9 +102,13 @@ class Client(AsyncOperations):
         """Whether it is connected, as far as is known."""
         return self._reading is not None and not self._reading.done()
 
-    async def request(self, request: Request[R]) -> R:
-        """Make a request of the table of operations and return its result. Raises SandboxError."""
-        return request.read(await self._exchange(request.message()))
+    async def request(self, request: Request[R], *, speaks_for: str | None = None) -> R:
+        """Make a request of the table of operations and return its result. Raises SandboxError.
+
+        `speaks_for` names the agent for which it is made, by a door that serves several clients.
+        """
+        fields = {**request.message(), wire.SPEAKS_FOR: speaks_for}
+        return request.read(await self._exchange(fields))
 
     async def running(self) -> list[dict[str, Any]]:
         """Return the calls that go on."""

@@ -175,6 +175,18 @@ class BlockingClient(BlockingOperations):
                 raise
 
 
+def running_now(dirs: Dirs) -> Mapping[str, Any]:
+    """Return what the supervisor says of cells and calls; nothing where none runs."""
+    line = connect(dirs)
+    if line is None:
+        return {"running": [], "cells": []}
+    line.close()
+    with BlockingClient(dirs) as client:
+        client.keep_running()  # whatever its settings
+        answer: Mapping[str, Any] = client.ask(PsRequest())
+        return answer
+
+
 def _asking(approver: Approver) -> OnAsk:
     from policy.model import Decision
     from sandbox.questions.plans import read_plan

@@ -29,6 +29,8 @@ MESSAGE_CHARS = 64 * 1024 * 1024
 """Longest message that is put together from pieces."""
 REQUEST_CHARS = 16 * 1024 * 1024
 """Longest message that a supervisor takes: reading one keeps it from everything else."""
+SPEAKS_FOR = "for"
+"""The field of a request that names the agent for which a door makes it."""
 CHUNK_BYTES = 256 * 1024
 """Most bytes of output or input in one message."""
 

@@ -69,7 +69,15 @@ class Dirs:
     @property
     def socket(self) -> Path:
         """Return the path of the supervisor's socket. Raises BadInput when it is too long."""
-        path = self.runtime / xdg.SOCKET
+        return self._socket(xdg.SOCKET)
+
+    @property
+    def web_socket(self) -> Path:
+        """Return the path of the socket that HTTP is served on. Raises BadInput, as above."""
+        return self._socket(xdg.WEB_SOCKET)
+
+    def _socket(self, name: str) -> Path:
+        path = self.runtime / name
         if len(os.fsencode(path)) > SOCKET_PATH_BYTES:
             raise BadInput(
                 f"`{path}` is longer than {SOCKET_PATH_BYTES} bytes, which no socket's path may "

@@ -7,6 +7,7 @@ import os
 
 NAME = "lockgate"
 SOCKET = "supervisor.sock"
+WEB_SOCKET = "http.sock"
 POLICY_FILES = ("policy.yaml", "levels.yaml", "autonomy.yaml", "modes.yaml", "trust.yaml",
                 "roles.yaml")  # fmt: skip
 """Files of the configuration folder that are read again when they change."""

@@ -22,6 +22,7 @@ from sandbox.agents.told_sessions import ToldSessions
 from sandbox.audit.store import Store
 from sandbox.client.wire import (
     REQUEST_CHARS,
+    SPEAKS_FOR,
     Decoder,
     Message,
     WireError,
@@ -170,7 +171,8 @@ class Connection:
     async def _serve_one(self, op: str, message: Message) -> Any:
         """Carry out a request of the table of operations, as far as its maker may make it."""
         request = read_request(op, message)
-        await asyncio.to_thread(self.peer.check, request, lambda: self._agent_of(request))
+        peer = self.peer.speaking_for(message.get(SPEAKS_FOR))
+        await asyncio.to_thread(peer.check, request, lambda: self._agent_of(request))
         by = None
         match request:
             case PingRequest():
@@ -183,12 +185,12 @@ class Connection:
                 return await self._shut_down(request)
             case WarmRequest() | StopRequest(own=True):
                 # The agent is the one that its calls count as.
-                caller = await self.peer.caller()
+                caller = await peer.caller()
                 request = replace(
                     request, agent=caller.attributed({"agent": request.agent})["agent"]
                 )
             case UndoRequest():
-                around = await asyncio.to_thread(self.peer.agent)
+                around = await asyncio.to_thread(peer.agent)
                 by = None if around is None else around.path
         return _plain(await self._supervisor.request(request, by=by))
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from policy.model import ActionPlan, Decision
 from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.objections import ON_WAIT
-from sandbox.client.wire import CHUNK_BYTES, Message, pack, unpack
+from sandbox.client.wire import CHUNK_BYTES, SPEAKS_FOR, Message, pack, unpack
 from sandbox.errors import BadInput
 from sandbox.questions.plans import Standing, plan_of
 from sandbox.reporting.delivery import SHOWN
@@ -18,6 +18,7 @@ from sandbox.results import Ending
 from sandbox.workspaces.registry import Registry
 
 if TYPE_CHECKING:
+    from sandbox.agents.peer import Peer
     from sandbox.server.connection import Connection
     from sandbox.server.server import Supervising
 
@@ -50,7 +51,8 @@ class ToolCall:
         """Run the call to its end and return the result for the client."""
         if "ticket" in message:
             return await self._redeem(supervisor, message)
-        caller = await self._connection.peer.caller()
+        peer = self._connection.peer.speaking_for(message.get(SPEAKS_FOR))
+        caller = await peer.caller()
         CURRENT.set(self._connection.sessions.of_caller(caller.around, message.get("session")))
         ON_WAIT.set(lambda call, seconds: self._send("waits", call=call, seconds=seconds))
         # P8: what an agent's own client says of its reports counts for nothing
@@ -59,7 +61,7 @@ class ToolCall:
         plan = await asyncio.to_thread(plan_of, message.get("plan"), caller, standing)
         result = await supervisor.call(
             plan,
-            approver=await self._approver(message.get("ask")),
+            approver=await self._approver(message.get("ask"), peer),
             stdin=self._stdin() if message.get("stdin") is True else None,
             env=_environment(message.get("env")),
             on_output=self._output if message.get("output") is True else None,
@@ -85,14 +87,14 @@ class ToolCall:
         without = {"stdout", "stderr"} if message.get("text") is False else None
         return result.model_dump(mode="json", exclude=without)
 
-    async def _approver(self, ask: object) -> Any:
+    async def _approver(self, ask: object, peer: Peer) -> Any:
         """Return who answers: the client (`true`), somebody elsewhere (`"wait"`, or for so many
         seconds), or nobody. The word of an agent's own client counts for nothing (P8)."""
         from sandbox.approvals.approver import nobody
         from sandbox.approvals.desk import Patient, waiting
 
         if ask is True:
-            around = await asyncio.to_thread(self._connection.peer.agent)
+            around = await asyncio.to_thread(peer.agent)
             return self._ask if around is None else nobody
         if isinstance(ask, int | float) and ask > 0:
             return Patient(float(ask))

@@ -29,6 +29,7 @@ from sandbox.host.login import login
 from sandbox.host.self_test import SELF_TEST
 from tests.container.served import LOCKGATE, served
 from tests.fakes import lines_of
+from tests.http_served import http_served
 from tests.sandbox.shells import Shell
 
 WAIT_SECONDS = 120.0
@@ -134,6 +135,12 @@ def _http(shell: Shell, command: str) -> None:
             process.communicate()
 
 
+def _web(shell: Shell, command: str) -> None:
+    with http_served(shell.dirs) as http:
+        body = {"command": command, "workspace": str(shell.workspace), "wait": WAIT_SECONDS}
+        assert http.ask("POST", "/v1/calls", body).status_code == 200
+
+
 async def _over_mcp(server: Any, command: str) -> None:
     async with asyncio.timeout(WAIT_SECONDS), Client(server) as client:
         await client.call_tool("bash", {"command": command})
@@ -151,6 +158,7 @@ DOORS: dict[str, Door] = {
     "a hook and its ticket": _hook,
     "MCP on standard input": _stdio,
     "MCP over HTTP": _http,
+    "HTTP": _web,
     "the shell": _shell,
 }
 OF_THE_DOOR = frozenset(

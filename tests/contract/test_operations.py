@@ -16,6 +16,8 @@ import pytest
 from policy.model import Workspace
 from sandbox.agents.peer import Peer
 from sandbox.agents.registry import Agent
+from sandbox.audit.events import record_of
+from sandbox.audit.store import Store
 from sandbox.calls.blocking import BlockingSupervisor
 from sandbox.calls.supervisor import Supervisor
 from sandbox.client.async_client import Client
@@ -26,7 +28,9 @@ from sandbox.host.dirs import Dirs
 from sandbox.operations.methods import OF_SUPERVISOR
 from sandbox.operations.reading import OF_PROCESS, REQUESTS, read_request
 from sandbox.operations.requests import DiscardRequest, May, Request, ShutdownRequest
+from sandbox.web.table import RESOURCES
 from tests.fakes import FakeSupervisor, served
+from tests.http_served import http_served
 from tests.sandbox.fake_cell import FakeCell, FakePool
 
 SAMPLES = {"str": "c1", "str | None": "a", "Sequence[str]": ("x", "y"), "int": 2, "bool": True,
@@ -128,6 +132,64 @@ def test_both_clients_give_what_the_supervisor_says(dirs: Dirs) -> None:
         assert client.held() == asyncio.run(ask(lambda other: other.held()))
         assert client.undo_last(2) == asyncio.run(ask(lambda other: other.undo_last(2)))
         assert client.look_held("c1") == asyncio.run(ask(lambda other: other.look_held("c1")))
+
+
+OVER_HTTP = {
+    "peek": ("GET", "/v1/calls/{call}/output"),
+    "end": ("POST", "/v1/calls/{call}/end"),
+    "held": ("GET", "/v1/held"),
+    "look-held": ("POST", "/v1/held/{call}/look"),
+    "land": ("POST", "/v1/held/{call}/land"),
+    "discard": ("POST", "/v1/held/{call}/discard"),
+    "object": ("POST", "/v1/calls/{call}/object"),
+    "undo": ("POST", "/v1/calls/{call}/undo"),
+    "undo-last": ("POST", "/v1/undo-last"),
+    "undo-chosen": ("POST", "/v1/undo-chosen"),
+    "changed": ("GET", "/v1/changed"),
+    "open-port": ("POST", "/v1/calls/{call}/ports/open"),
+    "close-port": ("POST", "/v1/calls/{call}/ports/close"),
+    "stop": ("POST", "/v1/stop"),
+    "ps": ("GET", "/v1/agents"),
+}
+OF_OTHER_DOORS = {"warm", "ping", "hook", "shutdown"}
+"""What prepares, or is about the process: of no use to who speaks HTTP."""
+OF_ITS_OWN = {"peek", "stop", "ps"}
+"""What HTTP answers with more than the supervisor says, or without one."""
+
+
+def test_every_operation_is_reached_over_http_or_is_said_not_to_be() -> None:
+    assert {*OVER_HTTP, *OF_OTHER_DOORS} == set(REQUESTS)
+    assert set(OVER_HTTP.values()) <= {(one.method, one.path) for one in RESOURCES}
+
+
+@pytest.mark.parametrize("op", sorted(set(OVER_HTTP) - OF_ITS_OWN))
+def test_an_operation_over_http_is_the_same_request_with_the_same_result(
+    dirs: Dirs, op: str
+) -> None:
+    seen: list[Request[Any]] = []
+
+    class Noting(FakeSupervisor):
+        async def request(self, request: Request[Any], *, by: str | None = None) -> Any:
+            seen.append(request)
+            return await super().request(request, by=by)
+
+    record = {"event": "decided", "call": "c1", "agent": "main", "tool": "Bash", "verdict": "allow"}
+    Store(dirs.create()).append(record_of({**record, "plan": {}}), durable=False)
+    made = sample(op, whole=True)
+    method, path = OVER_HTTP[op]
+    said = {key: value for key, value in made.message().items() if f"{{{key}}}" not in path}
+    said.pop("op")
+    path = path.format(call=made.named_call())
+    with served(dirs, Noting()), http_served(dirs) as http:
+        if method == "GET":
+            with http.over_loopback() as client:
+                answer = client.get(path, params=said)
+        else:
+            answer = http.ask(method, path, said)
+        assert answer.status_code == 200, answer.text
+        with BlockingClient(dirs) as plain:
+            assert answer.json() == plain.ask(made)
+    assert seen == [made, made]
 
 
 class AgentsPeer(Peer):

@@ -377,10 +377,10 @@ def _last_going_on(*, everywhere: bool) -> str:
 
     Raises BadInput where there is none, or one is in no workspace.
     """
-    from sandbox.cli.control.ps import found
+    from sandbox.client.blocking import running_now
 
     here = None if everywhere else workspace_here()
-    running = [one for one in found(terminal.dirs())["running"] if one.get("background")]
+    running = [one for one in running_now(terminal.dirs())["running"] if one.get("background")]
     some = [one for one in running if here in (None, one["workspace"])]
     if not some:
         more = f" in `{here}`; `--all-workspaces` looks everywhere" if here else ""

@@ -10,10 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sandbox.cli import terminal
-from sandbox.client.blocking import BlockingClient
-from sandbox.client.connect import connect
-from sandbox.host.dirs import Dirs
-from sandbox.operations.requests import PsRequest
+from sandbox.client.blocking import running_now
 from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
@@ -42,7 +39,7 @@ def ps(**flags: bool) -> int:
     from sandbox.reporting.yellow_reports import Reports
 
     dirs = terminal.dirs()
-    now = found(dirs)
+    now = running_now(dirs)
     changed = OpenChanges(dirs).read()
     roots = tree(dirs, now["running"], now["cells"])
     latch = Latch(dirs)
@@ -88,18 +85,6 @@ def ps(**flags: bool) -> int:
     if not now["cells"]:
         terminal.show("no cell stands ready")
     return 0
-
-
-def found(dirs: Dirs) -> Mapping[str, Any]:
-    """Return what the supervisor says of cells and calls; nothing where none runs."""
-    line = connect(dirs)
-    if line is None:
-        return {"running": [], "cells": []}
-    line.close()
-    with BlockingClient(dirs) as client:
-        client.keep_running()  # whatever its settings
-        answer: Mapping[str, Any] = client.ask(PsRequest())
-        return answer
 
 
 def around(changed: Sequence[TamperedRecord]) -> str:

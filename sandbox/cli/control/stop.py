@@ -102,11 +102,11 @@ def resume(agent: str | None, **flags: bool) -> int:
 def _clear_ended() -> int:
     """Clear the latches of agents of which nothing runs, if a person asks."""
     from sandbox.agents.view import ended
-    from sandbox.cli.control.ps import found
+    from sandbox.client.blocking import running_now
     from sandbox.host.latch import Latch
 
     dirs = terminal.dirs()
-    latch, now = Latch(dirs), found(dirs)
+    latch, now = Latch(dirs), running_now(dirs)
     gone = ended(dirs, latch.agents(), now["running"], now["cells"])
     if not gone:
         terminal.show("no agent is stopped of which nothing runs")

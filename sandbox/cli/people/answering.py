@@ -3,21 +3,17 @@
 
 from __future__ import annotations
 
-import time
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import click
 
 from sandbox.cli import terminal
-from sandbox.errors import BadInput
 from sandbox.text.durations import say_duration
 from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
     from policy.people.approval import Grant
     from sandbox.approvals.store import Grants, Request, Terms
-    from sandbox.audit.events import AuditRecord
 
 MOST_SHOWN = 400
 """Characters of what a grant covers that a table shows; `--json` shows all."""
@@ -55,38 +51,10 @@ def show_card(request: Request) -> None:
 
 
 def approve(request: Request, terms: Terms, reason: str) -> Grant:
-    """Turn a person's yes into a grant, which is recorded. Raises BadInput where the question is
-    not open any more."""
-    from policy.people.approval import Scope
-    from sandbox.audit.events import GrantedRecord
+    """Turn the yes of the person at the terminal into a grant. Raises BadInput."""
+    from sandbox.approvals import answers
 
-    if terms.scope is Scope.EXACT and terms.task not in (None, request.plan.derived_from):
-        raise BadInput(
-            f"the call is not derived from task `{safe_line(terms.task)}`, so exactly this call "
-            "never is; leave `--task` out, or name another `--scope`"
-        )
-    by = terminal.user()
-    if terms.session is not None:
-        terms = replace(terms, watched=terms.session in living_sessions())
-    made = open_grants().approve(request, terms, by=by, reason=reason, now=time.time())
-    record(
-        GrantedRecord(
-            grant=made.id,
-            call=request.call,
-            digest=made.wanted.digest,
-            action_id=made.wanted.action_id,
-            agent=made.wanted.agent,
-            scope=made.scope.value,
-            hosts=[one.words() for one in made.opens.hosts] if made.opens else None,
-            uses=made.uses,
-            until=made.until,
-            task=made.task,
-            session=made.session,
-            by=by,
-            answer_reason=reason,
-        )
-    )
-    return made
+    return answers.approve(terminal.dirs(), request, terms, by=terminal.user(), reason=reason)
 
 
 def granted(made: Grant) -> str:
@@ -100,19 +68,7 @@ def granted(made: Grant) -> str:
 
 
 def refuse(request: Request, reason: str) -> None:
-    """Close a question with a person's no, which is recorded. Raises BadInput where it is not open
-    any more."""
-    from sandbox.audit.events import RefusedRecord
+    """Close a question with the no of the person at the terminal. Raises BadInput."""
+    from sandbox.approvals import answers
 
-    call, by = request.call, terminal.user()
-    if not open_grants().close(call, "denied", by=by, reason=reason):
-        state = open_grants().asked(call).state
-        raise BadInput(f"the question about call `{safe_line(call)}` is {state}")
-    record(RefusedRecord(call=call, by=by, answer_reason=reason))
-
-
-def record(entry: AuditRecord) -> None:
-    """Put what a person said on record, on disk when this returns."""
-    from sandbox.audit.store import Store
-
-    Store(terminal.dirs()).append(entry, durable=True)
+    answers.refuse(terminal.dirs(), request, by=terminal.user(), reason=reason)

@@ -322,11 +322,10 @@ def revoke(grant_id: str) -> int:
       lockgate revoke last
       lockgate revoke g1a2b3c4d5
     """
-    from sandbox.audit.events import RevokedRecord
+    from sandbox.approvals import answers
 
     terminal.require_person("revoking")
-    found = answering.open_grants().revoke(grant_id, time.time())
-    answering.record(RevokedRecord(grant=found.id, by=terminal.user()))
+    found = answers.revoke(terminal.dirs().create(), grant_id, by=terminal.user())
     terminal.show(f"revoked {found.id}")
     return 0
 

@@ -42,6 +42,7 @@ from sandbox.policy_tools.batch import check_batch
 from sandbox.questions.plans import read_plan
 from sandbox.workspaces.registry import Registry
 from tests.fakes import served
+from tests.http_served import http_served
 
 ROOT = Path(__file__).parents[3]
 COMMAND = "rm a*.txt; ls ../other ../../other"
@@ -158,6 +159,17 @@ def mcp(bench: Bench) -> None:
     asyncio.run(call())
 
 
+def over_http(path: str) -> Callable[[Bench], None]:
+    """Return a door that is an address of the HTTP API."""
+
+    def call(bench: Bench) -> None:
+        body = {"command": COMMAND, "workspace": bench.workspace, "cwd": bench.here}
+        with http_served(bench.dirs) as http:
+            assert http.ask("POST", path, body).status_code == 200
+
+    return call
+
+
 def governed(ask: Callable[[Door, Who], Any]) -> Callable[[Bench], None]:
     """Return a door that is a governance tool."""
 
@@ -197,6 +209,9 @@ DOORS: dict[str, Callable[[Bench], None]] = {
     ),
     "a ticket": ticket,
     "MCP": mcp,
+    "HTTP": over_http("/v1/calls"),
+    "HTTP check": over_http("/v1/check"),
+    "HTTP explain": over_http("/v1/explain"),
     "can_execute": governed(lambda door, who: door.governance.can_execute(who, "Bash", COMMAND)),
     "check_permission": governed(
         lambda door, who: door.governance.check_permission(who, "Bash", {"command": COMMAND})

@@ -17,11 +17,10 @@ from typing import Any
 import pytest
 
 from policy.model import ActionPlan, Params
-from sandbox.cli.control.ps import found
 from sandbox.cli.main import status
 from sandbox.cli.terminal import FAILED
 from sandbox.client import wire
-from sandbox.client.blocking import BlockingClient
+from sandbox.client.blocking import BlockingClient, running_now
 from sandbox.client.connect import connect, reach
 from sandbox.client.line import Line
 from sandbox.errors import BadInput, NotEnforced, SandboxError, Stopped, Unavailable
@@ -318,7 +317,7 @@ def test_another_version_that_is_busy_is_said(running: Served) -> None:
     assert f"is busy with 2 calls {named}; try again" in str(caught.value)
     with BlockingClient(running.dirs) as client:
         client.keep_running()  # what `ps`, `held`, `end` and `object` do: they are about that one
-        assert client.running() == list(found(running.dirs)["running"])
+        assert client.running() == list(running_now(running.dirs)["running"])
     line.close()
 
 

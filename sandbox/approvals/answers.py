@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A person's answers: each changes the file of questions and grants, and is put on record.
+
+Whether it is a person who answers, the door knows that calls this.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+from policy.people.approval import Grant, Scope
+from sandbox.agents.registry import Registry
+from sandbox.agents.told_sessions import ToldSessions
+from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.audit.events import AuditRecord, GrantedRecord, RefusedRecord, RevokedRecord
+from sandbox.audit.store import Store
+from sandbox.errors import BadInput
+from sandbox.host.dirs import Dirs
+from sandbox.text.terminal import safe_line
+
+
+class NotOpen(BadInput):
+    """The question was answered already, or its time is over."""
+
+
+def approve(dirs: Dirs, request: Request, terms: Terms, *, by: str, reason: str = "") -> Grant:
+    """Turn a person's yes into a grant, which is recorded. Raises NotOpen, BadInput."""
+    if terms.scope is Scope.EXACT and terms.task not in (None, request.plan.derived_from):
+        raise BadInput(
+            f"the call is not derived from task `{safe_line(terms.task)}`, so exactly this call "
+            "never is; leave `--task` out, or name another `--scope`"
+        )
+    if terms.session is not None:
+        watched = terms.session in ToldSessions(dirs).living(Registry(dirs))
+        terms = replace(terms, watched=watched)
+    try:
+        made = Grants(dirs).approve(request, terms, by=by, reason=reason, now=time.time())
+    except BadInput as error:
+        raise NotOpen(str(error)) from None
+    _record(
+        dirs,
+        GrantedRecord(
+            grant=made.id,
+            call=request.call,
+            digest=made.wanted.digest,
+            action_id=made.wanted.action_id,
+            agent=made.wanted.agent,
+            scope=made.scope.value,
+            hosts=[one.words() for one in made.opens.hosts] if made.opens else None,
+            uses=made.uses,
+            until=made.until,
+            task=made.task,
+            session=made.session,
+            by=by,
+            answer_reason=reason,
+        ),
+    )
+    return made
+
+
+def refuse(dirs: Dirs, request: Request, *, by: str, reason: str = "") -> None:
+    """Close a question with a person's no, which is recorded. Raises NotOpen."""
+    grants, call = Grants(dirs), request.call
+    if not grants.close(call, "denied", by=by, reason=reason):
+        state = grants.asked(call).state
+        raise NotOpen(f"the question about call `{safe_line(call)}` is {state}")
+    _record(dirs, RefusedRecord(call=call, by=by, answer_reason=reason))
+
+
+def revoke(dirs: Dirs, name: str, *, by: str) -> Grant:
+    """Take a grant back (an id, a beginning of one, or `last`). Raises BadInput."""
+    found = Grants(dirs).revoke(name, time.time())
+    _record(dirs, RevokedRecord(grant=found.id, by=by))
+    return found
+
+
+def _record(dirs: Dirs, entry: AuditRecord) -> None:
+    """Put what a person said on record, on disk when this returns."""
+    Store(dirs).append(entry, durable=True)
