@@ -165,9 +165,9 @@ class Credential(_Part):
 
 
 def _place(text: str) -> str:
-    found = _HOST.fullmatch(text)
-    name = names.host_name(found[1]) if found is not None else None
-    port = int(found[2] or DEFAULT_PORT) if found is not None else 0
+    match = _HOST.fullmatch(text)
+    name = names.host_name(match[1]) if match is not None else None
+    port = int(match[2] or DEFAULT_PORT) if match is not None else 0
     if name is None or not 0 < port <= names.MOST_PORT:
         raise ValueError(f"`{text}` is no host of a credential: write `NAME` or `NAME:PORT`")
     return f"{name}:{port}"

@@ -43,7 +43,7 @@ def host_pattern(text: str) -> str | None:
     labels = text.lower().removesuffix(".").split(".")
     if "*" in labels[-2:]:
         return None
-    stand = ".".join("x" if one == "*" else one for one in labels)
+    stand = ".".join("x" if label == "*" else label for label in labels)
     return ".".join(labels) if host_name(stand) == stand else None
 
 
@@ -100,8 +100,8 @@ def of_address(text: str, otherwise: str = "") -> tuple[str, int] | None:
 def written_in(text: str) -> tuple[tuple[str, int], ...]:
     """Return the names and ports of the addresses (`https://NAME/...`) that a text spells out."""
     found: dict[tuple[str, int], None] = {}
-    for one in _WRITTEN.finditer(text):
-        host = of_address(one[0])
+    for match in _WRITTEN.finditer(text):
+        host = of_address(match[0])
         if host is not None and host not in found:
             found[host] = None
             if len(found) == MOST_WRITTEN:

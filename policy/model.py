@@ -166,17 +166,19 @@ class Network(Frozen):
 
     def meet(self, other: Network) -> Network:
         """Return what both may reach."""
-        both = (one.meet(two) for one in self.hosts for two in other.hosts)
+        both = (host.meet(two) for host in self.hosts for two in other.hosts)
         return Network(
-            packages=tuple(one for one in self.packages if one in other.packages),
-            hosts=tuple(dict.fromkeys(one for one in both if one is not None)),
-            credentials=tuple(one for one in self.credentials if one in other.credentials),
+            packages=tuple(package for package in self.packages if package in other.packages),
+            hosts=tuple(dict.fromkeys(host for host in both if host is not None)),
+            credentials=tuple(
+                credential for credential in self.credentials if credential in other.credentials
+            ),
         )
 
     def words(self) -> str:
         """Name all of it in one line."""
-        indexes = [f"the package index of {one}" for one in self.packages]
-        return ", ".join((*indexes, *(one.words() for one in self.hosts))) or NO_NETWORK
+        indexes = [f"the package index of {package}" for package in self.packages]
+        return ", ".join((*indexes, *(host.words() for host in self.hosts))) or NO_NETWORK
 
 
 class Rights(Frozen):

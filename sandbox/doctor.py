@@ -293,7 +293,9 @@ def storage(info: Mapping[str, Any]) -> HostCheck:
 
 def leftovers(containers: list[Any], lives: Callable[[str], bool]) -> HostCheck:
     """Check for containers whose supervisor is gone."""
-    gone = [one for one in containers if not lives(one.labels.get(LABEL_OWNER, ""))]
+    gone = [
+        container for container in containers if not lives(container.labels.get(LABEL_OWNER, ""))
+    ]
     if gone:
         detail = f"{len(gone)} containers of supervisors that are gone"
         return HostCheck(
@@ -450,7 +452,9 @@ def changed_around(dirs: Dirs) -> Iterator[HostCheck]:
         )
         return
     if changed:
-        names = ", ".join(sorted({f"`{safe_line(one.path)}`" for one in changed})[:_MOST_NAMED])
+        names = ", ".join(
+            sorted({f"`{safe_line(record.path)}`" for record in changed})[:_MOST_NAMED]
+        )
         count = len(changed)
         said = f"{count} change{'' if count == 1 else 's'} around Lockgate: {names}"
         advice = "`lockgate guard --once` lists them; `--acknowledge` once you have seen them"
@@ -474,7 +478,7 @@ def policy_files(dirs: Dirs) -> Iterator[HostCheck]:
 
     known = Policies(dirs)
     try:
-        workspaces = tuple(one.path for one in Registry(dirs).list())
+        workspaces = tuple(workspace.path for workspace in Registry(dirs).list())
         own = known.of(())  # the user's files on levels, modes, trust and roles
     except (BadInput, PolicyError) as error:
         yield HostCheck("policy", CheckStatus.FAIL, str(error), "mend the file, or remove it")

@@ -89,16 +89,16 @@ class Standing:
     def with_folder(self, folder: Path) -> Standing:
         """Return the standing with a user's own files, as far as the folder holds them: levels.yaml
         (or autonomy.yaml), modes.yaml, trust.yaml, roles.yaml. Raises PolicyError."""
-        found = self
+        standing = self
         for (part, model), names in _FILES.items():
             file = load.find(model, folder, *names)
             if file is not None:
                 content: Any = file.content
                 try:
-                    found = found.extended(**{part: content})
+                    standing = standing.extended(**{part: content})
                 except load.PolicyError as error:
                     raise file.refused(error) from None
-        return found
+        return standing
 
     def extended(
         self,
@@ -149,14 +149,14 @@ class Standing:
         how its changes land. `judged` is the tier layer's word, `others` what rules and places say.
         """
         found = self.levels.categories.of_call(plan.tool, facts, judged)
-        found = tuple(self._claimed(one, plan) for one in found)
+        found = tuple(self._claimed(match, plan) for match in found)
         said = [*self.lowered(found, plan.user), *others]
-        worst = strictest(one.answer.verdict for one in found)
+        worst = strictest(match.answer.verdict for match in found)
         # what the policy says of a tool by name needs no category
-        names = frozenset(one.categories for one in found if one.answer.rule != _BY_NAME)
+        names = frozenset(match.categories for match in found if match.answer.rule != _BY_NAME)
         said.append(_level(self, names, plan.user, plan.agent, worst) if names else _NAMED)
         background = plan.params.run_in_background
-        base = strictest(one.verdict for one in said)
+        base = strictest(layer_answer.verdict for layer_answer in said)
         said.append(_mode(self, plan.tool, base, background=background))
         domain, current = self._trusted(found, plan.agent, context)
         tier = tiers.tier([*judged, *others])
@@ -182,7 +182,7 @@ class Standing:
 
     def lowered(self, found: Iterable[CategoryMatch], user: str) -> list[LayerAnswer]:
         """Return the tier layer's answers, lowered where the user's overrides say so."""
-        return [self._lowered(one, user) for one in found]
+        return [self._lowered(match, user) for match in found]
 
     def _lowered(self, found: CategoryMatch, user: str) -> LayerAnswer:
         answer = found.answer
@@ -195,7 +195,9 @@ class Standing:
         level = strictest_level(known)
         if _ORDER.index(VERDICTS[level]) >= _ORDER.index(answer.verdict):
             return answer
-        titles = ", ".join(self.levels.categories.title(one) for one in sorted(found.categories))
+        titles = ", ".join(
+            self.levels.categories.title(category) for category in sorted(found.categories)
+        )
         reason = f"{answer.reason} ({level.value} by the word of `{user}`: {titles})"
         return answer.model_copy(update={"verdict": VERDICTS[level], "reason": reason})
 
@@ -204,9 +206,9 @@ class Standing:
     ) -> tuple[Domain, TrustLevel]:
         """Return the domain of a call in which its agent is trusted least, and how far."""
         domains = {
-            Domain.DEPLOYMENTS if "infra" in one.categories else Domain.CODE_CHANGES
-            for one in found
-            if one.answer.verdict is not Verdict.ALLOW
+            Domain.DEPLOYMENTS if "infra" in match.categories else Domain.CODE_CHANGES
+            for match in found
+            if match.answer.verdict is not Verdict.ALLOW
         } or {Domain.CODE_CHANGES}
         levels = [(rank(level), domain.value, domain, level) for domain in domains
                   for level in (self.trusted(agent, domain, context),)]  # fmt: skip
@@ -220,7 +222,9 @@ class Standing:
     @property
     def objection_seconds(self) -> float:
         """How long changes that land unless somebody objects wait: the longest that a file says."""
-        said = (one.objection_seconds for one in self.limits if _OBJECTION in one.model_fields_set)
+        said = (
+            limit.objection_seconds for limit in self.limits if _OBJECTION in limit.model_fields_set
+        )
         return max((self.trust.objection_seconds, *said))
 
     def bounded(self, plan: ActionPlan, rights: Rights) -> Rights:
@@ -254,7 +258,7 @@ def _current(
     standing: Standing, agent: str, domain: Domain, earned: tuple[tuple[str, str], ...]
 ) -> TrustLevel:
     own = standing.trust.level(agent, domain, dict(earned))
-    return lower([own, *(one.most(agent, domain) for one in standing.limits)])
+    return lower([own, *(limit.most(agent, domain) for limit in standing.limits)])
 
 
 @lru_cache(maxsize=1024)

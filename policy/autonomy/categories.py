@@ -159,9 +159,9 @@ class Categories:
         filed, none = self._of_files(facts), frozenset[str]()
         return tuple(
             CategoryMatch(
-                one, self._of_answer(tool, one) | (filed if one.rule == "write" else none)
+                answer, self._of_answer(tool, answer) | (filed if answer.rule == "write" else none)
             )
-            for one in said
+            for answer in said
         )
 
     def _of_answer(self, tool: str, answer: LayerAnswer) -> frozenset[str]:

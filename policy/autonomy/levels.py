@@ -147,7 +147,11 @@ class Levels:
         whom = dict.fromkeys(("default", name))
         said = [file.users[who] for who in whom for file in self._files if who in file.users]
         return UserLevels(
-            **{field: getattr(one, field) for one in said for field in one.model_fields_set}
+            **{
+                field: getattr(levels, field)
+                for levels in said
+                for field in levels.model_fields_set
+            }
         )
 
     def channels(self) -> dict[str, str]:
@@ -158,10 +162,10 @@ class Levels:
 
     def override(self, category: str, user: str) -> Level | None:
         """Return the level that the user's overrides give a category, if they name it."""
-        found: Level | None = None
+        level: Level | None = None
         for _, overrides in self._said(self._users, user):
-            found = overrides.get(category, found)
-        return found
+            level = overrides.get(category, level)
+        return level
 
     def level_of(
         self,
@@ -235,7 +239,7 @@ class Levels:
                 rest = parts[at + 1 : end]
                 firsts = (head,) if kind is None else (head, kind)
                 names = [":".join((first, *rest)) for first in firsts]
-                if pattern in names or any(fnmatchcase(one, pattern) for one in names):
+                if pattern in names or any(fnmatchcase(name, pattern) for name in names):
                     return True
         return False
 

@@ -44,10 +44,10 @@ class QuietHours(Frozen):
     def _parsed(cls, value: Any) -> Any:
         if not isinstance(value, str):
             return value
-        found = _QUIET.fullmatch(value.strip())
-        if found is None:
+        match = _QUIET.fullmatch(value.strip())
+        if match is None:
             raise ValueError(f"`{value}` is not a span of hours; write it as `{_FULL}`")
-        h1, m1, h2, m2 = map(int, found.groups())
+        h1, m1, h2, m2 = map(int, match.groups())
         return {"start": time(h1, m1), "end": time(h2, m2)}
 
     @model_validator(mode="after")

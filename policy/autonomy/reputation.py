@@ -254,6 +254,6 @@ def autonomy_status(
         current_levels={
             domain: (levels or {}).get(domain, state.current) for domain, state in found.items()
         },
-        active_approvals=tuple(dict(one) for one in active_approvals),
+        active_approvals=tuple(dict(approval) for approval in active_approvals),
         constraints=tuple(constraints),
     )

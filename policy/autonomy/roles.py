@@ -238,8 +238,8 @@ class Roles:
         for name in sorted(self._file.pushes & facts.programs.keys()):
             found[RoleAct("push", True, f"`{name}` pushes")] = None
         tests = plan.params.command is not None and self.tests(plan.params.command)
-        for one in said:
-            act = self._act(one, tests=tests)
+        for answer in said:
+            act = self._act(answer, tests=tests)
             if act is not None:
                 found[act] = None
         return tuple(found)
@@ -277,8 +277,8 @@ class Roles:
                 return False
             elif parts[-1] or not _ASSIGNED.match(word):
                 parts[-1].append(word)
-        ran = [one for one in parts if self._is_test(one)]
-        beside = [one for one in parts if one and one not in ran]
+        ran = [part for part in parts if self._is_test(part)]
+        beside = [part for part in parts if part and part not in ran]
         return bool(ran) and all(one[0] in self._file.beside for one in beside)
 
     def _is_test(self, words: list[str]) -> bool:

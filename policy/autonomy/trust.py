@@ -120,14 +120,14 @@ class TrustFile(Frozen):
         pinned = [one for name, one in self.pins.items() if names_agent(name, agent)]
         if pinned:  # no pin of an agent above is lower
             bound = [known] if said is not None and ":" in agent else []
-            found = lower([*pinned, *self._said(self.pins, agent), *bound])
+            trust_level = lower([*pinned, *self._said(self.pins, agent), *bound])
         elif said is not None:
-            found = known
+            trust_level = known
         else:
             fits = self._said(self.agents, agent)
-            found = lower(fits) if fits else self.start
+            trust_level = lower(fits) if fits else self.start
         bounds = self.bounds.get(domain)
-        return found if bounds is None else lower((found, bounds.highest))
+        return trust_level if bounds is None else lower((trust_level, bounds.highest))
 
     def pinned(self, agent: str) -> bool:
         """Whether a person pinned an agent's level in a policy file."""
@@ -188,10 +188,10 @@ class TrustFile(Frozen):
         self, action: str, context: ActionContext, current: TrustLevel, *, approved: bool = False
     ) -> TrustPermission:
         """Return whether an agent at a level may execute an action."""
-        found = self.classify(action, context)
+        classification = self.classify(action, context)
         kind = self.words.nature(action, context).kind
-        required = found.required_autonomy
-        if found.risk_level is Risk.CRITICAL and not approved:
+        required = classification.required_autonomy
+        if classification.risk_level is Risk.CRITICAL and not approved:
             allowed, reason = False, f"{kind} action in production requires approval at every level"
         elif required is TrustLevel.PROPOSE:
             allowed, reason = True, "Reading requires no approval"
@@ -210,21 +210,24 @@ class TrustFile(Frozen):
     ) -> Executable:
         """Return what a tool call needs before it may run, at a level."""
         context = ActionContext()
-        found = self.classify(tool, context, hint)
+        classification = self.classify(tool, context, hint)
         kind = self.words.nature(tool, context, hint).kind
-        if found.required_autonomy is TrustLevel.PROPOSE:
+        if classification.required_autonomy is TrustLevel.PROPOSE:
             return Executable(can_execute=True, action_needed="none", reason="Operation only reads")
         if approved:
             return Executable(
                 can_execute=True, action_needed="none", reason=f"{kind} operation was approved"
             )
-        if current is TrustLevel.PROPOSE and found.risk_level is Risk.LOW:
+        if current is TrustLevel.PROPOSE and classification.risk_level is Risk.LOW:
             return Executable(
                 can_execute=False,
                 action_needed="propose",
                 reason=f"{kind} operation can only be proposed at level `propose`",
             )
-        if rank(current) <= rank(TrustLevel.SUPERVISED) or found.risk_level is Risk.CRITICAL:
+        if (
+            rank(current) <= rank(TrustLevel.SUPERVISED)
+            or classification.risk_level is Risk.CRITICAL
+        ):
             return Executable(
                 can_execute=False,
                 action_needed="approve",
@@ -272,8 +275,8 @@ def check_permission(
 ) -> TrustPermission:
     """Return whether an agent may execute an action ("Permission Checking")."""
     policy = policy or TrustFile.default()
-    said = ActionContext.model_validate(context or {})
-    return policy.check(action, said, TrustLevel(current_level), approved=approved)
+    action_context = ActionContext.model_validate(context or {})
+    return policy.check(action, action_context, TrustLevel(current_level), approved=approved)
 
 
 def can_execute(

@@ -41,7 +41,7 @@ def programs(text: str) -> list[str]:
 
 def _names(node: Any) -> Iterator[str]:
     if node.kind == "command":
-        words = [one for one in node.parts if one.kind == "word"]
+        words = [part for part in node.parts if part.kind == "word"]
         if words and _PLAIN.fullmatch(words[0].word) and not words[0].parts:
             yield words[0].word
     for name in ("parts", "list", "command", "output", "body"):

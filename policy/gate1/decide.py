@@ -95,8 +95,8 @@ class Policy:
 
     def limited(self, rights: Rights) -> Rights:
         """Return rights within the policy's limits."""
-        for one in self.limits:
-            rights = rights.model_copy(update={"limits": one.bound(rights.limits)})
+        for limit in self.limits:
+            rights = rights.model_copy(update={"limits": limit.bound(rights.limits)})
         return rights
 
     @staticmethod
@@ -123,16 +123,18 @@ def decide(
     shell = policy.tools.is_shell(plan.tool)
     judged = tiers.answers(facts)
     if facts.hosts and policy.network.opens(plan, facts):
-        judged = [one for one in judged if one.rule != REMOTE]
-    placed = [policy.places.judge(one, context) for one in facts.touches]
-    others = [one for one in placed if one is not None] or [_quiet("workspace", _INSIDE)]
+        judged = [layer_answer for layer_answer in judged if layer_answer.rule != REMOTE]
+    placed = [policy.places.judge(touch, context) for touch in facts.touches]
+    others = [layer_answer for layer_answer in placed if layer_answer is not None] or [
+        _quiet("workspace", _INSIDE)
+    ]
     checked = _checked(plan, context, policy, facts)
     others += checked.answers or [_quiet("rules", checked.message)]
     others += policy.index.commanded(facts)
     if shell and (missed := _overlooked(plan, facts, policy)):
         judged.append(glance.answer(missed))
     said, landing = policy.standing.judge(plan, facts, judged, others, context)
-    verdict = strictest(one.verdict for one in said)
+    verdict = strictest(layer_answer.verdict for layer_answer in said)
     tier = tiers.tier([*judged, *others])
     layers = _ordered(said, verdict)
     rights = policy.standing.bounded(plan, _rights(facts, tiers.tier(judged), verdict))
@@ -185,7 +187,9 @@ def policy_check(plan: ActionPlan, context: Context, policy: Policy) -> PolicyCh
 
 def _checked(plan: ActionPlan, context: Context, policy: Policy, facts: Facts) -> PolicyCheck:
     """Return what rules with triggers and checks say; what is temporary lies beyond them."""
-    lasting = [one for one in facts.touches if where(one.path, context) is not Where.TEMPORARY]
+    lasting = [
+        touch for touch in facts.touches if where(touch.path, context) is not Where.TEMPORARY
+    ]
     return policy.index.check(plan, lasting, facts, shell=policy.tools.is_shell(plan.tool))
 
 
@@ -284,7 +288,7 @@ def _rights(facts: Facts, tier: Tier, verdict: Verdict) -> Rights:
     """Return the rights; whatever is not plainly a reader may write, and gate 2 judges that."""
     if verdict is Verdict.DENY:
         return Rights()
-    writes = facts.writes or any(one.how in WRITES for one in facts.touches)
+    writes = facts.writes or any(touch.how in WRITES for touch in facts.touches)
     if writes or tier is not Tier.SAFE:
         return Rights(workspace=Access.WRITE)
     return Rights(workspace=Access.READ)
@@ -317,18 +321,20 @@ def _message(
 def _only_git(facts: Facts) -> bool:
     """Return whether nothing but git can delete files that the call does not name: it deletes only
     what another commit keeps."""
-    return all(one.tier is Tier.SAFE or one.rule in _GIT_ALONE for one in facts.findings)
+    return all(
+        finding.tier is Tier.SAFE or finding.rule in _GIT_ALONE for finding in facts.findings
+    )
 
 
 def named_deletions(facts: Facts, plan: ActionPlan) -> tuple[str, ...]:
     """Return the paths, relative to the plan's workspace, that the call itself says it deletes."""
     named = _named(facts, plan, (How.DELETE, How.TREE))
-    if any(one.rule in _UNNAMED and (one.tier is Tier.DANGER or _only_git(facts))
-           for one in facts.findings):  # fmt: skip
+    if any(finding.rule in _UNNAMED and (finding.tier is Tier.DANGER or _only_git(facts))
+           for finding in facts.findings):  # fmt: skip
         named = (*named, "**")
     root = plan.workspace.rstrip("/") + "/"
     trees = [shown(one[len(root) :]) for one in facts.removed if one.startswith(root)]
-    named = (*named, *trees, *(f"{one}/**" for one in trees))
+    named = (*named, *trees, *(f"{tree}/**" for tree in trees))
     return tuple(dict.fromkeys(named))
 
 

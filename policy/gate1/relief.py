@@ -42,11 +42,13 @@ def milder(decision: Decision) -> tuple[Verdict | None, tuple[Need, ...]]:
     allowed silently; (None, ()) otherwise."""
     if decision.verdict is Verdict.ALLOW:
         return None, ()
-    deciding = [one for one in decision.layers if one.verdict is decision.verdict]
-    rest = [one.verdict for one in decision.layers if one.verdict is not decision.verdict]
+    deciding = [answer for answer in decision.layers if answer.verdict is decision.verdict]
+    rest = [answer.verdict for answer in decision.layers if answer.verdict is not decision.verdict]
     # A mode or a level without a rule of its own only repeats what the others say.
-    own = [one for one in deciding if one.rule] or deciding
-    needs = tuple(dict.fromkeys(Need(one.layer, one.rule, _need(one, decision)) for one in own))
+    own = [answer for answer in deciding if answer.rule] or deciding
+    needs = tuple(
+        dict.fromkeys(Need(answer.layer, answer.rule, _need(answer, decision)) for answer in own)
+    )
     return (strictest(rest) if rest else None), needs
 
 

@@ -41,10 +41,10 @@ class Environments:
 
     def __init__(self, changes: Iterable[Change], installers: Iterable[str]) -> None:
         """`installers` are the programs that the call tells to install or to build."""
-        new = [one for one in changes if one.kind in (Kind.CREATED, Kind.RENAMED)]
-        names = [normal(one.path) for one in new]
-        self._made = {one[: -len(_MARK)] for one in names if f"/{one}".endswith(f"/{_MARK}")}
-        self._folders = {normal(one.path) for one in new if one.type is FileType.DIRECTORY}
+        new = [change for change in changes if change.kind in (Kind.CREATED, Kind.RENAMED)]
+        names = [normal(change.path) for change in new]
+        self._made = {name[: -len(_MARK)] for name in names if f"/{name}".endswith(f"/{_MARK}")}
+        self._folders = {normal(change.path) for change in new if change.type is FileType.DIRECTORY}
         told = frozenset(installers)
         self._installs = bool(told - _BUILDERS)
         self._builds = not told.isdisjoint(_BUILDERS)

@@ -77,7 +77,9 @@ def manifest_reasons(
 
 def _with_its_folder(change: Change) -> bool:
     names = (change.path, change.source or "")
-    return all("/" in one for one in names) and len({one.rpartition("/")[2] for one in names}) == 1
+    return (
+        all("/" in name for name in names) and len({name.rpartition("/")[2] for name in names}) == 1
+    )
 
 
 def sides(path: str, change: Change) -> tuple[str | None, str | None] | None:

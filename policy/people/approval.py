@@ -137,7 +137,7 @@ class Grant(Frozen):
         if self.wanted.settings:
             what += f" (with {', '.join(self.wanted.settings)})"
         if self.opens is not None:
-            hosts = ", ".join(one.words() for one in self.opens.hosts)
+            hosts = ", ".join(host.words() for host in self.opens.hosts)
             return f"to reach {hosts}: {what}"
         if not exact and bound and whole not in ("", bound):
             what += f" (shown: {whole}; words of a message, and what only tells, may differ)"
@@ -147,7 +147,7 @@ class Grant(Frozen):
             case Scope.PROGRAM:
                 return f"only: {what}" + (f" [{paths}]" if paths and paths != what else "")
             case Scope.CATEGORY:
-                kinds = ", ".join(one for one in self.wanted.rules if not one.endswith("/"))
+                kinds = ", ".join(rule for rule in self.wanted.rules if not rule.endswith("/"))
                 return f"questions of {kinds} as with: {what}"
 
     def open(self, now: float) -> bool:
@@ -170,7 +170,7 @@ def wanted(
     it is given on standard input, if it is given anything.
     """
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
-    known = not any(unknown(one.path) for one in facts.touches)
+    known = not any(unknown(touch.path) for touch in facts.touches)
     params = plan.params.model_dump(mode="json", by_alias=True, exclude_defaults=True)
     return Wanted(
         digest=digest(plan, decision, env, stdin),
@@ -185,7 +185,7 @@ def wanted(
         rights=decision.rights,
         policy=decision.policy,
         programs=tuple(sorted(facts.programs)),
-        paths=tuple(sorted({f"{one.how.value} {shown(one.path)}" for one in facts.touches}))
+        paths=tuple(sorted({f"{touch.how.value} {shown(touch.path)}" for touch in facts.touches}))
         if known
         else None,
         rules=asking(decision),
@@ -217,7 +217,7 @@ def category(plan: ActionPlan, context: Context, policy: Policy) -> str:
 
 def _categories(plan: ActionPlan, facts: Facts, policy: Policy) -> tuple[str, ...]:
     found = policy.standing.levels.categories.of_call(plan.tool, facts, tiers.answers(facts))
-    return tuple(sorted({name for one in found for name in one.categories}))
+    return tuple(sorted({name for match in found for name in match.categories}))
 
 
 def digest(
@@ -241,7 +241,11 @@ def digest(
 
 def asking(decision: Decision) -> tuple[str, ...]:
     """Return the layers and rules that ask."""
-    asks = {f"{one.layer}/{one.rule}" for one in decision.layers if one.verdict is Verdict.ASK}
+    asks = {
+        f"{answer.layer}/{answer.rule}"
+        for answer in decision.layers
+        if answer.verdict is Verdict.ASK
+    }
     return tuple(sorted(asks))
 
 

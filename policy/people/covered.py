@@ -83,15 +83,15 @@ class Act(Frozen):
     @property
     def options(self) -> frozenset[str]:
         """What looks like an option, or does what one would."""
-        found = {one for one in self.words[1:] if one[:1] == "-" and len(one) > 1}
+        found = {word for word in self.words[1:] if word[:1] == "-" and len(word) > 1}
         if self.words[:1] == ("git",):
-            found |= {one[0] for one in self.words[1:] if one[:1] in ("+", ":")}
+            found |= {word[0] for word in self.words[1:] if word[:1] in ("+", ":")}
         return frozenset(found)
 
     @property
     def operands(self) -> tuple[str, ...]:
         """The other words, in their order."""
-        return tuple(one for one in self.words[1:] if one[:1] != "-" or one == "-")
+        return tuple(word for word in self.words[1:] if word[:1] != "-" or word == "-")
 
     @property
     def target(self) -> tuple[str, ...]:
@@ -221,4 +221,4 @@ def words(found: Iterable[Act] | None) -> str:
     """Return commands for people."""
     if found is None:
         return ""
-    return "; ".join(shown(one.text()) for one in found)
+    return "; ".join(shown(act.text()) for act in found)

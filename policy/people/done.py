@@ -31,8 +31,8 @@ _TAIL = 20_000
 
 def pushed(output: str) -> tuple[str, str, str] | None:
     """Return old and new commit (both empty for a new branch) and where `git push` put them."""
-    found = _PUSHED.search(output[-_TAIL:])
-    return None if found is None else (found["old"] or "", found["new"] or "", found["to"])
+    match = _PUSHED.search(output[-_TAIL:])
+    return None if match is None else (match["old"] or "", match["new"] or "", match["to"])
 
 
 def say_done(
@@ -87,14 +87,14 @@ def _of_command(command: str, output: str, commits: int | None) -> str:
         and words[1] in _NPM_VERBS
         and "added " in output
     ):
-        named = [one for one in words[2:] if not one.startswith("-")]
+        named = [word for word in words[2:] if not word.startswith("-")]
         return f"Installed {_some(named) or 'what the lock file names'}"
     return ""
 
 
 def _at(installed: str) -> str:
-    found = _VERSION.fullmatch(installed)
-    return f"{found['name']}@{found['version']}" if found else installed
+    match = _VERSION.fullmatch(installed)
+    return f"{match['name']}@{match['version']}" if match else installed
 
 
 def _some(names: list[str]) -> str:
@@ -103,4 +103,4 @@ def _some(names: list[str]) -> str:
 
 
 def _first(params: Mapping[str, Any], *names: str) -> str:
-    return next((str(params[one]) for one in names if params.get(one)), "")
+    return next((str(params[name]) for name in names if params.get(name)), "")

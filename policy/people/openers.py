@@ -30,7 +30,7 @@ _WANTED = re.compile(
 def names_wanted(stdout: str, stderr: str) -> tuple[str, ...]:
     """Return the names that programs say they could not resolve, each once."""
     text = stderr[-_TAIL:] + "\n" + stdout[-_TAIL:]
-    found = (host_name(one[1]) for one in _WANTED.finditer(text))
+    found = (host_name(match[1]) for match in _WANTED.finditer(text))
     return tuple(dict.fromkeys(one for one in found if one is not None))
 
 

@@ -32,12 +32,12 @@ def is_due(decision: Decision) -> bool:
     if decision.verdict is not Verdict.REPORT:
         return False
     if any(
-        one.layer == _RULES or one.rule == BY_NAME or one.rule.startswith(OWN)
-        for one in decision.layers
-        if one.verdict is Verdict.REPORT
+        answer.layer == _RULES or answer.rule == BY_NAME or answer.rule.startswith(OWN)
+        for answer in decision.layers
+        if answer.verdict is Verdict.REPORT
     ):
         return True
-    levels = [one.verdict for one in decision.layers if one.layer == _LEVEL]
+    levels = [answer.verdict for answer in decision.layers if answer.layer == _LEVEL]
     return not levels or any(verdict is not Verdict.ALLOW for verdict in levels)
 
 

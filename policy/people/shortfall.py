@@ -168,10 +168,10 @@ def _unseen(text: str, seen: Seen) -> str:
     """Say why a file was not there that may be there on the host."""
     for found in _NOT_THERE.finditer(text):
         path = posixpath.normpath(posixpath.join(seen.here, found["path"] or found["named"]))
-        if any(_below(path, one) for one in seen.workspaces):
+        if any(_below(path, workspace) for workspace in seen.workspaces):
             continue
         if any(_below(path, one) for one in (*seen.homes, _TEMPORARY)):
-            places = ", ".join(f"`{one}`" for one in seen.workspaces)
+            places = ", ".join(f"`{workspace}`" for workspace in seen.workspaces)
             return (
                 f"a cell sees {places} and nothing else of this host's home and /tmp (`~` is a "
                 "home of its own there); a registered workspace is there too where the command "

@@ -57,8 +57,8 @@ class Toolchain(Frozen):
     def globs(self, home: str) -> Iterator[str]:
         """Give the patterns of its folders as glob patterns below the host's root."""
         for pattern in self.folders:
-            for one in alternatives(pattern):
-                yield _at_home(one, home)
+            for alternative in alternatives(pattern):
+                yield _at_home(alternative, home)
 
 
 class Toolchains(Frozen):
@@ -80,7 +80,9 @@ class Toolchains(Frozen):
 
     def of(self, path: str, home: str) -> Toolchain | None:
         """Return what kind of toolchain lies at exactly this path, or None."""
-        return next((one for one in self.toolchains if one.fits(path, home)), None)
+        return next(
+            (toolchain for toolchain in self.toolchains if toolchain.fits(path, home)), None
+        )
 
     def holding(self, path: str, home: str) -> str | None:
         """Return the innermost folder of a toolchain that holds a path, or None."""
@@ -91,14 +93,14 @@ class Toolchains(Frozen):
 
     def speaking(self, language: Language) -> Iterator[Toolchain]:
         """Give the entries of a language."""
-        return (one for one in self.toolchains if one.language == language)
+        return (toolchain for toolchain in self.toolchains if toolchain.language == language)
 
 
 @lru_cache(maxsize=512)
 def _expressions(pattern: str, home: str) -> tuple[re.Pattern[str], ...]:
     return tuple(
-        re.compile("/".join(_component(part) for part in _at_home(one, home).split("/")))
-        for one in alternatives(pattern)
+        re.compile("/".join(_component(part) for part in _at_home(alternative, home).split("/")))
+        for alternative in alternatives(pattern)
     )
 
 

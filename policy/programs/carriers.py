@@ -56,8 +56,8 @@ def command(catalog: Catalog, shell: Shell, call: Call, carrier: Carrier) -> str
     words, texts = _taken(catalog, shell, call, carrier)
     if carrier.input:
         texts = [found[1] for one in (*texts, call.stdin or "") for found in _BANG.finditer(one)]
-    scripts = (_SCRIPT.sub(r"\1 run ", one) for one in texts[:_MOST_TEXTS])
-    out = "".join(shell.run_text(one, call.stdin) for one in scripts)
+    scripts = (_SCRIPT.sub(r"\1 run ", text) for text in texts[:_MOST_TEXTS])
+    out = "".join(shell.run_text(script, call.stdin) for script in scripts)
     if carrier.seek:
         guess(catalog, shell, call)
     if carrier.scripts != "none" and words:
@@ -172,8 +172,8 @@ def guess(catalog: Catalog, shell: Shell, call: Call) -> None:
 
     Only what a trial finds forbidden counts, since the program itself is asked about already.
     """
-    for one in islice(_candidates(catalog, call), _MOST_TEXTS):
-        _try(shell, one, call.stdin)
+    for candidate in islice(_candidates(catalog, call), _MOST_TEXTS):
+        _try(shell, candidate, call.stdin)
 
 
 def _try(shell: Shell, what: str | Call, stdin: str | None) -> None:

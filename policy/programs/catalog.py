@@ -264,7 +264,7 @@ class Catalog:
         known = known_part(name).rsplit("/", 1)[-1]
         if globbed(known):
             wanted = pattern(known)
-            found = [one for one in self.entries if wanted.fullmatch(one)]
+            found = [entry for entry in self.entries if wanted.fullmatch(entry)]
             found = sorted(found, key=lambda one: not carried.telling(self.entries[one]))[:8]
             for one in found:
                 self.known(shell, Call((one, *call.args), call.stdin, call.env, plain=False))
@@ -273,7 +273,7 @@ class Catalog:
         if known == "" and call.args and self.lookup(call.args[0]) is not None:
             shell.call(Call(call.args, call.stdin, call.env))
         elif known == "":
-            self.scan(shell, " ".join(known_part(one) for one in call.args))
+            self.scan(shell, " ".join(known_part(argument) for argument in call.args))
         return HOLE
 
     def _by_path(self, shell: Shell, call: Call) -> str:
@@ -281,15 +281,15 @@ class Catalog:
         content = shell.files.content.get(path)
         if content is not None and path not in shell.files.built:
             return self.content(shell, content, call)
-        found = _BIN.fullmatch(path) or _TOOLS.fullmatch(path) or _WRAPPERS.fullmatch(path)
+        match = _BIN.fullmatch(path) or _TOOLS.fullmatch(path) or _WRAPPERS.fullmatch(path)
         if path in shell.files.built:
             shell.facts.programs[call.name] = None
             shell.touch(How.RUN, call.name)
             shell.find(Tier.CAUTION, "build", f"it runs `{call.name}`, which it built")
             return NET if call.stdin is not None and NET in call.stdin else HOLE
-        if found is not None:
-            inner = Call((found[1], *call.args), call.stdin, call.env, plain=False)
-            if found[1] in BUILTINS or found[1] in QUIET:
+        if match is not None:
+            inner = Call((match[1], *call.args), call.stdin, call.env, plain=False)
+            if match[1] in BUILTINS or match[1] in QUIET:
                 return self.run(shell, inner)
             return self.known(shell, inner)
         base = path.rsplit("/", 1)[-1]
@@ -345,7 +345,7 @@ class Catalog:
         if first.startswith("#!"):
             words = first[2:].split()
             if words:
-                program = [one for one in words if "=" not in one and one != "-S"]
+                program = [word for word in words if "=" not in word and word != "-S"]
                 return shell.call(Call((*program, "-", *call.args), content, call.env, plain=False))
         return shell.call(Call(("sh", "-s", *call.args), content, call.env, plain=False))
 
@@ -438,31 +438,31 @@ class Catalog:
 
     def environment(self, shell: Shell, name: str, value: str) -> None:
         """Record what setting a variable does to the programs that follow."""
-        found = self._variable(name)
+        variable = self._variable(name)
         if name == "PATH":
             self._search(shell, value)
-        if name == "PATH" or found is not None:
+        if name == "PATH" or variable is not None:
             shell.facts.settings[name, value] = None
-        if found is None or value in found.harmless:
+        if variable is None or value in variable.harmless:
             return
-        shell.find(found.tier, found.rule, f"`{name}`: {found.because}")
-        if found.value == "shell":
+        shell.find(variable.tier, variable.rule, f"`{name}`: {variable.because}")
+        if variable.value == "shell":
             shell.aside(lambda: shell.run_text(value))
-        elif found.value == "folders":
+        elif variable.value == "folders":
             for folder in value.split(":"):
                 if folder and not unknown(folder):
                     shell.touch(How.RUN, folder)
-        elif found.value == "prompt":
+        elif variable.value == "prompt":
             shell.aside(lambda: shell.words.evaluated(value))
-        elif found.value == "file":
+        elif variable.value == "file":
             content = shell.held(value)
             if content is not None:
                 shell.aside(lambda: shell.run_text(content))
             else:
                 shell.touch(How.RUN, value)
-        elif found.value == "options":
+        elif variable.value == "options":
             self.scan(shell, value.replace("\\ ", " "))
-        elif found.value == "command":
+        elif variable.value == "command":
             self.scan(shell, value)
 
     def exported(self, shell: Shell, name: str, value: str) -> None:
@@ -504,8 +504,11 @@ class Catalog:
 def _telling(args: tuple[str, ...]) -> tuple[str, ...]:
     """Return the first options and the first operands among many arguments, each once."""
     args = tuple(dict.fromkeys(args))
-    options = [one for one in args if one.startswith("-")][:_MOST_GUESSED]
-    return (*options, *[one for one in args if not one.startswith("-")][:_MOST_GUESSED])
+    options = [argument for argument in args if argument.startswith("-")][:_MOST_GUESSED]
+    return (
+        *options,
+        *[argument for argument in args if not argument.startswith("-")][:_MOST_GUESSED],
+    )
 
 
 _TRUSTED_FOLDER = re.compile(
@@ -560,7 +563,11 @@ def output(entry: Entry, call: Call) -> str:
         case "nothing":
             return ""
         case "names":
-            return "".join(one + "\n" for one in call.args if _FILE.fullmatch(one)) + NAME + "\n"
+            return (
+                "".join(argument + "\n" for argument in call.args if _FILE.fullmatch(argument))
+                + NAME
+                + "\n"
+            )
         case "number":
             return NUM + "\n"
         case "input":

@@ -45,9 +45,13 @@ class Forms:
     def milder(self, call: Call, entry: EntryT) -> EntryT:
         """Return the entry as it is for this call."""
         found = self._forms.get(call.name)
-        if found is None or len(call.args) > _MOST or any(unknown(one) for one in call.args):
+        if (
+            found is None
+            or len(call.args) > _MOST
+            or any(unknown(argument) for argument in call.args)
+        ):
             return entry
-        text = "".join(_BLANK.sub("·", shown(one)) + " " for one in call.args)
+        text = "".join(_BLANK.sub("·", shown(argument)) + " " for argument in call.args)
         for wanted, form in found:
             if wanted.fullmatch(text):
                 return self._as(entry, form)

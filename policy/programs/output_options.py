@@ -69,7 +69,7 @@ _BELOW = re.compile(r"(?=[^\s]*[./])(?!\.\.|~|/|\d+(?:\.\d+)*$)[^\s:=,;*?]+$")
 def record(catalog: Catalog, shell: Shell, call: Call, *, in_place: bool = False) -> None:
     """Record the files that options of a call name as outputs."""
     args = call.args
-    writes = in_place and any(one in _IN_PLACE for one in args)
+    writes = in_place and any(argument in _IN_PLACE for argument in args)
     short = _SHORT.get(call.name, ())
     for at, word in enumerate(args):
         name, equals, value = word.partition("=")

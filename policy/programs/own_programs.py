@@ -66,9 +66,9 @@ Own = Mapping[str, tuple[OwnProgram, ...]]
 def indexed(before: Own, added: tuple[OwnProgram, ...]) -> Own:
     """Return what several files say, by name."""
     found = dict(before)
-    for one in added:
-        for name in one.programs:
-            found[name] = (*found.get(name, ()), one)
+    for program in added:
+        for name in program.programs:
+            found[name] = (*found.get(name, ()), program)
     return found
 
 
@@ -89,13 +89,13 @@ def record_call(shell: Shell, call: Call, said: tuple[OwnProgram, ...]) -> str:
                 place = shell.workspaces[0] if shell.workspaces else shell.state.place
                 shell.touch(how, absolute(path, place), program=call.name)
         shell.facts.network |= one.network
-    foreign = any(one.network for one in said) or NET in (call.stdin or "")
+    foreign = any(own_program.network for own_program in said) or NET in (call.stdin or "")
     return NET if foreign else HOLE
 
 
 def believe_path(shell: Shell, before: set[Finding]) -> None:
     """Lower what only a want of knowledge of the script made; what was seen in it stays."""
-    for one in [one for one in shell.facts.findings if one not in before]:
-        if one.rule == "script" and one.tier is Tier.DANGER:
-            del shell.facts.findings[one]
-            shell.find(Tier.CAUTION, "script", one.reason)
+    for finding in [finding for finding in shell.facts.findings if finding not in before]:
+        if finding.rule == "script" and finding.tier is Tier.DANGER:
+            del shell.facts.findings[finding]
+            shell.find(Tier.CAUTION, "script", finding.reason)

@@ -35,7 +35,7 @@ def visible_ends(text: str) -> list[str]:
     if low <= at:
         last = first[MOST_SCANNED:] + last
     pieces = (first[:MOST_SCANNED], last[-MOST_SCANNED:])
-    return [one for one in pieces if one]
+    return [piece for piece in pieces if piece]
 
 
 def _plainer(text: str) -> str:

@@ -272,12 +272,12 @@ def _cfg(text: str) -> Iterator[Pair]:
                 raise Odd("a section's name cannot be read")
             section, key = tuple(line[1:-1].split(".")), None
             continue
-        found = _CFG_LINE.fullmatch(line)
-        if found is None or not section or (*section, found[1].lower()) in seen:
+        match = _CFG_LINE.fullmatch(line)
+        if match is None or not section or (*section, match[1].lower()) in seen:
             raise Odd("a key cannot be read, or is said twice")
-        key = (*section, found[1].lower())
+        key = (*section, match[1].lower())
         seen.add(key)
-        yield (*key, "[]") if found[2] else key, found[2]
+        yield (*key, "[]") if match[2] else key, match[2]
 
 
 def _properties(text: str) -> Iterator[Pair]:
@@ -287,11 +287,11 @@ def _properties(text: str) -> Iterator[Pair]:
             continue
         if line.endswith("\\"):
             raise Odd("a line goes on in the next one")
-        found = _PROPERTY.fullmatch(line)
-        if found is None or found[1] in seen:
+        match = _PROPERTY.fullmatch(line)
+        if match is None or match[1] in seen:
             raise Odd("a key cannot be read, or is said twice")
-        seen.add(found[1])
-        yield tuple(found[1].split(".")), found[2].replace("\\:", ":").replace("\\=", "=")
+        seen.add(match[1])
+        yield tuple(match[1].split(".")), match[2].replace("\\:", ":").replace("\\=", "=")
 
 
 def _words(text: str) -> Iterator[Pair]:

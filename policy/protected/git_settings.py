@@ -72,4 +72,4 @@ class GitSettings(Frozen):
         return tuple(key for key, one in self._keys() if one.does is Does.REDIRECTS)
 
     def _keys(self) -> Iterator[tuple[str, GitSetting]]:
-        return ((key, one) for one in self.settings for key in one.keys)
+        return ((key, setting) for setting in self.settings for key in setting.keys)

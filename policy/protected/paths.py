@@ -149,7 +149,7 @@ class ObeyedRule(_Rule):
     def _by_content(self) -> ObeyedRule:
         if (self.harmless or self.held) and self.format is None:
             raise ValueError(f"rule `{self.id}` says which keys count, and not its `format`")
-        if self.format is not None and any(one.endswith("**") for one in self.paths):
+        if self.format is not None and any(path.endswith("**") for path in self.paths):
             raise ValueError(f"rule `{self.id}` is judged by content: name files, not folders")
         return self
 
@@ -191,10 +191,10 @@ class SecretPaths(Frozen):
     def covers(self, path: str) -> bool:
         """Whether a path (already `normal`) is hidden."""
         hidden = False
-        for one in (self, *self.later):
-            if one._show.fullmatch(path) is not None:
+        for paths in (self, *self.later):
+            if paths._show.fullmatch(path) is not None:
                 hidden = False
-            elif one._hide.fullmatch(path) is not None:
+            elif paths._hide.fullmatch(path) is not None:
                 hidden = True
         return hidden
 
@@ -206,7 +206,7 @@ class SecretPaths(Frozen):
     def expressions(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Return regular expressions (hide, show); shown is what `show` fits, whatever hides it."""
         files = (self, *self.later)
-        hide = tuple(e for one in files for e in expressions(one.hide))
+        hide = tuple(e for file in files for e in expressions(file.hide))
         show = []
         for at, one in enumerate(files):
             after = "|".join(e for other in files[at + 1 :] for e in expressions(other.hide))
@@ -304,8 +304,8 @@ class PathPolicy(Frozen):
         rules = (*self.obeyed, *self.manifests)
         patterns = [p for rule in rules if rule.format for p in rule.paths]
         names = [one.rpartition("/")[2] for several in patterns for one in alternatives(several)]
-        plain = {normal(one) for one in names if "*" not in one}
-        like = set(expressions(one for one in names if "*" in one))
+        plain = {normal(name) for name in names if "*" not in name}
+        like = set(expressions(name for name in names if "*" in name))
         return {
             "names": sorted(plain),
             "like": sorted(one.removeprefix("(?:.*/)?") for one in like),
@@ -395,7 +395,9 @@ class PathPolicy(Frozen):
         return tuple(
             (
                 compiled([link.path]),
-                compiled(["/" + one.lstrip("/") for one in alternatives(link.target)]),
+                compiled(
+                    ["/" + alternative.lstrip("/") for alternative in alternatives(link.target)]
+                ),
             )
             for link in self.links
         )

@@ -97,8 +97,8 @@ class Harmless:
 
     def __init__(self, harmless: Iterable[str], held: Iterable[str] = ()) -> None:
         patterns = [_Pattern(one) for text in harmless for one in _expanded(text)]
-        self._harmless = [one for one in patterns if not one.denies]
-        self._denied = [one for one in patterns if one.denies]
+        self._harmless = [pattern for pattern in patterns if not pattern.denies]
+        self._denied = [pattern for pattern in patterns if pattern.denies]
         self._held = [_Pattern(one) for one in held]
 
     @property
@@ -120,25 +120,25 @@ class Harmless:
             key
             for (key, value) in new - old
             if not self._may_come(key, value, depth)
-            and not any(one.continues(key, value, old) for one in self._harmless)
+            and not any(pattern.continues(key, value, old) for pattern in self._harmless)
         ]
         found += [key for (key, _) in old - new if key not in left and not self._may_go(key)]
         return [".".join(key) for key in dict.fromkeys(sorted(found))]
 
     def _may_come(self, key: Key, value: str, depth: int) -> bool:
-        if any(one.fits(key) and one.allows(value, depth) for one in self._denied):
+        if any(pattern.fits(key) and pattern.allows(value, depth) for pattern in self._denied):
             return False
-        if any(one.fits(key) and one.allows(value, depth) for one in self._harmless):
+        if any(pattern.fits(key) and pattern.allows(value, depth) for pattern in self._harmless):
             return True
-        return bool(self._held) and not any(one.fits(key) for one in self._held)
+        return bool(self._held) and not any(pattern.fits(key) for pattern in self._held)
 
     def _may_go(self, key: Key) -> bool:
-        if any(one.fits(key) for one in self._denied):
+        if any(pattern.fits(key) for pattern in self._denied):
             return True
-        known = [one for one in self._harmless if one.fits(key)]
+        known = [pattern for pattern in self._harmless if pattern.fits(key)]
         if known:
-            return not any(one.stays for one in known)
-        return bool(self._held) and not any(one.fits(key) for one in self._held)
+            return not any(pattern.stays for pattern in known)
+        return bool(self._held) and not any(pattern.fits(key) for pattern in self._held)
 
 
 def _expanded(text: str) -> Iterator[str]:

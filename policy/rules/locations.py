@@ -127,7 +127,7 @@ class Places(Frozen):
             return False
         names = tuple(one for one in path[len(context.home) :].split("/") if one)
         allowed = self.agent_files if touch.how in READS else self.agent_writes
-        slugs = tuple(_ODD.sub("-", one.path) for one in context.workspaces)
+        slugs = tuple(_ODD.sub("-", workspace.path) for workspace in context.workspaces)
         return any(_kept(names, one.split("/"), slugs) for one in allowed)
 
     def _own(self, path: str, context: Context) -> bool:
@@ -192,11 +192,11 @@ class Places(Frozen):
         best: Fit | None = None
         files = () if how in _LOOKS else self.secret_files
         for name in (*self.secret_folders, *files):
-            found = fits(part, name)
-            if found is Fit.SURE:
-                return found
-            if found is Fit.MAYBE and unknown(part) is False:
-                best = best or found
+            fit = fits(part, name)
+            if fit is Fit.SURE:
+                return fit
+            if fit is Fit.MAYBE and unknown(part) is False:
+                best = best or fit
         return best
 
     def _environment(self, touch: Touch, name: str) -> LayerAnswer | None:
@@ -243,17 +243,30 @@ class Places(Frozen):
             and _vague(touch.path, context)
         ):
             return _say(Verdict.ASK, "unknown-path", touch, "the path cannot be known")
-        root = next((one.path for one in context.workspaces if below(touch.path, one.path)), "")
+        root = next(
+            (
+                workspace.path
+                for workspace in context.workspaces
+                if below(touch.path, workspace.path)
+            ),
+            "",
+        )
         relative = touch.path[len(root) :].strip("/")
         if not relative and touch.how in DELETES:
             return _say(Verdict.ASK, "workspace", touch, "it is the workspace itself")
         names = tuple(relative.split("/")) if relative else ()
         if touch.how in _PUTS and (why := _odd(names)):
             return _say(Verdict.ASK, "odd-name", touch, why)
-        if names and not any(globbed(one) or unknown(one) for one in names) and self._obeyed(names):
+        if (
+            names
+            and not any(globbed(name) or unknown(name) for name in names)
+            and self._obeyed(names)
+        ):
             return _say(Verdict.ASK, "executed-files", touch, _OBEYED)
         names = _in_work_tree(names)
-        if not any(globbed(one) or unknown(one) or canonical(one) in self._named for one in names):
+        if not any(
+            globbed(name) or unknown(name) or canonical(name) in self._named for name in names
+        ):
             return None  # no part of the path is a part of any of those below
         for wanted in self._asked:
             if _contains(names, wanted) or _ancestor(names, wanted):
@@ -263,7 +276,7 @@ class Places(Frozen):
 
 def _in_work_tree(names: tuple[str, ...]) -> tuple[str, ...]:
     """Return a path as it is called in the work tree that holds it, where an agent keeps those."""
-    known = not any(globbed(one) or unknown(one) or one == ".." for one in names[:3])
+    known = not any(globbed(name) or unknown(name) or name == ".." for name in names[:3])
     if known and tuple(map(canonical, names[:2])) == _WORK_TREES and len(names) > 3:
         return names[3:]
     return names
@@ -271,7 +284,7 @@ def _in_work_tree(names: tuple[str, ...]) -> tuple[str, ...]:
 
 def _odd(names: tuple[str, ...]) -> str:
     """Return what is odd about names that are known."""
-    return "" if any(unknown(one) for one in names) else why_odd("/".join(names))
+    return "" if any(unknown(name) for name in names) else why_odd("/".join(names))
 
 
 _WORK_TREES = (".claude", "worktrees")
@@ -292,7 +305,9 @@ def _kept(names: tuple[str, ...], wanted: list[str], slugs: tuple[str, ...]) -> 
 
 def _vague(path: str, context: Context) -> bool:
     """Return whether the unknown piece can make the path any path of the workspace."""
-    root = next((one.path for one in context.workspaces if below(path, one.path)), "")
+    root = next(
+        (workspace.path for workspace in context.workspaces if below(path, workspace.path)), ""
+    )
     first = path[len(root) :].lstrip("/").split("/")
     return unknown(first[0][:1]) or (len(first) > 1 and any(unknown(one[:1]) for one in first[1:]))
 
@@ -323,7 +338,7 @@ def _home_rest(path: str, context: Context) -> str | None:
     """Return the part of a path below any home directory."""
     parts = path.split("/")
     if below(path, context.home) and path != context.home:
-        if any(below(path, one.path) for one in context.workspaces):
+        if any(below(path, workspace.path) for workspace in context.workspaces):
             return None
         return path[len(context.home.rstrip("/")) + 1 :]
     if len(parts) > 3 and parts[1] in ("home", "Users"):

@@ -130,19 +130,21 @@ class _Found:
     ) -> None:
         """Take a rule that words of the plan or a program triggered."""
         self._matched[_matched(rule, kind, match)] = None
-        for one in rule.enforcement.checks:
-            if not one.writes and not one.reads:
-                self._add_answer(rule, one, f"`{match}`", Fit.SURE)
+        for check in rule.enforcement.checks:
+            if not check.writes and not check.reads:
+                self._add_answer(rule, check, f"`{match}`", Fit.SURE)
                 return
 
     def add_by_file(self, rule: Rule, touch: Touch, pattern: str, hits: dict[str, Fit]) -> None:
         """Take a rule that a touched file triggered."""
-        for one in rule.enforcement.checks:
+        for check in rule.enforcement.checks:
             writes = touch.how in WRITES
-            fits = [hits[name] for name in (one.writes if writes else one.reads) if name in hits]
+            fits = [
+                hits[name] for name in (check.writes if writes else check.reads) if name in hits
+            ]
             if not fits or (not writes and Fit.SURE not in fits):
                 continue  # a file that may be read by chance is hidden where reading is denied
-            self._add_answer(rule, one, f"`{shown(touch.path)}`", _surest(fits), touch)
+            self._add_answer(rule, check, f"`{shown(touch.path)}`", _surest(fits), touch)
             triggers = rule.triggers.behavior_triggers
             if self._shell and triggers and touch.how in WRITES:
                 self._matched[_matched(rule, "command_pattern", triggers[0])] = None
@@ -224,6 +226,6 @@ def _names(plan: ActionPlan, name: str) -> bool:
     """Whether a plan names a required field, as `name:`, `name=` or `name ...`."""
     params = plan.params
     texts = (plan.intent, params.command, params.content, params.new_string,
-             *(one.new_string for one in params.edits))  # fmt: skip
+             *(edit.new_string for edit in params.edits))  # fmt: skip
     wanted = re.compile(rf"(?<![\w-]){re.escape(name)}(?![\w-])", re.IGNORECASE)
     return any(wanted.search(text) for text in texts if text)

@@ -82,7 +82,7 @@ class HostRule(Frozen):
             ipaddress.ip_address(self.address)
         except ValueError:
             raise ValueError(f"`{self.address}` is no address, such as `10.1.2.3`") from None
-        if len({one.partition(":")[0] for one in self.hosts}) > 1 or "*" in self.hosts[0]:
+        if len({host.partition(":")[0] for host in self.hosts}) > 1 or "*" in self.hosts[0]:
             raise ValueError("`address` says where one name is; give the others rules of their own")
         return self
 
@@ -100,7 +100,7 @@ class HostRule(Frozen):
             return ()
         if self.workspaces and plan.workspace not in self.workspaces:
             return ()
-        parts = (one.rpartition(":") for one in self.hosts)
+        parts = (host.rpartition(":") for host in self.hosts)
         return tuple(
             Host(name=name, port=int(port), private=self.private, address=self.address)
             for name, _, port in parts
@@ -114,16 +114,16 @@ def _only(
     wanted = frozenset(wanted)
     if not paths <= wanted:
         return False
-    if any(one.startswith("git ") and one not in _GIT_REACHES for one in programs):
+    if any(program.startswith("git ") and program not in _GIT_REACHES for program in programs):
         return False  # `git commit` reaches nobody, and what it runs may be anybody's
-    own = {one for one in programs if {one, one.split(" ", 1)[0]} & wanted}
+    own = {program for program in programs if {program, program.split(" ", 1)[0]} & wanted}
     return bool(own) and programs <= own | _PLAIN | _WRAPPERS
 
 
 def _host(text: str) -> str:
-    found = _ENTRY.fullmatch(text)
-    name = names.host_pattern(found[1]) if found is not None else None
-    port = int(found[2] or DEFAULT_PORT) if found is not None else 0
+    match = _ENTRY.fullmatch(text)
+    name = names.host_pattern(match[1]) if match is not None else None
+    port = int(match[2] or DEFAULT_PORT) if match is not None else 0
     if name is None or not 0 < port <= names.MOST_PORT:
         raise ValueError(
             f"`{text}` is no host: write `NAME`, `*.NAME.TLD` or `NAME:PORT`; an address gets a "
@@ -134,9 +134,9 @@ def _host(text: str) -> str:
 
 def named_host(text: str) -> Host | None:
     """Return the host of `NAME` or `NAME:PORT`; None for what is no such thing."""
-    found = _ENTRY.fullmatch(text)
-    name = names.host_name(found[1]) if found is not None else None
-    port = int(found[2] or DEFAULT_PORT) if found is not None else 0
+    match = _ENTRY.fullmatch(text)
+    name = names.host_name(match[1]) if match is not None else None
+    port = int(match[2] or DEFAULT_PORT) if match is not None else 0
     if name is None or not 0 < port <= names.MOST_PORT:
         return None
     return Host(name=name, port=port)
@@ -233,8 +233,9 @@ def _installs(facts: Facts) -> bool:
         bool(facts.calls)
         and all(map(_is_of_install, facts.calls))
         and all(
-            one.tier is Tier.SAFE or (one.tier is Tier.CAUTION and one.rule in _INSTALL_RULES)
-            for one in facts.findings
+            finding.tier is Tier.SAFE
+            or (finding.tier is Tier.CAUTION and finding.rule in _INSTALL_RULES)
+            for finding in facts.findings
         )
     )
 
@@ -247,14 +248,14 @@ def _is_of_install(words: tuple[str, ...]) -> bool:
             return False
     name = words[0].rpartition("/")[2]
     if _PYTHON.fullmatch(name):
-        told = next((one for one in words[3:] if one in _INSTALLS or one in _RUNS), "")
+        told = next((word for word in words[3:] if word in _INSTALLS or word in _RUNS), "")
         return words[1:3] == ("-m", "venv") or (words[1:3] == ("-m", "pip") and told in _INSTALLS)
     if words[0] in ("sh", "bash"):  # what its text runs stands among the commands too
         return len(words) == 3 and words[1] == "-c"
     if name in (".", "source"):
         return len(words) == 2 and words[1].endswith("/bin/activate")
     if name in _CLIENTS:
-        told = next((one for one in words[1:] if one in _INSTALLS or one in _RUNS), "")
+        told = next((word for word in words[1:] if word in _INSTALLS or word in _RUNS), "")
         return told in _INSTALLS
     return words[0] in _PLAIN
 
@@ -281,6 +282,6 @@ def _started(words: tuple[str, ...]) -> tuple[str, ...]:
 def _distinct(found: Iterable[Host]) -> tuple[Host, ...]:
     """Return each name and port once, as the first said that names it."""
     kept: dict[tuple[str, int], Host] = {}
-    for one in found:
-        kept.setdefault((one.name, one.port), one)
+    for host in found:
+        kept.setdefault((host.name, host.port), host)
     return tuple(kept.values())[:MOST_HOSTS]

@@ -30,14 +30,14 @@ Patterns = tuple[str, ...]
 
 
 def _compared(patterns: Patterns) -> Patterns:
-    for one in patterns:
-        globs(one)
+    for pattern in patterns:
+        globs(pattern)
     return patterns
 
 
 def _commands_compared(patterns: Patterns) -> Patterns:
-    for one in patterns:
-        check_pattern(one)
+    for pattern in patterns:
+        check_pattern(pattern)
     return patterns
 
 

@@ -31,12 +31,12 @@ def answers(facts: Facts) -> list[LayerAnswer]:
     said = [
         LayerAnswer(
             layer="tier",
-            verdict=VERDICTS[one.tier],
-            reason=one.reason,
-            rule=one.rule,
-            program=one.program,
+            verdict=VERDICTS[finding.tier],
+            reason=finding.reason,
+            rule=finding.rule,
+            program=finding.program,
         )
-        for one in facts.findings
+        for finding in facts.findings
     ]
     for touch in facts.touches:
         if why := facts.lossless.get(touch):
@@ -63,4 +63,4 @@ def _touched(touch: Touch) -> LayerAnswer | None:
 
 def tier(said: list[LayerAnswer]) -> Tier:
     """Return the tier that all layers' answers amount to."""
-    return worst(TIERS[one.verdict] for one in said)
+    return worst(TIERS[answer.verdict] for answer in said)

@@ -40,8 +40,8 @@ def _right(shell: Shell, node: Node) -> Value:
         if len(items) > MOST_ITEMS:
             shell.budget.spent = True
             return [HOLE]
-    items = [one.replace(SET, "[") if one.startswith(SET) else one for one in items]
-    keyed = [re.fullmatch(r"\[([^\]]*)\]=(.*)", one, re.DOTALL) for one in items]
+    items = [item.replace(SET, "[") if item.startswith(SET) else item for item in items]
+    keyed = [re.fullmatch(r"\[([^\]]*)\]=(.*)", item, re.DOTALL) for item in items]
     if items and all(keyed):
         return {found[1]: found[2] for found in keyed if found}
     return items
@@ -61,7 +61,7 @@ def assign(shell: Shell, node: Node) -> None:
         shell.words.visit(node)
         return
     value = _right(shell, node)
-    adds = any(one.type == "+=" for one in node.children)
+    adds = any(child.type == "+=" for child in node.children)
     if name.type == "subscript":
         base = name.child_by_field_name("name")
         index = name.child_by_field_name("index")

@@ -29,7 +29,7 @@ Builtin = Callable[["Shell", Call], str]
 
 
 def _cd(shell: Shell, call: Call) -> str:
-    words = [one for one in call.args if not re.fullmatch(r"-[LPe@]+|--", one)]
+    words = [argument for argument in call.args if not re.fullmatch(r"-[LPe@]+|--", argument)]
     state = shell.state
     target = words[0] if words else state.home
     if target == "-":
@@ -179,7 +179,9 @@ def _mapfile(shell: Shell, call: Call) -> str:
             name = word
     subscript(shell, name)
     text = call.stdin if call.stdin is not None else HOLE
-    keep = "" if any(one.startswith("-") and "t" in one for one in call.args) else "\n"
+    keep = (
+        "" if any(argument.startswith("-") and "t" in argument for argument in call.args) else "\n"
+    )
     give(shell, name, [one + keep for one in text.split("\n") if one][:256])
     return ""
 
@@ -196,9 +198,9 @@ def _printf(shell: Shell, call: Call) -> str:
     text = formatted(words[0], words[1:]) if words else ""
     if name:
         subscript(shell, name)
-        found = re.fullmatch(r"(\w+)\[(.*)\]", name)
-        if found:
-            set_item(shell, found[1], found[2], text)
+        match = re.fullmatch(r"(\w+)\[(.*)\]", name)
+        if match:
+            set_item(shell, match[1], match[2], text)
         else:
             give(shell, name, text)
         return ""
@@ -273,7 +275,7 @@ def _source(shell: Shell, call: Call) -> str:
 
 
 def _trap(shell: Shell, call: Call) -> str:
-    words = [one for one in call.args if one not in ("--", "-p", "-l")]
+    words = [argument for argument in call.args if argument not in ("--", "-p", "-l")]
     if len(words) >= 2 and words[0] == "":
         shell.find(Tier.DANGER, "processes", "it ignores signals that would end it")
     if len(words) >= 2 and words[0] not in ("-", ""):
@@ -312,7 +314,7 @@ def _enable(shell: Shell, call: Call) -> str:
 
 
 def _test(shell: Shell, call: Call) -> str:
-    words = [one for one in call.args if one != "]"]
+    words = [argument for argument in call.args if argument != "]"]
     for at, word in enumerate(words):
         following = words[at + 1] if at + 1 < len(words) else ""
         if word in ("-v",):
@@ -350,8 +352,8 @@ def _pwd(shell: Shell, call: Call) -> str:
 
 
 def _type(shell: Shell, call: Call) -> str:
-    names = [one for one in call.args if not one.startswith("-")]
-    return "".join(f"/usr/bin/{one}\n" for one in names if exact(one))
+    names = [argument for argument in call.args if not argument.startswith("-")]
+    return "".join(f"/usr/bin/{name}\n" for name in names if exact(name))
 
 
 def _disown(shell: Shell, call: Call) -> str:
@@ -386,7 +388,7 @@ def _command(shell: Shell, call: Call) -> str:
 
 
 def _umask(shell: Shell, call: Call) -> str:
-    mode = next((one for one in call.args if not one.startswith("-")), "")
+    mode = next((argument for argument in call.args if not argument.startswith("-")), "")
     if mode and (
         mode in ("0", "00", "000", "0000") or unknown(mode) or "o=" in mode or "o+w" in mode
     ):
@@ -424,7 +426,7 @@ def _fc(shell: Shell, call: Call) -> str:
 
 
 def _history(shell: Shell, call: Call) -> str:
-    if any(re.match(r"-[a-z]*[cdw]", one) for one in call.args):
+    if any(re.match(r"-[a-z]*[cdw]", argument) for argument in call.args):
         shell.find(Tier.FORBIDDEN, "security", "it clears the shell's history")
     return HOLE
 

@@ -63,7 +63,7 @@ def serves(text: str) -> bool:
 
 
 def _subshell(shell: Shell, node: Node, stdin: str | None) -> str:
-    last = [one for one in node.children if one.type not in ("comment", ")", "\n")][-2:]
+    last = [child for child in node.children if child.type not in ("comment", ")", "\n")][-2:]
     if last and last[-1].type == "&" and not serves(source(last[0])):
         shell.find(Tier.DANGER, "processes", "it leaves a process behind that nobody waits for")
     return shell.aside(lambda: shell.walk(node, stdin))
@@ -100,7 +100,12 @@ def _if(shell: Shell, node: Node, stdin: str | None) -> str:
 
 def _body(node: Node) -> Node | None:
     return node.child_by_field_name("body") or next(
-        (one for one in node.named_children if one.type in ("do_group", "compound_statement")), None
+        (
+            child
+            for child in node.named_children
+            if child.type in ("do_group", "compound_statement")
+        ),
+        None,
     )
 
 
@@ -228,7 +233,9 @@ def _function(shell: Shell, node: Node, stdin: str | None) -> str:
     body = node.child_by_field_name("body")
     if name is not None and body is not None:
         shell.define(
-            source(name), body, [one for one in node.children if one.type.endswith("_redirect")]
+            source(name),
+            body,
+            [child for child in node.children if child.type.endswith("_redirect")],
         )
     return ""
 

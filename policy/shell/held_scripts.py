@@ -92,7 +92,7 @@ def why_lossless(seen: Seen | None, how: How, path: str, facts: Facts) -> str:
         return f"it {verb} what git ignores"
     if seen.empty:
         return "it removes a folder that holds nothing"
-    hows = {one.how for one in facts.touches if one.path == path or one.how is How.MOVE}
+    hows = {touch.how for touch in facts.touches if touch.path == path or touch.how is How.MOVE}
     if not seen.absent or How.MOVE in hows or "git" in facts.programs:
         return ""
     if how is How.EMPTY:
@@ -103,9 +103,9 @@ def why_lossless(seen: Seen | None, how: How, path: str, facts: Facts) -> str:
 def rewritten(facts: Facts, full: str) -> bool:
     """Return whether the call changes the file before it runs it, so that it is another then."""
     return any(
-        one.path == full or (unknown(one.path) and one.how in WRITES)
-        for one in facts.touches
-        if one.how in WRITES and one.how is not How.META
+        touch.path == full or (unknown(touch.path) and touch.how in WRITES)
+        for touch in facts.touches
+        if touch.how in WRITES and touch.how is not How.META
     )
 
 

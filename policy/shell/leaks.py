@@ -64,7 +64,7 @@ _SHELL_NAMES = frozenset(("sh", "bash", "zsh", "dash", "ksh", "ash", "fish"))
 
 def prints_variable(shell: Shell, call: Call, what: str = "prints") -> None:
     """Record that a call prints, or sends, a secret by the name of its variable."""
-    if call.node is None or not any(unknown(one) for one in call.args):
+    if call.node is None or not any(unknown(argument) for argument in call.args):
         return
     for found in _NAMED.finditer(source(call.node)):
         if SECRET_VARIABLE.search(found[1]) and shell.state.get(found[1]) is None:
@@ -93,7 +93,7 @@ def sent(shell: Shell, call: Call) -> None:
         shell.find(Tier.FORBIDDEN, "secrets", "it sends the environment to another machine")
     for words in shell.facts.calls:
         if words[0].rsplit("/", 1)[-1] in _SHELL_NAMES and any(
-            _INTERACTIVE.fullmatch(one) for one in words[1:]
+            _INTERACTIVE.fullmatch(word) for word in words[1:]
         ):
             shell.find(Tier.FORBIDDEN, "remote-script", "it connects a shell with another machine")
 

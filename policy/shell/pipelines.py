@@ -45,7 +45,7 @@ def stages(node: Node, operator: str = "") -> list[Stage]:
 def _redirected(node: Node, operator: str) -> list[Stage]:
     body = node.child_by_field_name("body")
     done = stages(body, operator) if body is not None else [Stage(None, operator)]
-    redirects = [one for one in node.children if one.type.endswith("_redirect")]
+    redirects = [child for child in node.children if child.type.endswith("_redirect")]
     last = done[-1]
     arguments: list[Node] = []
     later: list[Stage] = []

@@ -54,8 +54,8 @@ def read(shell: Shell, nodes: tuple[Node, ...]) -> Plan:
             else:
                 shell.state.streams[number] = text
         elif node.type == "herestring_redirect":
-            words = [one for one in node.named_children if one.type != "file_descriptor"]
-            plan.stdin = "".join(shell.words.text(one) for one in words) + "\n"
+            words = [child for child in node.named_children if child.type != "file_descriptor"]
+            plan.stdin = "".join(shell.words.text(word) for word in words) + "\n"
         else:
             descriptor = ""
             if plan.words and plan.words[-1].end_byte == node.start_byte:
@@ -65,8 +65,8 @@ def read(shell: Shell, nodes: tuple[Node, ...]) -> Plan:
 
 
 def _document(shell: Shell, node: Node) -> str:
-    start = next((one for one in node.children if one.type == "heredoc_start"), None)
-    body = next((one for one in node.children if one.type == "heredoc_body"), None)
+    start = next((child for child in node.children if child.type == "heredoc_start"), None)
+    body = next((child for child in node.children if child.type == "heredoc_body"), None)
     if body is None:
         return ""
     quoted = start is not None and (start.text or b"")[:1] in (b"'", b'"', b"\\")
@@ -115,7 +115,7 @@ def _socket(shell: Shell, target: str, descriptor: str, operator: str, plan: Pla
     shell.facts.network = True
     shell.find(Tier.DANGER, "network", f"it opens a network connection `{shown(target)}`")
     shell.facts.programs[target] = None
-    if sum(1 for one in shell.facts.programs if one.startswith("/dev/")) > MOST_SOCKETS:
+    if sum(1 for program in shell.facts.programs if program.startswith("/dev/")) > MOST_SOCKETS:
         shell.find(Tier.FORBIDDEN, "scan", "it goes through a range of addresses or ports")
     shell.state.streams[descriptor or ("0" if operator[0] == "<" else "1")] = NET
     shell.state.streams["out"] = NET
@@ -133,8 +133,8 @@ def open_for_reading(shell: Shell, path: str) -> str:
     if full.startswith("/dev/fd/") and full in shell.files.content:
         return shell.files.content[full]
     shell.touch(How.READ, path, redirect=True)
-    found = _PROGRAM_FILE.fullmatch(full)
-    return shell.files.content.get(full, PROGRAM + found[1] if found is not None else HOLE)
+    match = _PROGRAM_FILE.fullmatch(full)
+    return shell.files.content.get(full, PROGRAM + match[1] if match is not None else HOLE)
 
 
 def write(shell: Shell, plan: Plan, out: str, *, empty: bool) -> str:

@@ -135,11 +135,11 @@ class State:
         A shell runs it wherever it counts with the value: an integer's assignment, `let`, `[[ x -eq
         1 ]]`, the index of an array, a reference. There is no other use for such a value.
         """
-        for one in values:
-            if "[" in one and (found := _SUBSCRIPT.search(one)) is not None:
-                rest = one[found.end() :]
+        for value in values:
+            if "[" in value and (found := _SUBSCRIPT.search(value)) is not None:
+                rest = value[found.end() :]
                 if "$(" in rest or "`" in rest or "${" in rest:
-                    self.latent.append(one)
+                    self.latent.append(value)
 
     def append(self, name: str, value: Value) -> None:
         """Append to a variable as `+=` does."""

@@ -422,7 +422,7 @@ class Shell:
         self.depth += 1
         try:
             name = call.words[0]
-            if any(HOLE in one for one in call.words) and (filled := _without_gaps(call)):
+            if any(HOLE in word for word in call.words) and (filled := _without_gaps(call)):
                 self.aside(lambda: self.catalog.run(self, filled))
             if call.plain:
                 if name in self.state.aliases:
@@ -530,7 +530,10 @@ class Shell:
 def _together(pipe: list[Stage]) -> str:
     """Return the text of a whole pipeline."""
     texts = (
-        source(part) for one in pipe for part in (one.node, *one.redirects) if part is not None
+        source(part)
+        for stage in pipe
+        for part in (stage.node, *stage.redirects)
+        if part is not None
     )
     return " | ".join(texts)
 
@@ -542,7 +545,7 @@ def unbraced(text: str) -> str:
 
 def _without_gaps(call: Call) -> Call | None:
     """Return the command as it is where unknown text inside of words is empty, or None."""
-    words = tuple(_GAP.sub("", one) for one in call.words)
+    words = tuple(_GAP.sub("", word) for word in call.words)
     return None if words == call.words else replace(call, words=words, plain=False)
 
 

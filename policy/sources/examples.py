@@ -67,10 +67,11 @@ def without_effect(document: Document, base: Policy) -> Iterator[str]:
                 f"has no effect on it; {why}"
             )
     for rule in content.commands:
-        others = tuple(one for one in content.commands if one is not rule)
+        others = tuple(command for command in content.commands if command is not rule)
         less = content.model_copy(update={"commands": others})
         with_it, without = (
-            decided(base, one, Source(Layer.USER, document)) for one in (content, less)
+            decided(base, policy_document, Source(Layer.USER, document))
+            for policy_document in (content, less)
         )
         if all(
             decide(plan_of(one, base), CONTEXT, with_it).verdict

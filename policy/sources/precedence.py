@@ -64,7 +64,9 @@ class Effective:
 
     def places(self, rule: str) -> tuple[str, ...]:
         """Return `file:line` of a rule in each file, besides the built-in ones, that has it."""
-        return tuple(one.document.place(rule) for one in self.sources if rule in one.document.lines)
+        return tuple(
+            source.document.place(rule) for source in self.sources if rule in source.document.lines
+        )
 
 
 def combine(policy: Policy, paths: PathPolicy, sources: Sequence[Source]) -> Effective:
@@ -123,7 +125,7 @@ def refused(problem: PolicyError) -> Decision:
 def decided(policy: Policy, content: PolicyDocument, source: Source) -> Policy:
     """Return gate 1's part of a policy with a file on top of it."""
     added = PolicyFile(
-        rules=(*content.rules, *(_as_rule(one) for one in content.governance)),
+        rules=(*content.rules, *(_as_rule(rule) for rule in content.governance)),
         commands=content.commands,
     )
     told = {"levels": content.levels, "modes": content.modes, "trust": content.trust,
@@ -156,8 +158,8 @@ def _judged(paths: PathPolicy, content: PolicyDocument) -> PathPolicy:
     obeyed, free = (*paths.obeyed, *content.obeyed), content.land_freely
     manifests = paths.manifests
     if free.obeyed:
-        manifests = tuple(one.excepting(free.obeyed) for one in manifests)
-        obeyed = tuple(one.excepting(free.obeyed) for one in obeyed)
+        manifests = tuple(manifest.excepting(free.obeyed) for manifest in manifests)
+        obeyed = tuple(obeyed_rule.excepting(free.obeyed) for obeyed_rule in obeyed)
     return PathPolicy(
         governance=(*paths.governance, *governed),
         obeyed=obeyed,
@@ -235,7 +237,7 @@ def _as_governance(rule: Rule) -> Iterator[GovernanceRule]:
                 name=rule.name,
                 because=rule.because,
                 check_id=check.id,
-                paths=tuple(_deep(one) for one in paths),
+                paths=tuple(_deep(path) for path in paths),
                 denied_path=check.denied_path,
                 allowed_path=check.allowed_path or "ask a person",
             )

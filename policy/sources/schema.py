@@ -48,7 +48,7 @@ class PlaceNames(Frozen):
     )  # fmt: skip
     @classmethod
     def _folded(cls, names: Names) -> Names:
-        return tuple("/".join(map(canonical, one.strip("/").split("/"))) for one in names)
+        return tuple("/".join(map(canonical, name.strip("/").split("/"))) for name in names)
 
 
 class SecretNames(Frozen):
@@ -92,8 +92,8 @@ class LandFreely(Frozen):
     @field_validator("deletions", "obeyed")
     @classmethod
     def _comparable(cls, patterns: Names) -> Names:
-        for one in patterns:
-            globs(one)
+        for pattern in patterns:
+            globs(pattern)
         return patterns
 
     @property
@@ -143,7 +143,7 @@ class PolicyDocument(Frozen):
     @field_validator("governance", "obeyed")
     @classmethod
     def _comparable(cls, rules: Any) -> Any:
-        for one in rules:
-            for pattern in one.paths:
+        for rule in rules:
+            for pattern in rule.paths:
                 globs(pattern)
         return rules

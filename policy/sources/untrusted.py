@@ -47,8 +47,10 @@ def tightening(
     for name in LandFreely.model_fields:
         if getattr(content.land_freely, name):
             leave("land_freely", LandFreely(), f"land_freely.{name}")
-    if any(one.tier is Tier.CAUTION for one in content.programs):
-        strict_ones = tuple(one for one in content.programs if one.tier is not Tier.CAUTION)
+    if any(program.tier is Tier.CAUTION for program in content.programs):
+        strict_ones = tuple(
+            program for program in content.programs if program.tier is not Tier.CAUTION
+        )
         leave("programs", strict_ones, "programs with `tier: caution`")
     loose = sorted(content.tools.model_fields_set - {"ask", "deny"})
     if loose:

@@ -194,16 +194,16 @@ def mcp_name(tool: str, server: str = "") -> str:
 
     A name without its server (`mcp_SERVER_TOOL` is not clear about it) stays as it is.
     """
-    found = _MCP.fullmatch(tool)
+    match = _MCP.fullmatch(tool)
     plain = tool
-    if found is not None:
-        plain = found["tool"] or found["cursor"] or found["gemini"]
-        if found["gemini"] and server:
+    if match is not None:
+        plain = match["tool"] or match["cursor"] or match["gemini"]
+        if match["gemini"] and server:
             plain = plain.removeprefix(f"{server}_")
-        if found["server"] and (not server or server == found["server"]):
+        if match["server"] and (not server or server == match["server"]):
             return tool
-        if found["server"]:  # the name says another server than the agent does: both count
-            plain = f"{found['server']}__{plain}"
+        if match["server"]:  # the name says another server than the agent does: both count
+            plain = f"{match['server']}__{plain}"
     return f"mcp__{server}__{plain}"[:_MOST_NAME] if server else tool
 
 
@@ -331,7 +331,7 @@ def _command(params: Mapping[str, Any], names: Sequence[str]) -> str | None:
     if isinstance(given[0], str):
         return given[0]
     words = given[0] if isinstance(given[0], list) else None
-    if words is None or not all(isinstance(one, str) for one in words):
+    if words is None or not all(isinstance(word, str) for word in words):
         raise BadCall("the command is neither text nor a list of words")
     return shlex.join(words)
 

@@ -183,8 +183,8 @@ class _Call:
         seen = _shell(self._plan, context, catalog, self._place)
         for touch in seen.touches:
             self._found.touch(touch)
-        for one in seen.findings:
-            self._found.find(one.tier, one.rule, one.reason)
+        for finding in seen.findings:
+            self._found.find(finding.tier, finding.rule, finding.reason)
         self._found.programs |= seen.programs
         self._found.calls |= seen.calls
         self._found.writes = True
@@ -267,7 +267,7 @@ class _Call:
 def _is_endless(pattern: str) -> bool:
     """Whether a pattern is none that names files: no name is that long."""
     names = pattern.split("/")
-    long = len(pattern) > _LONGEST_GLOB or any(len(one.encode()) > _LONGEST_NAME for one in names)
+    long = len(pattern) > _LONGEST_GLOB or any(len(name.encode()) > _LONGEST_NAME for name in names)
     return long or pattern.count("{") > _MOST_BRACES
 
 

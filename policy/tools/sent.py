@@ -18,5 +18,5 @@ def sent(plan: ActionPlan, tools: Tools) -> tuple[str, ...]:
     for name in _SENT:
         value = given.get(name)
         texts = value if isinstance(value, list | tuple) else [value]
-        found += [str(one) for one in texts if one]
+        found += [str(text) for text in texts if text]
     return tuple(found)

@@ -26,12 +26,12 @@ def alternatives(pattern: str) -> Iterable[str]:
 
 
 def _expanded(pattern: str) -> Iterable[str]:
-    found = _BRACES.search(pattern)
-    if found is None:
+    match = _BRACES.search(pattern)
+    if match is None:
         yield pattern
         return
-    for choice in found[1].split(","):
-        yield from _expanded(pattern[: found.start()] + choice + pattern[found.end() :])
+    for choice in match[1].split(","):
+        yield from _expanded(pattern[: match.start()] + choice + pattern[match.end() :])
 
 
 def _glob(component: str) -> str:

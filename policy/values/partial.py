@@ -163,15 +163,15 @@ def _combine(head: str, parts: list[str], tail: str, depth: int) -> list[str]:
 
 
 def _range(text: str) -> list[str] | None:
-    found = re.fullmatch(r"(-?\d{1,6})\.\.(-?\d{1,6})(?:\.\.(-?\d{1,6}))?", text)
-    if found:
-        low, high = int(found[1]), int(found[2])
-        step = abs(int(found[3] or 1)) or 1
+    match = re.fullmatch(r"(-?\d{1,6})\.\.(-?\d{1,6})(?:\.\.(-?\d{1,6}))?", text)
+    if match:
+        low, high = int(match[1]), int(match[2])
+        step = abs(int(match[3] or 1)) or 1
         numbers = range(low, high + 1, step) if low <= high else range(low, high - 1, -step)
-        return [str(one) for one in numbers[:_MOST_WORDS]]
-    found = re.fullmatch(r"([A-Za-z])\.\.([A-Za-z])", text)
-    if found:
-        first, last = ord(found[1]), ord(found[2])
+        return [str(number) for number in numbers[:_MOST_WORDS]]
+    match = re.fullmatch(r"([A-Za-z])\.\.([A-Za-z])", text)
+    if match:
+        first, last = ord(match[1]), ord(match[2])
         way = 1 if first <= last else -1
         return [chr(one) for one in range(first, last + way, way)][:_MOST_WORDS]
     return None

@@ -40,9 +40,10 @@ class Glob:
         while parts and parts[-1] == _DEEP:  # what lies below is covered anyway
             parts.pop()
         self.parts = tuple(
-            one if one == _DEEP else unicodedata.normalize("NFC", one).casefold() for one in parts
+            part if part == _DEEP else unicodedata.normalize("NFC", part).casefold()
+            for part in parts
         )
-        self.wild = tuple(_compiled(one) if _WILD.search(one) else None for one in self.parts)
+        self.wild = tuple(_compiled(part) if _WILD.search(part) else None for part in self.parts)
         named = [at for at, one in enumerate(self.parts) if one != _DEEP]
         plain = [at for at in named if self.wild[at] is None]
         self.key = (plain or named or [-1])[-1]
@@ -55,11 +56,11 @@ class Glob:
         starts = (0,) if self.anchored else range(len(names))
         best = Fit.NO
         for start in starts:
-            found = self._from(names, start, 0)
-            if found is Fit.SURE:
-                return found
-            if found is Fit.MAYBE:
-                best = found
+            fit = self._from(names, start, 0)
+            if fit is Fit.SURE:
+                return fit
+            if fit is Fit.MAYBE:
+                best = fit
         return best
 
     def _from(self, names: tuple[str, ...], at: int, part: int) -> Fit:
@@ -69,15 +70,15 @@ class Glob:
             return _best(self._from(names, to, part + 1) for to in range(at, len(names) + 1))
         if at == len(names):
             return Fit.NO
-        found = self._one(names[at], part)
-        if found is not Fit.NO:
+        fit = self._one(names[at], part)
+        if fit is not Fit.NO:
             rest = self._from(names, at + 1, part + 1)
-            found = found if rest is Fit.SURE else rest
-        if found is Fit.NO and unknown(names[at]) and _meets(names[at], self.parts[part] + "*"):
+            fit = fit if rest is Fit.SURE else rest
+        if fit is Fit.NO and unknown(names[at]) and _meets(names[at], self.parts[part] + "*"):
             ends = range(part + 2, len(self.parts) + 1)  # what is unknown may hold a `/`
             if any(self._from(names, at + 1, end) is not Fit.NO for end in ends):
                 return Fit.MAYBE
-        return found
+        return fit
 
     def _one(self, name: str, part: int) -> Fit:
         wild = self.wild[part]
@@ -129,7 +130,7 @@ class Index:
 
     def _find(self, name: str) -> tuple[Glob, ...]:
         """Return the patterns that one component can be looked up by."""
-        wild = [one for one in self._wild if one._one(name, one.key) is not Fit.NO]
+        wild = [glob for glob in self._wild if glob._one(name, glob.key) is not Fit.NO]
         if not globbed(name) and not unknown(name):
             return (*self._plain.get(canonical(name), ()), *wild)
         plain = [one for key, several in self._plain.items() for one in several
@@ -148,7 +149,7 @@ def globs(text: str) -> tuple[Glob, ...]:
         raise ValueError(f"`{text}` holds more than {MOST_WILDCARDS} wildcards in one name")
     if text.split("/").count(_DEEP) > MOST_DEEP:
         raise ValueError(f"`{text}` holds `**` more than {MOST_DEEP} times")
-    return tuple(Glob(text, one) for one in alternatives(text))
+    return tuple(Glob(text, alternative) for alternative in alternatives(text))
 
 
 def _elsewhere(names: tuple[str, ...], glob: Glob) -> bool:
@@ -161,18 +162,18 @@ def _elsewhere(names: tuple[str, ...], glob: Glob) -> bool:
         len(glob.parts) == 1
         and len(names) > 1
         and globbed(names[-1])
-        and not any(unknown(one) for one in names)
-        and not any(globbed(one) for one in names[:-1])
+        and not any(unknown(name) for name in names)
+        and not any(globbed(name) for name in names[:-1])
     )
 
 
 def _best(found: Iterator[Fit]) -> Fit:
     best = Fit.NO
-    for one in found:
-        if one is Fit.SURE:
-            return one
-        if one is Fit.MAYBE:
-            best = one
+    for fit in found:
+        if fit is Fit.SURE:
+            return fit
+        if fit is Fit.MAYBE:
+            best = fit
     return best
 
 

@@ -101,9 +101,11 @@ def throwaway(path: str, workspaces: tuple[str, ...]) -> bool:
     name cannot be known: it could lead elsewhere.
     """
     root = next((one for one in TEMPORARY if below(path, one)), None)
-    if root is None or any(below(path, one) or below(one, path) for one in workspaces):
+    if root is None or any(
+        below(path, workspace) or below(workspace, path) for workspace in workspaces
+    ):
         return False
-    if globbed(path) and any(below(one, root) for one in workspaces):
+    if globbed(path) and any(below(workspace, root) for workspace in workspaces):
         return False
     first = path[len(root) :].lstrip("/").split("/")[0]
     return bool(known_part(first).strip(".")) and HOLE not in path and NET not in path
@@ -111,7 +113,7 @@ def throwaway(path: str, workspaces: tuple[str, ...]) -> bool:
 
 def where(path: str, context: Context) -> Where:
     """Say where an absolute path lies."""
-    if any(below(path, one.path) for one in context.workspaces):
+    if any(below(path, workspace.path) for workspace in context.workspaces):
         return Where.INSIDE
     if not path.startswith("/"):
         return Where.UNKNOWN

@@ -53,10 +53,10 @@ def web(address: str) -> Web:
     plain = address.strip()
     if plain[:5].casefold() == "file:":
         return Web.FILE
-    found = _ADDRESS.fullmatch(plain)
-    if found is None:  # a password, a backslash, a blank: programs differ in what they take it for
+    match = _ADDRESS.fullmatch(plain)
+    if match is None:  # a password, a backslash, a blank: programs differ in what they take it for
         return Web.UNKNOWN
-    host = (found["six"] or found["host"]).rstrip(".").casefold()
+    host = (match["six"] or match["host"]).rstrip(".").casefold()
     number = _number(host)
     if host in _METADATA or (number is not None and str(number) in _METADATA):
         return Web.METADATA
@@ -65,7 +65,7 @@ def web(address: str) -> Web:
         if mapped is not None and str(mapped) in _METADATA:
             return Web.METADATA
         return Web.PUBLIC if (mapped or number).is_global else Web.PRIVATE
-    if found["six"] or "." not in host or host.rsplit(".", 1)[-1] in _PRIVATE_NAMES:
+    if match["six"] or "." not in host or host.rsplit(".", 1)[-1] in _PRIVATE_NAMES:
         return Web.PRIVATE
     return Web.PUBLIC
 
@@ -76,13 +76,13 @@ def carries_data(address: str) -> bool:
     That is a long query, a long path, or a long word of letters and digits in a row anywhere in it;
     never of a host where programmers read.
     """
-    found = _ADDRESS.fullmatch(address.strip())
-    if found is None or found["host"] is None:
+    match = _ADDRESS.fullmatch(address.strip())
+    if match is None or match["host"] is None:
         return False
-    host = found["host"].rstrip(".").casefold()
+    host = match["host"].rstrip(".").casefold()
     if any(host == one or host.endswith("." + one) for one in _KNOWN):
         return False
-    rest = address.strip()[found.end("host") :]
+    rest = address.strip()[match.end("host") :]
     path, _, query = rest.partition("?")
     return (
         len(query) > MOST_QUERY
@@ -105,10 +105,10 @@ def _number(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     except ValueError:
         pass
     parts = host.split(".")
-    if len(parts) > 4 or not all(_NUMBER.fullmatch(one) for one in parts):
+    if len(parts) > 4 or not all(_NUMBER.fullmatch(part) for part in parts):
         return None
     try:
-        values = [int(one, _base(one)) if one.casefold() != "0x" else 0 for one in parts]
+        values = [int(part, _base(part)) if part.casefold() != "0x" else 0 for part in parts]
     except ValueError:
         return None
     whole = 0

@@ -93,10 +93,10 @@ class Budgets:
             for name in above(agent):
                 since[name] = since.get(name, 0.0) + now - began
         for name, seconds in since.items():
-            found = self._over(name, self._spent.get(name, _Spent()), now, seconds)
-            if found is not None:
+            exceeded = self._over(name, self._spent.get(name, _Spent()), now, seconds)
+            if exceeded is not None:
                 self.forget(name)
-                yield found
+                yield exceeded
 
     def forget(self, agent: str) -> None:
         """Let an agent's budgets begin anew."""

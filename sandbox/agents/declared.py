@@ -66,7 +66,9 @@ class Declarations:
 
     def find(self, name: str) -> Declared | None:
         """Return an agent by its id or its path."""
-        return next((one for one in self.all() if name in (one.id, one.path)), None)
+        return next(
+            (declared for declared in self.all() if name in (declared.id, declared.path)), None
+        )
 
     def add(self, one: Declared) -> None:
         """Declare an agent. Raises BadInput where there is one of that name."""
@@ -89,7 +91,9 @@ class Declarations:
 
     def _write(self, known: list[Declared]) -> None:
         if known:
-            own_files.write(self._file, json.dumps([asdict(one) for one in known], indent=1))
+            own_files.write(
+                self._file, json.dumps([asdict(declared) for declared in known], indent=1)
+            )
         else:
             self._file.unlink(missing_ok=True)
 
@@ -126,8 +130,8 @@ def narrowed(plan: Mapping[str, Any], known: Declarations) -> dict[str, Any]:
     one above it."""
     agents = known.all()
     wanted = str(plan.get("agent") or DEFAULT)
-    path = next((one.path for one in agents if wanted in (one.id, one.path)), wanted)
-    roles = {one.path: one.role for one in agents}
+    path = next((agent.path for agent in agents if wanted in (agent.id, agent.path)), wanted)
+    roles = {agent.path: agent.role for agent in agents}
     nearest = next((one for one in above(path) if one in roles), None)
     if nearest is None or (roles[nearest] is None and nearest != path):
         return dict(plan)

@@ -119,11 +119,11 @@ class Registry:
         except OSError:
             return []
         found = (_read(self._folder / name) for name in names if name.endswith(".json"))
-        return [one for one in found if one is not None and one.boot == now]
+        return [agent for agent in found if agent is not None and agent.boot == now]
 
     def find(self, name: str) -> Agent | None:
         """Return an agent by its id or its path."""
-        return next((one for one in self.all() if name in (one.id, one.path)), None)
+        return next((agent for agent in self.all() if name in (agent.id, agent.path)), None)
 
     def with_children(self, agent: Agent) -> list[Agent]:
         """Return an agent and all that are below it."""
@@ -202,16 +202,16 @@ class Registry:
         starts = {one.known for one in line}
         marks = {self.host.marker(one.pid) for one in line}
         found = [
-            one
-            for one in agents
-            if one.root in starts
-            or one.mark in marks
-            or not starts.isdisjoint(self.seen(one).read())
+            agent
+            for agent in agents
+            if agent.root in starts
+            or agent.mark in marks
+            or not starts.isdisjoint(self.seen(agent).read())
         ]
         if not found and line:  # it may have left its tree and its environment
             own = self.members_of(agents)
             pids = {one.pid for one in line}
-            found = [one for one in agents if not pids.isdisjoint(own[one.id])]
+            found = [agent for agent in agents if not pids.isdisjoint(own[agent.id])]
         # A child's processes are its parent's too, and may carry the parent's mark alone.
         return max(found, key=lambda one: one.path.count(BETWEEN), default=None)
 
@@ -261,7 +261,7 @@ class Registry:
             agents = [(path, one) for path, one in some if one is not None]
             living = [one for _, one in agents if self._may_live(one)]
             left, sure = self._looked(living)
-            kept = {one.id for one in living if left.get(one.id) or not sure}
+            kept = {agent.id for agent in living if left.get(agent.id) or not sure}
             gone = [(path, one) for path, one in agents if one.id not in kept]
             for path, one in gone:
                 self._note_lost(one)
@@ -277,13 +277,15 @@ class Registry:
         if not agents:
             return
         for agent, own in zip(agents, self.members_of(agents).values(), strict=True):
-            self.seen(agent).add({one.process.known for one in own.values()}, self.host)
+            self.seen(agent).add({target.process.known for target in own.values()}, self.host)
 
     def _note_lost(self, agent: Agent | None) -> None:
         if agent is None or not self.unwatched(agent):
             return
         stops = (self._latch.read(), *map(self._latch.read, above(agent.path)))
-        if all(one is None or one.paused for one in stops):  # else the stop may have ended it
+        if all(
+            latch_info is None or latch_info.paused for latch_info in stops
+        ):  # else the stop may have ended it
             self._lost.add(agent.path)
 
     def _may_live(self, agent: Agent) -> bool:
@@ -325,9 +327,9 @@ def _sound(agent: Agent) -> bool:
     maybe = (agent.parent, agent.role, agent.group)
     numbers = (agent.pid, agent.created, agent.foreign)
     if not (
-        all(isinstance(one, str) for one in words)
+        all(isinstance(word, str) for word in words)
         and all(one is None or isinstance(one, str) for one in maybe)
-        and all(type(one) is int for one in numbers)
+        and all(type(number) is int for number in numbers)
         and isinstance(agent.started, int | float)
     ):
         return False

@@ -233,7 +233,9 @@ def observed(
         return ReputationEvent(
             domain(), success=False, violation=True, what="changed a protected path"
         )
-    if result.judgement == Outcome.HOLD.value and any(_conflict(one) for one in result.changes):
+    if result.judgement == Outcome.HOLD.value and any(
+        _conflict(change) for change in result.changes
+    ):
         weight = _OBSERVED_WEIGHT
         return ReputationEvent(
             domain(), success=False, confidence=weight, what="ran into a conflict"

@@ -38,10 +38,14 @@ def state(dirs: Dirs, agent: Agent, members: Collection[int]) -> str:
 
 def _held(latch: Latch, path: str) -> str:
     """Return `stopped` or `paused` for an agent (its whole name) that a latch holds, or nothing."""
-    infos = [one for one in (latch.read(), *map(latch.read, above(path))) if one is not None]
+    infos = [
+        latch_info
+        for latch_info in (latch.read(), *map(latch.read, above(path)))
+        if latch_info is not None
+    ]
     if not infos:
         return ""
-    return "paused" if all(one.paused for one in infos) else "stopped"
+    return "paused" if all(info.paused for info in infos) else "stopped"
 
 
 def ended(
@@ -61,9 +65,11 @@ def ended(
     names |= {one.path for one in registry.declared.all()}
     names |= {_whose(one) for one in (*cells, *running)}
     return [
-        one
-        for one in stopped
-        if one.agent and not one.paused and not any(below(one.agent, name) for name in names)
+        latch_info
+        for latch_info in stopped
+        if latch_info.agent
+        and not latch_info.paused
+        and not any(below(latch_info.agent, name) for name in names)
     ]
 
 
@@ -74,7 +80,7 @@ def tree(
     registry, latch = Registry(dirs), Latch(dirs)
     registry.drop_ended()
     agents = registry.all()
-    nodes = {one.path: _agent(dirs, registry, one) for one in agents}
+    nodes = {agent.path: _agent(dirs, registry, agent) for agent in agents}
     for path in dict.fromkeys(_whose(one) for one in (*cells, *running)):
         nodes.setdefault(path, _node("agent", path, state=_held(latch, path) or "running"))
     inside = _by_cell(registry.host, dirs) if cells else {}
@@ -95,19 +101,19 @@ def tree(
 def lines(nodes: Iterable[Node], indent: int = 0) -> list[tuple[str, ...]]:
     """Return the rows of a table: what, pid, state, cpu, memory, age, command."""
     rows: list[tuple[str, ...]] = []
-    for one in nodes:
+    for node in nodes:
         rows.append(
             (
-                "  " * indent + f"{one['kind']} {one['name']}".strip(),
-                str(one["pid"] or ""),
-                str(one["state"]),
-                "" if one["cpu"] is None else f"{one['cpu']:.0f}%",
-                "" if one["memory"] is None else _bytes(one["memory"]),
-                "" if one["age"] is None else say_duration(one["age"]),
-                str(one["command"])[:80],
+                "  " * indent + f"{node['kind']} {node['name']}".strip(),
+                str(node["pid"] or ""),
+                str(node["state"]),
+                "" if node["cpu"] is None else f"{node['cpu']:.0f}%",
+                "" if node["memory"] is None else _bytes(node["memory"]),
+                "" if node["age"] is None else say_duration(node["age"]),
+                str(node["command"])[:80],
             )
         )
-        rows += lines(one["children"], indent + 1)
+        rows += lines(node["children"], indent + 1)
     return rows
 
 
@@ -187,8 +193,8 @@ def _processes(host: Host, pids: Iterable[int]) -> list[Node]:
 
 def _add_up(node: Node, processes: Sequence[Node]) -> None:
     if processes:
-        node["cpu"] = sum(one["cpu"] for one in processes)
-        node["memory"] = sum(one["memory"] for one in processes)
+        node["cpu"] = sum(process["cpu"] for process in processes)
+        node["memory"] = sum(process["memory"] for process in processes)
 
 
 def _by_cell(host: Host, dirs: Dirs) -> dict[str, list[int]]:

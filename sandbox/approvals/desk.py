@@ -271,7 +271,7 @@ _UPWARDS = "its parent must ask: `lockgate approve {call}` lets it do this one a
 
 def escalates(decision: Decision) -> bool:
     """Whether an agent may not do this at all, and its parent must ask for it."""
-    return any(one.rule == ESCALATION for one in decision.layers)
+    return any(layer.rule == ESCALATION for layer in decision.layers)
 
 
 async def waiting(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:

@@ -19,7 +19,7 @@ def escalation(plan: ActionPlan, decision: Decision, earlier: Iterable[CallEntry
     """Return the object of the document; `earlier` are the agent's calls, the newest first."""
     command = plan.params.command or ""
     content = command or plan.params.content or plan.params.new_string or ""
-    content = content or "\n".join(one.new_string for one in plan.params.edits)
+    content = content or "\n".join(edit.new_string for edit in plan.params.edits)
     subject = command or f"{plan.tool} {plan.params.file_path or ''}".strip()
     return Escalation(
         completed_work=_completed(plan.agent, earlier),

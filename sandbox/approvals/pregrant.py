@@ -34,7 +34,7 @@ def by_id(dirs: Dirs, name: str) -> Request | None:
         raise BadInput(
             f"nothing with the id `{name}` was asked; `lockgate approvals --json` shows the ids"
         )
-    if len({one.request.wanted.digest for one in found}) > 1:
+    if len({asked.request.wanted.digest for asked in found}) > 1:
         raise BadInput(f"several calls have the id `{name}`; use `lockgate approve CALL`")
     return found[0].request
 

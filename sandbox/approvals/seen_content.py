@@ -37,11 +37,11 @@ async def approved(
     named = (preview or {}).get(NAMED)
     if named is None or effects.judgement.outcome is not Outcome.HOLD:
         return effects
-    rules = {one.id for one in (*paths.obeyed, *paths.manifests)}
-    held = [one for one in effects.judgement.reasons if one.outcome is Outcome.HOLD]
-    if not held or any(one.rule not in rules for one in held):
+    rules = {obeyed_rule.id for obeyed_rule in (*paths.obeyed, *paths.manifests)}
+    held = [reason for reason in effects.judgement.reasons if reason.outcome is Outcome.HOLD]
+    if not held or any(reason.rule not in rules for reason in held):
         return effects
-    found = sorted({one.path for one in held})
+    found = sorted({reason.path for reason in held})
     why = await _unseen(plan, preview or {}, transaction, found, named)
     if why:
         message = f"{effects.judgement.message}; the approval did not cover it, since {why}"

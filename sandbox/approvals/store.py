@@ -347,9 +347,9 @@ class Grants:
                 f"{_GRANT} WHERE revoked IS NULL AND used < uses AND until > ?", (now,)
             ).fetchall()
             ids = [
-                (now, one.id)
-                for one in map(_grant, rows)
-                if agent is None or below(agent, one.wanted.agent)
+                (now, grant.id)
+                for grant in map(_grant, rows)
+                if agent is None or below(agent, grant.wanted.agent)
             ]
             db.executemany("UPDATE grants SET revoked = ? WHERE id = ?", ids)
             return len(ids)

@@ -64,7 +64,7 @@ def call(records: Iterable[AuditRecord], asked: str, wanted: str) -> CallEntry:
 
 def newest(records: Iterable[AuditRecord]) -> str:
     """Return the id of the newest call; empty when there is none."""
-    return next((one.call for one in records if isinstance(one, DecidedRecord)), "")
+    return next((record.call for record in records if isinstance(record, DecidedRecord)), "")
 
 
 def landed(

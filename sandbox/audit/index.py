@@ -374,7 +374,7 @@ _PLACE = "SELECT n, segment, offset, length"
 
 def _packed(rules: Iterable[int]) -> str:
     """Return rules as text in which each stands between commas."""
-    return "".join(f",{one}" for one in sorted(rules)) + ","
+    return "".join(f",{rule}" for rule in sorted(rules)) + ","
 
 
 def _whole_days(query: Query) -> tuple[int | None, int | None]:

@@ -243,21 +243,19 @@ class AuditLog:
 
     def _lost(self, fd: int, kept: chain.Head | None) -> LostRecord | None:
         """Return the record of lines that were there and are not, or None where all are there."""
-        found = self._last
-        if kept == found:
+        head = self._last
+        if kept == head:
             return None
         said = ""
         if kept is None:
             said = "the kept head of the log is gone"
-        elif kept.count > found.count:
-            said = f"the log ended at line {found.count}, but {kept.count} lines were written"
+        elif kept.count > head.count:
+            said = f"the log ended at line {head.count}, but {kept.count} lines were written"
         elif not self._holds(fd, kept):
             said = f"line {kept.count} was rewritten"
         if not said:
             return None
-        return LostRecord(
-            found=found.as_json(), kept=kept.as_json() if kept else None, outcome=said
-        )
+        return LostRecord(found=head.as_json(), kept=kept.as_json() if kept else None, outcome=said)
 
     def _holds(self, fd: int, kept: chain.Head) -> bool:
         """Whether the end of the file holds the line that a head names."""

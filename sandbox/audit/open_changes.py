@@ -75,7 +75,7 @@ class OpenChanges:
     def _save(self, known: _Read, found: list[TamperedRecord]) -> None:
         """Keep where the reading ended; where that fails, the log is read again."""
         place = [known.place.segment, known.place.offset]
-        rows = [one.model_dump(exclude_unset=True) for one in found]
+        rows = [record.model_dump(exclude_unset=True) for record in found]
         text = json.dumps({"place": place, "sha256": known.sha256, "open": rows})
         with contextlib.suppress(OSError, Unavailable):
             self._kept.parent.mkdir(mode=0o700, exist_ok=True)
@@ -87,7 +87,11 @@ def _take(found: list[TamperedRecord], record: AuditRecord) -> None:
         case TamperedRecord():
             found.append(record)
         case AcknowledgedRecord():
-            found[:] = [one for one in found if (one.n or 0) > record.until]
+            found[:] = [
+                tampered_record
+                for tampered_record in found
+                if (tampered_record.n or 0) > record.until
+            ]
         case _:
             pass
 

@@ -56,11 +56,13 @@ def verdicts(word: str | None) -> frozenset[str] | None:
     orchestration.md ("Query Options"), or a verdict itself. Raises BadInput."""
     if word is None:
         return None
-    if word in {one.value for one in GateWord}:
+    if word in {gate_word.value for gate_word in GateWord}:
         return frozenset(one.value for one, gate in GATES.items() if gate.value == word)
-    if word in {one.value for one in Verdict}:
+    if word in {verdict.value for verdict in Verdict}:
         return frozenset((word,))
-    known = ", ".join([*(one.value for one in GateWord), *(one.value for one in Verdict)])
+    known = ", ".join(
+        [*(gate_word.value for gate_word in GateWord), *(verdict.value for verdict in Verdict)]
+    )
     raise BadInput(f"`{word}` is no decision; use one of {known}")
 
 

@@ -127,7 +127,7 @@ class Audit:
         self.refresh()
         with self._reading() as reader:
             found = [self._entry(name, reader) for name in self._index.waiting()]
-        return [one for one in found if one.is_held]
+        return [entry for entry in found if entry.is_held]
 
     def landed(self, count: int, workspace: str | None = None) -> list[CallEntry]:
         """Return the newest calls (in a workspace) whose changes stand, at most `count`."""
@@ -139,7 +139,7 @@ class Audit:
                     break
                 # the index says where to look; the records say whether it is so
                 entries = history.landed(self._records(name, reader), ALL, workspace)
-                found += [one for one in entries if one.id == name]
+                found += [entry for entry in entries if entry.id == name]
         return found
 
     def stats(self, query: Query) -> Stats:
@@ -147,12 +147,12 @@ class Audit:
         self.refresh()
         verdicts: Counter[str] = Counter()
         groups: tuple[dict[str, Counter[str]], ...] = ({}, {}, {}, {})
-        for one in self._index.counts(query):
-            verdicts[one.verdict] += one.count
-            named = ((_day(one.day),), (one.tool,), (one.agent,), one.rules)
+        for counted in self._index.counts(query):
+            verdicts[counted.verdict] += counted.count
+            named = ((_day(counted.day),), (counted.tool,), (counted.agent,), counted.rules)
             for group, names in zip(groups, named, strict=True):
                 for name in names:
-                    group.setdefault(name, Counter())[one.verdict] += one.count
+                    group.setdefault(name, Counter())[counted.verdict] += counted.count
         total = verdicts.total()
         days, *others = groups
         return Stats(

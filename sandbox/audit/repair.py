@@ -35,7 +35,7 @@ def repair(store: Store, *, by: str, set_aside: bool = False) -> list[str]:
     record = RepairedRecord(by=by, outcome="; ".join(done) or wrong)
     store.audit.mend(record)  # a line that says what is missing comes before it
     if lost := _lost(store):
-        said = f"accepted: {'; '.join(str(one.outcome) for one in lost.values())}"
+        said = f"accepted: {'; '.join(str(lost_record.outcome) for lost_record in lost.values())}"
         store.audit.mend(RepairedRecord(by=by, accepts=list(lost), outcome=said))
         done.append(said)
     if still := store.verify():

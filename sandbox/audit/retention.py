@@ -88,4 +88,4 @@ def _folders(calls: Path) -> Iterator[tuple[float, str, int]]:
 
 def _size(folder: str) -> int:
     with os.scandir(folder) as files:
-        return 4096 + sum(512 * one.stat(follow_symlinks=False).st_blocks for one in files)
+        return 4096 + sum(512 * file.stat(follow_symlinks=False).st_blocks for file in files)

@@ -48,7 +48,9 @@ class Segments:
             names = os.listdir(self.live.parent)  # noqa: PTH208 - ten times faster
         except OSError:
             return []
-        return sorted(int(found["number"]) for one in names if (found := self._name.fullmatch(one)))
+        return sorted(
+            int(found["number"]) for name in names if (found := self._name.fullmatch(name))
+        )
 
     def path(self, number: int) -> Path:
         """Return the path of a closed file."""

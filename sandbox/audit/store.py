@@ -115,7 +115,7 @@ class Store:
             yield from index.newest(workspace)
             return
         calls = self.calls(limit=ALL)
-        yield from (one for one in calls if workspace in (None, *one.workspaces))
+        yield from (call for call in calls if workspace in (None, *call.workspaces))
 
     def call(self, call: str) -> CallEntry:
         """Return one call by its id, a unique beginning of it, or `last`. Raises BadInput."""
@@ -128,7 +128,9 @@ class Store:
         """Return calls by their ids, those of which something is recorded."""
         if not (index := self._index()):
             return (
-                {one.id: one for one in self.calls(limit=ALL) if one.id in calls} if calls else {}
+                {entry.id: entry for entry in self.calls(limit=ALL) if entry.id in calls}
+                if calls
+                else {}
             )
         found = {}
         for name in calls:
@@ -143,11 +145,11 @@ class Store:
         else:
             found = self.held() if held else self.calls(limit=ALL)
         wanted = (
-            one
-            for one in found
-            if (query.verdicts is None or one.verdict in query.verdicts)
-            and query.agent in (None, one.agent)
-            and query.tool in (None, one.tool)
+            entry
+            for entry in found
+            if (query.verdicts is None or entry.verdict in query.verdicts)
+            and query.agent in (None, entry.agent)
+            and query.tool in (None, entry.tool)
         )
         return list(islice(wanted, query.limit))
 
@@ -246,7 +248,7 @@ class Store:
 
     def unknown(self) -> dict[str, int]:
         """Return what lines hold that this version does not know -> how many lines."""
-        parts = (unknown_part(one) for one in self.records())
+        parts = (unknown_part(record) for record in self.records())
         return dict(sorted(Counter(part for part in parts if part).items()))
 
     def _file(self, call: str, name: str) -> bytes:

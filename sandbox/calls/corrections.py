@@ -68,8 +68,8 @@ class Corrections:
         async with self._mended():
             undoing = Undoing(await self._reached(), self._new_id, None)
             report = await undoing.undo_last(count, dry_run=dry_run, workspace=workspace)
-        for one in () if dry_run else report.done:
-            await self._learn(one.undone)
+        for undo_result in () if dry_run else report.done:
+            await self._learn(undo_result.undone)
         return report
 
     async def changed(self, chosen: Chosen) -> ChangedReport:
@@ -81,8 +81,8 @@ class Corrections:
         """Undo what stands of the chosen calls, newest first; what cannot be undone is named."""
         async with self._mended():
             report = await self._several(await self._reached()).undo(chosen, dry_run=dry_run)
-        for one in () if dry_run else report.done:
-            await self._learn(one.undone)
+        for undo_result in () if dry_run else report.done:
+            await self._learn(undo_result.undone)
         return report
 
     async def held(self) -> tuple[HeldCall, ...]:

@@ -306,7 +306,9 @@ class Held:
     async def _discard_unrecorded(self, call_id: str) -> bool:
         """Remove a layer of which the record knows nothing; return whether there was one."""
         cell = self._keepers.any_living()
-        if cell is None or any(one.id == call_id for one in self._record.store.calls(limit=1000)):
+        if cell is None or any(
+            entry.id == call_id for entry in self._record.store.calls(limit=1000)
+        ):
             return False
         answer = await cell.ask({}, op="waiting")
         if call_id not in {row["name"] for row in answer["waiting"]}:

@@ -32,8 +32,10 @@ _TEXTS = (
 
 def is_short(values: Sequence[Any]) -> bool:
     """Whether it takes no time to look through what a call is given."""
-    texts = [one for one in values[:MOST_VALUES] if isinstance(one, str)]
-    plain = all(one is None or isinstance(one, str | int | float) for one in values[:MOST_VALUES])
+    texts = [value for value in values[:MOST_VALUES] if isinstance(value, str)]
+    plain = all(
+        value is None or isinstance(value, str | int | float) for value in values[:MOST_VALUES]
+    )
     return plain and len(values) <= MOST_VALUES and sum(map(len, texts)) <= SMALL
 
 

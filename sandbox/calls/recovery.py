@@ -78,7 +78,7 @@ class Aftermath:
         open_ends = self._open_ends(cell.spec.workspaces)
         if not open_ends:
             return
-        fates = await self._ask(cell, [one.begun.call for one in open_ends])
+        fates = await self._ask(cell, [end.begun.call for end in open_ends])
         for one in open_ends:
             begun, name = one.begun, one.begun.call
             fate = fates[name]
@@ -157,8 +157,8 @@ class Aftermath:
             changes = self._record.store.call(call).changes or ()
         except BadInput:  # its records went away with an old file of the log
             return {}
-        found = {(str(one["path"]), ""): one for one in changes}
-        return found | {(str(one["path"]), str(one["kind"])): one for one in changes}
+        found = {(str(change["path"]), ""): change for change in changes}
+        return found | {(str(change["path"]), str(change["kind"])): change for change in changes}
 
     async def after_loss(
         self, name: str, lost: CellLost, get_cell: GetCell
@@ -206,7 +206,7 @@ class Aftermath:
     def _open_ends(self, workspaces: tuple[str, ...]) -> list[OpenEnd]:
         records = islice(self._record.store.records(), MOST_RECORDS)
         found = open_ends(records, self._unsure)
-        return [one for one in found if workspaces_of(one.begun) == workspaces]
+        return [end for end in found if workspaces_of(end.begun) == workspaces]
 
 
 def _was_shown(recorded: Mapping[str, Any]) -> dict[str, Any]:

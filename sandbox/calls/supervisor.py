@@ -219,5 +219,5 @@ class Supervisor(AsyncOperations):
             parts.ledger,
             parts.replaced,
             parts.turns,
-            lambda: tuple(one.path for one in parts.known.all()),
+            lambda: tuple(workspace.path for workspace in parts.known.all()),
         )

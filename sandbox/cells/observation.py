@@ -103,7 +103,7 @@ def said(event: WatchEvent) -> str:
 
 def lines(events: Sequence[Mapping[str, Any]]) -> list[str]:
     """Say recorded events, one a line."""
-    return [said(_event(one)) for one in events]
+    return [said(_event(event)) for event in events]
 
 
 def _event(fields: Mapping[str, Any]) -> WatchEvent:

@@ -146,12 +146,12 @@ class Outlets:
                 await outlet.end()
 
     def _limits(self) -> Limits:
-        one = self._settings
+        network_settings = self._settings
         return Limits(
-            open=one.connections,
-            total=one.connections * TIMES,
-            sent=one.upload_mib * MIB,
-            received=one.download_mib * MIB,
+            open=network_settings.connections,
+            total=network_settings.connections * TIMES,
+            sent=network_settings.upload_mib * MIB,
+            received=network_settings.download_mib * MIB,
         )
 
     async def _reaches(
@@ -160,8 +160,8 @@ class Outlets:
         """Return what a call may reach, the variables that tell its programs of it, and what of it
         are package indexes."""
         found = [
-            Reach(one.name, (one.port,), (one.port,) if one.private else (), one.address)
-            for one in network.hosts
+            Reach(host.name, (host.port,), (host.port,) if host.private else (), host.address)
+            for host in network.hosts
         ]
         told: dict[str, str] = {}
         indexes: set[str] = set()
@@ -196,7 +196,7 @@ class Outlets:
                 request, on_output=take, seconds=ASK_SECONDS, most_bytes=MOST_ANSWER
             )
             words = answer.decode("ascii", "replace").split()
-            places = [found for one in words if (found := place(one, private=False)) is not None]
+            places = [found for word in words if (found := place(word, private=False)) is not None]
             if done.status != 0 or not places:
                 raise Unavailable(
                     f"`{client}` in the cell's image does not say which index it uses; configure "

@@ -24,8 +24,8 @@ class Duration(click.ParamType[float]):
         self, value: object, param: click.Parameter | None, ctx: click.Context | None
     ) -> float:
         """Return seconds."""
-        found = _DURATION.fullmatch(str(value).strip())
-        seconds = float(found[1]) * _UNITS[found[2] or "s"] if found else 0.0
+        match = _DURATION.fullmatch(str(value).strip())
+        seconds = float(match[1]) * _UNITS[match[2] or "s"] if match else 0.0
         if not 0 < seconds <= _LONGEST:
             self.fail(f"`{safe_line(str(value))}` is not a time such as 90s, 10m or 2h", param, ctx)
         return seconds

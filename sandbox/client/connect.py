@@ -157,10 +157,10 @@ def _replace(line: Line) -> str:
 def named_calls(calls: Sequence[Mapping[str, Any]]) -> str:
     """Name the calls that a supervisor is busy with, and what to type about each."""
     said = [
-        f"`{one['id']}` of {one['agent']} waits for a person (`lockgate deny {one['id']}`)"
-        if one.get("waits")
-        else f"`{one['id']}` of {one['agent']} runs"
-        for one in calls[:MOST_NAMED]
+        f"`{call['id']}` of {call['agent']} waits for a person (`lockgate deny {call['id']}`)"
+        if call.get("waits")
+        else f"`{call['id']}` of {call['agent']} runs"
+        for call in calls[:MOST_NAMED]
     ]
     more = f", and {len(calls) - MOST_NAMED} more" if len(calls) > MOST_NAMED else ""
     return f" ({', '.join(said)}{more})" if said else ""
@@ -221,7 +221,7 @@ def _unmarked(dirs: Dirs) -> dict[str, str]:
     if mark := env.get("LOCKGATE_AGENT"):
         from sandbox.agents.registry import Registry
 
-        if any(one.mark == mark for one in Registry(dirs).all()):
+        if any(agent.mark == mark for agent in Registry(dirs).all()):
             del env["LOCKGATE_AGENT"]
     return env
 

@@ -194,7 +194,7 @@ def drop_folders(folders: Sequence[str]) -> None:
 def _by_path(written: Sequence[Wanted]) -> dict[Path, File]:
     """Return each file once, with what any mode writes into it."""
     found: dict[Path, File] = {}
-    for file in (file for one in written for file in one.files):
+    for file in (file for wanted in written for file in wanted.files):
         there = found.get(file.path)
         if isinstance(there, JsonFile) and isinstance(file, JsonFile):
             file = JsonFile(file.path, (*there.edits, *file.edits))

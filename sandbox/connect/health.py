@@ -30,7 +30,7 @@ def tried(agent: str, mode: Mode, places: Places, folder: Path) -> list[Found]:
     except SandboxError as error:
         return [Found(ok=False, what=str(error))]
     if missing:
-        names = ", ".join(safe_line(str(one)) for one in missing)
+        names = ", ".join(safe_line(str(path)) for path in missing)
         return [Found(ok=False, what=f"entries are missing in {names}; connect again")]
     if off := switched_off(agent, want):
         return [Found(ok=False, what=off)]
@@ -48,23 +48,23 @@ def standing(dirs: Dirs, program: tuple[str, ...], folder: Path | None) -> Itera
     `folder` is a workspace in which connections of the user are tried.
     """
     known = Connections(dirs)
-    for one in known.all():
-        name = f"agent {one.agent}"
-        where = "yours" if one.project is None else safe_line(str(one.project))
-        again = f"`lockgate connect {one.agent}{'' if one.project else ' --user'}`"
-        place = one.project or folder
+    for connection in known.all():
+        name = f"agent {connection.agent}"
+        where = "yours" if connection.project is None else safe_line(str(connection.project))
+        again = f"`lockgate connect {connection.agent}{'' if connection.project else ' --user'}`"
+        place = connection.project or folder
         if place is None or not place.is_dir():
             fix = f"{again[:-1]} --remove`"
             yield name, "warn", f"{where}: there is no folder to try it in", fix
             continue
         home = Path("~").expanduser()
-        places = Places(home, one.project, program, dict(os.environ))
-        found = tried(one.agent, one.mode, places, place)
+        places = Places(home, connection.project, program, dict(os.environ))
+        found = tried(connection.agent, connection.mode, places, place)
         bad = next((step for step in found if not step.ok), None)
         if bad is not None:
             yield name, "fail", f"{where}: {bad.what}", again
             continue
-        yield name, *_quiet(known, one, places, where)
+        yield name, *_quiet(known, connection, places, where)
 
 
 def _quiet(known: Connections, one: Connection, places: Places, where: str) -> tuple[str, str, str]:

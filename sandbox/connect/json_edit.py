@@ -257,8 +257,8 @@ def _indent_of(text: str, at: int) -> str:
 
 
 def _unit(text: str) -> str:
-    found = re.search(r"^([ \t]+)\S", text, re.M)
-    return found[1] if found else "  "
+    match = re.search(r"^([ \t]+)\S", text, re.M)
+    return match[1] if match else "  "
 
 
 def _newline(text: str) -> str:

@@ -67,11 +67,11 @@ class Connections:
     def all(self) -> list[Connection]:
         """Return every connection."""
         try:
-            names = sorted(one.name for one in self._folder.iterdir())
+            names = sorted(path.name for path in self._folder.iterdir())
         except OSError:
             return []
         found = (_read(self._folder / name) for name in names)
-        return [one for one in found if one is not None]
+        return [connection for connection in found if connection is not None]
 
     def save(self, connection: Connection) -> Path:
         """Keep a connection with its backups; return its folder."""
@@ -148,8 +148,8 @@ def _as_json(kept: Kept, backup: str | None) -> dict[str, Any]:
         "folders": list(kept.folders),
         "made": [list(one) for one in kept.added.made],
         "edits": [
-            {"put": isinstance(one, Put), "path": list(one.path), "value": one.value}
-            for one in kept.added.edits
+            {"put": isinstance(edit, Put), "path": list(edit.path), "value": edit.value}
+            for edit in kept.added.edits
         ],
     }
 

@@ -135,17 +135,17 @@ def _cut_inner(text: str, path: Sequence[str], index: int, ours: Sequence[bool])
 def _recognised(agent: str, file: JsonFile, text: str) -> Added:
     """Return the edits that can be told from a person's own without a record of them."""
     edits = [
-        one
-        for one in file.edits
-        if (isinstance(one, Put) and _is_our_server(jsontext.find(text, one.path)))
-        or (isinstance(one, Append) and (one.path[0] == "hooks" or "lockgate" in str(one.value)))
+        edit
+        for edit in file.edits
+        if (isinstance(edit, Put) and _is_our_server(jsontext.find(text, edit.path)))
+        or (isinstance(edit, Append) and (edit.path[0] == "hooks" or "lockgate" in str(edit.value)))
     ]
     made = tuple(
-        one.path
-        for one in edits
-        if isinstance(one, Append)
-        and one.path[0] == "hooks"
-        and (node := jsontext.find(text, one.path)) is not None
+        edit.path
+        for edit in edits
+        if isinstance(edit, Append)
+        and edit.path[0] == "hooks"
+        and (node := jsontext.find(text, edit.path)) is not None
         and node.value != []  # an empty list was not left by us, who never write one
     )
     return Added(tuple(edits), made)

@@ -108,10 +108,10 @@ def _under(text: str, path: Sequence[str], lines: list[str]) -> str:
     words = r"\s*\.\s*".join(rf"(?:{re.escape(p)}|\"{re.escape(p)}\")" for p in path)
     header = re.compile(rf"^[ \t]*\[[ \t]*{words}[ \t]*\][ \t]*(?:#.*)?(?:\r?\n|\Z)", re.M)
     plain = _plain(text)
-    found = header.search(plain)
-    if found is not None:
-        head = _closed(text[: found.end()])
-        return head + _block(lines) + text[found.end() :]
+    match = header.search(plain)
+    if match is not None:
+        head = _closed(text[: match.end()])
+        return head + _block(lines) + text[match.end() :]
     dotted = re.compile(rf"^[ \t]*{words}[ \t]*\.", re.M).search(plain)
     if dotted is not None and len(path) == 1:
         named = [f"{_key(path[0])}.{line}" for line in lines]

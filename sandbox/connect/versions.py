@@ -38,11 +38,11 @@ def fails_open(agent: str) -> str | None:
         )
     except (OSError, subprocess.TimeoutExpired, UnicodeDecodeError):
         return None
-    found = _VERSION.search(done.stdout[:200])
-    if found is None or tuple(map(int, found.groups())) >= known[1]:
+    match = _VERSION.search(done.stdout[:200])
+    if match is None or tuple(map(int, match.groups())) >= known[1]:
         return None
     wanted = ".".join(map(str, known[1]))
     return (
-        f"{agent} {found[0]} lets a call run where its hook cannot be started; "
+        f"{agent} {match[0]} lets a call run where its hook cannot be started; "
         f"{wanted} and later block it"
     )

@@ -129,8 +129,8 @@ def build_cell_image(
         progress.step(f"building a cell image from {from_image}")
         arguments = {"TOOLS": "available"}
         build = Build("cell", from_image, tag, code(), arguments, foreign=True)
-        found = _build_and_probe(client, build, progress)
-    return dataclasses.replace(found, tag=tag)
+        image = _build_and_probe(client, build, progress)
+    return dataclasses.replace(image, tag=tag)
 
 
 def build_kit_image(client: docker.DockerClient, kit: Kit, progress: Progress) -> CellImage:
@@ -147,8 +147,8 @@ def build_kit_image(client: docker.DockerClient, kit: Kit, progress: Progress) -
         progress.step(f"building a cell image with {' '.join(kit.packages)}")
         arguments = {"PACKAGES": " ".join(kit.packages), "PROGRAMS": " ".join(kit.programs)}
         build = Build("kit", base, tag, code(), arguments, kit=kit.name)
-        found = _build_and_probe(client, build, progress)
-    return dataclasses.replace(found, tag=split_tag(tag)[0])
+        image = _build_and_probe(client, build, progress)
+    return dataclasses.replace(image, tag=split_tag(tag)[0])
 
 
 def _keep_others(client: docker.DockerClient, tag: str, kit: Kit) -> None:
@@ -169,11 +169,11 @@ def _build_and_probe(client: docker.DockerClient, build: Build, progress: Progre
     candidate = f"{CELL}:candidate-{os.getpid()}"
     try:
         build_image(client, dataclasses.replace(build, tag=candidate), progress)
-        found = probe(client, candidate)
+        image = probe(client, candidate)
         client.images.get(candidate).tag(*split_tag(build.tag))
     finally:
         _untag(client, candidate)
-    return found
+    return image
 
 
 def check_image(client: docker.DockerClient, tag: str) -> str | None:

@@ -80,4 +80,4 @@ def _read(path: Path) -> Note | None:
     except (OSError, ValueError, TypeError, RecursionError):
         return None
     words = (note.id, note.name, note.role, note.agent)
-    return note if all(isinstance(one, str) for one in words) else None
+    return note if all(isinstance(word, str) for word in words) else None

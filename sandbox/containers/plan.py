@@ -151,7 +151,7 @@ def cell_plan(
     }
     if not views:
         tmpfs |= dict.fromkeys(workspaces, _EMPTY)
-    tmpfs |= {folder: _EMPTY for one in toolchains for folder in one.hidden_folders}
+    tmpfs |= {folder: _EMPTY for toolchain in toolchains for folder in toolchain.hidden_folders}
     shown = zip(views, workspaces, strict=True) if views else ()
     return ContainerPlan(
         name=name,
@@ -170,11 +170,11 @@ def cell_plan(
         # With the pinned files below it. When its keeper detaches a view, the cell loses it too.
         binds=(
             *(Bind(view, path, "rslave", True, not writes) for view, path in shown),
-            *(Bind(one.source, one.path, read_only=True) for one in toolchains),
+            *(Bind(toolchain.source, toolchain.path, read_only=True) for toolchain in toolchains),
             *(
                 Bind("/dev/null", file, read_only=True)
-                for one in toolchains
-                for file in one.hidden_files
+                for toolchain in toolchains
+                for file in toolchain.hidden_files
             ),
         ),
         volumes=(),

@@ -44,11 +44,14 @@ def unenforced(name: str, info: Mapping[str, Any]) -> tuple[str, ...]:
     """Return what a runtime, as it is registered, does not enforce. Each is below the floor."""
     arguments = _arguments((info.get("Runtimes") or {}).get(name))
     out = []
-    if any(_option(one) in _IGNORES_LIMITS and _value(one) != "false" for one in arguments):
+    if any(
+        _option(argument) in _IGNORES_LIMITS and _value(argument) != "false"
+        for argument in arguments
+    ):
         out.append("limits on memory, processors and processes (`--ignore-cgroups`)")
     if any(
-        _option(one) in _OVERLAYS and not _value(one).startswith(_HARMLESS_OVERLAYS)
-        for one in arguments
+        _option(argument) in _OVERLAYS and not _value(argument).startswith(_HARMLESS_OVERLAYS)
+        for argument in arguments
     ):
         out.append("writes to the workspace, which stay in the sandbox (`--overlay`)")
     return tuple(out)
@@ -64,7 +67,7 @@ def unfiltered(name: str, info: Mapping[str, Any]) -> tuple[str, str] | None:
     program = str(entry.get("path", "")) if isinstance(entry, Mapping) else ""
     if not program.rpartition("/")[2].startswith("runsc"):
         return None
-    if any(_option(one).lstrip("-") == "oci-seccomp" for one in _arguments(entry)):
+    if any(_option(argument).lstrip("-") == "oci-seccomp" for argument in _arguments(entry)):
         return None
     return (
         "the engine's own filter of system calls is not used inside",

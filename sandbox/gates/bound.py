@@ -44,7 +44,7 @@ def weigh_for_person(
 def refusals(effects: Effects) -> list[str]:
     """Return the paths that no call, and so no landing of one, may change."""
     said = effects.judgement.reasons
-    return list(dict.fromkeys(one.path for one in said if one.outcome is Outcome.DISCARD))
+    return list(dict.fromkeys(reason.path for reason in said if reason.outcome is Outcome.DISCARD))
 
 
 def unlike(now: Shown, before: Sequence[Mapping[str, Any]], *, whole: bool) -> list[str]:
@@ -53,7 +53,7 @@ def unlike(now: Shown, before: Sequence[Mapping[str, Any]], *, whole: bool) -> l
     `whole`: all of a call is to land, so that what was shown and is not there any more counts too.
     """
     known = {_key(one): _facts(one) for one in before if one.get("protected")}
-    found = {_key(one): _facts(one) for one in _views(now)}
+    found = {_key(view): _facts(view) for view in _views(now)}
     differing = [key for key, facts in found.items() if known.get(key) != facts]
     if whole:
         differing += [key for key in known if key not in found]

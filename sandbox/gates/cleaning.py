@@ -62,33 +62,33 @@ class Cleaning:
 
     def move_away(self, path: str, files: int) -> Cleaned:
         """Move a folder that was checked."""
-        one = Cleaned(secrets.token_hex(4), os.path.realpath(path), files)
-        place = self._folder / one.id
+        cleaned = Cleaned(secrets.token_hex(4), os.path.realpath(path), files)
+        place = self._folder / cleaned.id
         place.mkdir(mode=0o700, parents=True)
-        (place / _ABOUT).write_text(json.dumps(asdict(one)), "utf-8")
-        shutil.move(one.path, place / _CONTENT)
-        return one
+        (place / _ABOUT).write_text(json.dumps(asdict(cleaned)), "utf-8")
+        shutil.move(cleaned.path, place / _CONTENT)
+        return cleaned
 
     def put_back(self, name: str) -> Cleaned:
         """Move a folder back to where it was. Raises BadInput where something is there by now."""
-        one = self._one(name)
-        if os.path.lexists(one.path):
-            raise BadInput(f"`{one.path}` is there by now; move it away first")
-        shutil.move(self._folder / name / _CONTENT, one.path)
+        cleaned = self._one(name)
+        if os.path.lexists(cleaned.path):
+            raise BadInput(f"`{cleaned.path}` is there by now; move it away first")
+        shutil.move(self._folder / name / _CONTENT, cleaned.path)
         self.forget(name)
-        return one
+        return cleaned
 
     def forget(self, name: str) -> Cleaned:
         """Delete for good what was moved away."""
-        one = self._one(name)
+        cleaned = self._one(name)
         shutil.rmtree(self._folder / name)
-        return one
+        return cleaned
 
     def listed(self) -> list[Cleaned]:
         """Return what was moved away and is kept."""
         if not self._folder.is_dir():
             return []
-        return [self._one(one.name) for one in sorted(self._folder.iterdir())]
+        return [self._one(path.name) for path in sorted(self._folder.iterdir())]
 
     def _one(self, name: str) -> Cleaned:
         try:

@@ -65,12 +65,12 @@ def _after(plan: ActionPlan, before: str | None) -> str | None:
     text = before
     steps = list(params.edits)
     if params.old_string is not None and params.new_string is not None:
-        one = EditStep(
+        edit_step = EditStep(
             old_string=params.old_string,
             new_string=params.new_string,
             replace_all=params.replace_all,
         )
-        steps.insert(0, one)
+        steps.insert(0, edit_step)
     if plan.tool not in ("Edit", "MultiEdit") or not steps:
         return None
     for step in steps:

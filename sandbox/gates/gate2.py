@@ -170,8 +170,8 @@ def weigh(
     strictest = max(
         judgements, key=lambda one: _ORDER.index(one.outcome), default=Judgement(Outcome.LAND)
     )
-    reasons = tuple(reason for one in judgements for reason in one.reasons)
-    shown = show(listed, workspaces, paths, [one.reasons for one in judgements])
+    reasons = tuple(reason for judgement in judgements for reason in judgement.reasons)
+    shown = show(listed, workspaces, paths, [judgement.reasons for judgement in judgements])
     return Effects(
         Judgement(strictest.outcome, reasons, strictest.message),
         shown,
@@ -179,7 +179,8 @@ def weigh(
             filter(None, map(_unsigned, listed, workspaces)),
         ),
         replaced=tuple(
-            tuple(one.path for one in changes if takes_content(one, paths)) for changes in listed
+            tuple(change.path for change in changes if takes_content(change, paths))
+            for changes in listed
         ),
         touched=tuple(touched(items) for items in raw),
     )
@@ -187,16 +188,16 @@ def weigh(
 
 def _unsigned(changes: Sequence[Change], root: str) -> str:
     """Return what a person is told of commits and tags that lack a signature."""
-    found = [one for one in changes if one.unsigned]
-    wanted = asked_to_sign(root, [one.path for one in found]) if found else frozenset()
+    found = [change for change in changes if change.unsigned]
+    wanted = asked_to_sign(root, [change.path for change in found]) if found else frozenset()
     return unsigned_notice(found, wanted)
 
 
 def _named(changes: Sequence[Change]) -> list[str]:
     return [
         path
-        for one in changes
-        for path in (one.path, one.source, *one.commits_others)
+        for change in changes
+        for path in (change.path, change.source, *change.commits_others)
         if path is not None
     ]
 

@@ -74,7 +74,7 @@ def tightened(
         *_not_kept(files),
         *_several_names(files),
     ]
-    strict = strictest([answer.decision.verdict, *(one.verdict for one in said)])
+    strict = strictest([answer.decision.verdict, *(layer_answer.verdict for layer_answer in said)])
     if strict is answer.decision.verdict:
         return answer
     return replace(answer, decision=_with(answer.decision, said, strict))
@@ -97,7 +97,9 @@ def _not_private(facts: Facts, context: Context, policy: Policy) -> Iterable[Lay
     count, where no link leads elsewhere."""
     for touch in _known(facts):
         real = os.path.realpath(touch.path)
-        inside = any(real == one.path for one in context.workspaces) or _root(real, context)
+        inside = any(real == workspace.path for workspace in context.workspaces) or _root(
+            real, context
+        )
         if all(
             policy.places.keeps(replace(touch, path=one), context) for one in (touch.path, real)
         ):
@@ -112,12 +114,14 @@ def _not_private(facts: Facts, context: Context, policy: Policy) -> Iterable[Lay
 
 
 def _with(decision: Decision, said: list[LayerAnswer], verdict: Verdict) -> Decision:
-    first = next(one for one in said if one.verdict is verdict)
+    first = next(answer for answer in said if answer.verdict is verdict)
     word = "denied" if verdict is Verdict.DENY else "a person must approve"
     return decision.model_copy(
         update={
             "verdict": verdict,
-            "layers": (first, *(one for one in said if one != first), *decision.layers)[:64],
+            "layers": (first, *(answer for answer in said if answer != first), *decision.layers)[
+                :64
+            ],
             "message": f"{word}: {first.reason} (rule `{first.rule}`)",
             "rights": Rights() if verdict is Verdict.DENY else decision.rights,
         }
@@ -134,13 +138,13 @@ def _real(
             continue
         tool = "Read" if touch.how in READS else "Write"
         there = plan.model_copy(update={"tool": tool, "params": Params(file_path=real)})
-        found = decide(there, context, policy)
-        if found.verdict in (Verdict.ASK, Verdict.DENY):
+        decision = decide(there, context, policy)
+        if decision.verdict in (Verdict.ASK, Verdict.DENY):
             yield LayerAnswer(
                 layer="workspace",
-                verdict=found.verdict,
-                reason=f"`{touch.path}` is really `{real}`: {found.message}",
-                rule=next(iter(found.rules), "link"),
+                verdict=decision.verdict,
+                reason=f"`{touch.path}` is really `{real}`: {decision.message}",
+                rule=next(iter(decision.rules), "link"),
             )
 
 
@@ -169,7 +173,9 @@ def _searched(
     """Yield that a search of a folder would show what is hidden from cells."""
     for touch in _known(facts) if plan.tool == _SEARCH else ():
         real = os.path.realpath(touch.path)
-        root = next((one.path for one in context.workspaces if real == one.path), None)
+        root = next(
+            (workspace.path for workspace in context.workspaces if real == workspace.path), None
+        )
         root = root or _root(real, context)
         if touch.how not in (How.SEARCH, How.READ) or root is None or not Path(real).is_dir():
             continue
@@ -363,16 +369,16 @@ def leaves(answer: Gate1Answer, plan: ActionPlan, context: Context) -> Leaves:
         return Leaves(frozenset(), {}, moves=True)
     policy = answer.effective.policy
     touches = _known(tools.facts(plan, context, policy.catalog, policy.tools))
-    written = {os.path.realpath(one.path) for one in touches if one.how in WRITES}
+    written = {os.path.realpath(touch.path) for touch in touches if touch.how in WRITES}
     texts: dict[str, str] = {}
     if len(written) == 1:
         path = next(iter(written))
         kind = Kind.MODIFIED if os.path.lexists(path) else Kind.CREATED
         known = _root(path, context) is not None
         after = EditedTexts(plan).read(path, kind, condenses=False)[1] if known else None
-        if after is not None and any(one.path == path for one in touches):
+        if after is not None and any(touch.path == path for touch in touches):
             texts[path] = after
-    moves = any(one.how is How.MOVE for one in touches)
+    moves = any(touch.how is How.MOVE for touch in touches)
     return Leaves(frozenset(written), texts, moves=moves)
 
 
@@ -408,11 +414,11 @@ def _change(touch: Touch, real: str, root: str) -> Change:
 
 def _root(path: str, context: Context) -> str | None:
     """Return the workspace that holds a path."""
-    for one in context.workspaces:
-        if path.startswith(one.path.rstrip("/") + "/"):
-            return one.path
+    for workspace in context.workspaces:
+        if path.startswith(workspace.path.rstrip("/") + "/"):
+            return workspace.path
     return None
 
 
 def _known(facts: Facts) -> list[Touch]:
-    return [one for one in facts.touches if not unknown(one.path)][:_MOST]
+    return [touch for touch in facts.touches if not unknown(touch.path)][:_MOST]

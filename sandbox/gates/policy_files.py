@@ -100,7 +100,7 @@ class Policies:
         """Return the policy files that count where they exist."""
         return (
             (Layer.USER, self._user),
-            *((Layer.WORKSPACE, workspace_file(one)) for one in workspaces),
+            *((Layer.WORKSPACE, workspace_file(workspace)) for workspace in workspaces),
             (Layer.ADMINISTRATOR, self._administrator),
         )
 

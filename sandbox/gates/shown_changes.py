@@ -108,10 +108,12 @@ def show(
     total = size = 0
     for index, changes in enumerate(listed):
         prefix = "" if index == 0 else workspaces[index] + "/"
-        said = {one.path: one for one in reversed(reasons[index])} if reasons else {}  # strictest
+        said = (
+            {reason.path: reason for reason in reversed(reasons[index])} if reasons else {}
+        )  # strictest
         total += len(changes)
         told = reversed(reasons[index]) if reasons else ()
-        content = {one.path: one for one in told if one.rule not in _NO_CONTENT}
+        content = {reason.path: reason for reason in told if reason.rule not in _NO_CONTENT}
         for change in changes:
             size += change.size if change.kind is not Kind.DELETED else 0
             rule = _rule(change, protected) or _said_of(change, content)

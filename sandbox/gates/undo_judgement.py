@@ -76,13 +76,13 @@ def _going(items: Sequence[Mapping[str, Any]]) -> list[str]:
     An index that a call changed is as the call left it, or the undo is refused: nobody has added
     anything since.
     """
-    ends = [str(end) for one in items for end in (one["path"], one.get("source")) if end]
+    ends = [str(end) for item in items for end in (item["path"], item.get("source")) if end]
     back = {one.removesuffix(_INDEX) for one in ("/" + end for end in ends) if one.endswith(_INDEX)}
     gone = [
-        str(one["path"] if one["kind"] == Kind.DELETED.value else one["source"])
-        for one in items
-        if one["kind"] in (Kind.DELETED.value, Kind.RENAMED.value)
-        and one["type"] != FileType.DIRECTORY.value
+        str(item["path"] if item["kind"] == Kind.DELETED.value else item["source"])
+        for item in items
+        if item["kind"] in (Kind.DELETED.value, Kind.RENAMED.value)
+        and item["type"] != FileType.DIRECTORY.value
     ]
     return [
         path
@@ -108,7 +108,7 @@ def late(
     ledger: Ledger,
 ) -> list[str]:
     """Return what came into a moved folder later and would come to a place that counts."""
-    came = [[one for one in items if one.get("late")] for items in raw]
+    came = [[item for item in items if item.get("late")] for items in raw]
     if not any(came):
         return []
     return _counting(weigh(PERSONS, came, workspaces, paths, ledger))

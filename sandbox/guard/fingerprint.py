@@ -78,18 +78,18 @@ def examine(
     content of each file that is read and short enough.
     """
     try:
-        found = _of(os.stat(name, dir_fd=folder, follow_symlinks=False))
-        if found.type == FILE:
-            same = known is not None and replace(known, sha256=None) == found
-            return known if same and not full else _read(folder, name, found, keep)
-        if found.type == SYMLINK:
+        entry = _of(os.stat(name, dir_fd=folder, follow_symlinks=False))
+        if entry.type == FILE:
+            same = known is not None and replace(known, sha256=None) == entry
+            return known if same and not full else _read(folder, name, entry, keep)
+        if entry.type == SYMLINK:
             target = os.fsencode(os.readlink(name, dir_fd=folder))
             digest = hashlib.sha256(target).hexdigest()
             keep(digest, target)
-            return replace(found, sha256=digest)
+            return replace(entry, sha256=digest)
     except (FileNotFoundError, NotADirectoryError):
         return None
-    return found
+    return entry
 
 
 def difference(before: Entry | None, after: Entry | None) -> str | None:

@@ -233,7 +233,11 @@ class Guard:
     def _follow_list(self) -> list[Tampering]:
         """Begin with workspaces that are new on the list, leave those that are gone from it."""
         try:
-            wanted = set() if self._handover.wanted else {one.path for one in self._list.all()}
+            wanted = (
+                set()
+                if self._handover.wanted
+                else {workspace.path for workspace in self._list.all()}
+            )
         except SandboxError as error:
             self._fail("", str(error))
             return []

@@ -238,7 +238,7 @@ class Landings:
             if record.event == "vouch-withdrawn":
                 self._vouched.pop((record.workspace, path), None)
                 continue
-            one = Vouched(
+            vouched = Vouched(
                 by=record.by or "a person",
                 when=record.ts or "",
                 workspace=record.workspace,
@@ -247,7 +247,7 @@ class Landings:
                 mode=change.get("mode"),
                 sha256=change.get("sha256"),
             )
-            self._vouched.setdefault((record.workspace, path), []).append(one)
+            self._vouched.setdefault((record.workspace, path), []).append(vouched)
 
     def _set_undone(self, call: str, *, undone: bool) -> None:
         while True:

@@ -116,7 +116,7 @@ class Report:
     @property
     def approved(self) -> bool:
         """Whether the log is whole and every change approved."""
-        return self.chain is None and all(one.approved for one in self.paths)
+        return self.chain is None and all(path.approved for path in self.paths)
 
     def as_json(self) -> dict[str, Any]:
         """Return it for `--json`."""
@@ -178,9 +178,11 @@ def protected_changes(
     repository: Repository, protected: Protected, start: str, end: str, *, worktree: bool
 ) -> Iterator[tuple[str, Difference, str]]:
     """Yield where each protected path changed (committed or in the work tree), what, its rule."""
-    changed = [(COMMITTED, one) for one in repository.changes(start, end)]
+    changed = [(COMMITTED, change) for change in repository.changes(start, end)]
     if worktree:
-        changed += [(WORK_TREE, one) for one in _uncommitted(repository, protected, end)]
+        changed += [
+            (WORK_TREE, difference) for difference in _uncommitted(repository, protected, end)
+        ]
     for where, one in changed:
         if rule := _rule(protected, repository, one):
             yield where, one, rule

@@ -211,7 +211,7 @@ class Ward:
                 restored = True
             except NotRestored as error:
                 note = str(error)
-        one = Tampering(
+        tampering = Tampering(
             workspace=self.root,
             path=printable(path),
             kind=kind,
@@ -222,8 +222,8 @@ class Ward:
             kept=kept,
             note=note if self._restoring else "",
         )
-        self._record(one)
-        return one
+        self._record(tampering)
+        return tampering
 
     def _restore(self, path: str, before: Entry | None) -> None:
         times = self._restores.setdefault(path, deque(maxlen=MOST_RESTORES))

@@ -120,7 +120,7 @@ class Watcher:
         wanted = set(folders) | {str(self._pulse.parent)}
         if self._observer is None or self._dead():
             return False  # `trouble` says so, and `start` makes another
-        alive = {one.watch for one in self._observer.emitters if one.is_alive()}
+        alive = {emitter.watch for emitter in self._observer.emitters if emitter.is_alive()}
         for path in list(self._watches):
             watch, identity = self._watches[path]
             if path not in wanted or _identity(path) != identity or watch not in alive:
@@ -165,9 +165,9 @@ class Watcher:
         """
         threads = (self._observer, getattr(self._observer, "_inotify_fd", None))
         return any(
-            not one.is_alive() or not one.should_keep_running()
-            for one in threads
-            if isinstance(one, BaseThread)
+            not thread.is_alive() or not thread.should_keep_running()
+            for thread in threads
+            if isinstance(thread, BaseThread)
         )
 
     def _deaf(self, now: float) -> bool:

@@ -50,10 +50,10 @@ def parse(text: bytes | str) -> Json:
 
 def named(name: str) -> Dialect:
     """Return a dialect by its name on the command line. Raises BadEvent."""
-    found = DIALECTS.get(name)
-    if found is None:
+    dialect = DIALECTS.get(name)
+    if dialect is None:
         raise BadEvent(f"`{name}` is no agent that is known; use one of {', '.join(DIALECTS)}")
-    return found
+    return dialect
 
 
 # -- Claude Code

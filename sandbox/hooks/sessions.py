@@ -79,15 +79,15 @@ class Sessions:
     def _add(self, source: str, process: int) -> str:
         name, parent = self._free(source)
         try:
-            one = register(self._dirs, process, name=name, parent=parent, source=source)
+            agent = register(self._dirs, process, name=name, parent=parent, source=source)
         except BadInput:  # it is gone, or no process that can be under watch
             return MAIN
-        return one.path
+        return agent.path
 
     def _free(self, source: str) -> tuple[str, str | None]:
         """Return the name of a new session and the agent that it stands below."""
         self._agents.drop_ended()
-        known = {one.id for one in self._agents.all()}
+        known = {agent.id for agent in self._agents.all()}
         if MAIN not in known:
             return MAIN, None
         numbers = range(2, _MOST_SESSIONS)

@@ -102,7 +102,7 @@ class OwnEdits:
             folder = fs.open_directory(draft, self._base)
             try:
                 files = [self._copy(folder, n, one) for n, one in enumerate(edits)]
-                size = sum(one.was[1] for one in files if one.was is not None)
+                size = sum(file.was[1] for file in files if file.was is not None)
                 if self._total() + size > quota:
                     raise Full(self.root, size)
                 kept = Kept(
@@ -112,7 +112,7 @@ class OwnEdits:
                 os.fsync(folder)
             finally:
                 os.close(folder)
-            self._hand_over(whose.call, {one.path: one for one in files})
+            self._hand_over(whose.call, {file.path: file for file in files})
             os.rename(draft, whose.call, src_dir_fd=self._base, dst_dir_fd=self._base)
             os.fsync(self._base)  # P12: the copy is on disk before its tool runs
         except BaseException as error:
@@ -168,7 +168,7 @@ class OwnEdits:
     def _remove_drafts(self) -> None:
         """Remove copies whose making a crash ended: while this holds the lock, nobody makes any."""
         with os.scandir(self._base) as entries:
-            drafts = [one.name for one in entries if one.name.endswith(own_edits.NEW)]
+            drafts = [entry.name for entry in entries if entry.name.endswith(own_edits.NEW)]
         for draft in drafts:
             remove(self._base, draft)
 
@@ -190,7 +190,7 @@ class OwnEdits:
         """
         for name in self._open():
             kept = self._note(name)
-            shared = [one for one in kept.files if one.path in files] if kept else []
+            shared = [file for file in kept.files if file.path in files] if kept else []
             if not shared:
                 continue
             found = self._left(name)
@@ -216,7 +216,7 @@ class OwnEdits:
     def has_changed(self, kept: Kept) -> bool:
         """Whether anything that a tool named is another than before it."""
         found = self._left(kept.call)
-        looks = [(one, found.get(one.path) or self._look(one)) for one in kept.files]
+        looks = [(file, found.get(file.path) or self._look(file)) for file in kept.files]
         return any(_differs(before, after) for before, after in looks)
 
     def close(self, call: str) -> list[Changed] | None:
@@ -258,7 +258,7 @@ class OwnEdits:
                 remove(self._base, call)
             return False
         found = self._left(call)
-        told = [one.path in found or _is_expected(one, self._look(one)) for one in kept.files]
+        told = [file.path in found or _is_expected(file, self._look(file)) for file in kept.files]
         return all(told)
 
     def done(self, call: str, *, changed: bool) -> None:
@@ -311,7 +311,7 @@ class OwnEdits:
     # -- what lies there
 
     def _open(self) -> list[str]:
-        return [one for one in own_edits.names(self._base) if not one.endswith(own_edits.DONE)]
+        return [name for name in own_edits.names(self._base) if not name.endswith(own_edits.DONE)]
 
     def _note(self, name: str) -> Kept | None:
         return own_edits.note_of(self._base, name)

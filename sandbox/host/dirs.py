@@ -64,7 +64,7 @@ class Dirs:
     @property
     def folders(self) -> tuple[str, ...]:
         """Return all of them, as gate 1 knows them: no call writes there."""
-        return tuple(str(one) for one in (self.state, self.config, self.runtime))
+        return tuple(str(path) for path in (self.state, self.config, self.runtime))
 
     @property
     def socket(self) -> Path:

@@ -32,7 +32,7 @@ def is_quick(plan: ActionPlan) -> bool:
     params = plan.params
     texts = (params.command, params.content, params.old_string, params.new_string, plan.intent)
     return (
-        all(len(one or "") <= QUICK for one in texts)
+        all(len(text or "") <= QUICK for text in texts)
         and not params.edits
         and len(params.model_extra or ()) <= MOST_EXTRA
     )

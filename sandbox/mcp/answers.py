@@ -55,7 +55,7 @@ class ToolAnswer(BaseModel):
 def answer(result: CallResult) -> ToolAnswer:
     """Return the structured answer; its output is cut as in `text`."""
     out, errors = _cut(result)
-    rules = [one.model_dump(mode="json") for one in result.matched_rules]
+    rules = [rule.model_dump(mode="json") for rule in result.matched_rules]
     return ToolAnswer(
         call=result.id,
         verdict=result.verdict.value,
@@ -66,8 +66,10 @@ def answer(result: CallResult) -> ToolAnswer:
         judgement=result.judgement,
         landed=result.landed,
         changes=[
-            Changed(path=one.path, kind=one.kind, outcome=one.outcome, reason=one.reason)
-            for one in result.changes[:_CHANGES]
+            Changed(
+                path=change.path, kind=change.kind, outcome=change.outcome, reason=change.reason
+            )
+            for change in result.changes[:_CHANGES]
         ],
         message=result.message,
         undo_command=f"lockgate undo {result.id}" if result.landed else None,
@@ -126,7 +128,7 @@ def text(result: CallResult) -> str:
     if result.exit_status:
         notes.append(f"exit status {result.exit_status}")
     if result.landed and result.changes:
-        names = ", ".join(one.path for one in result.changes[:5])
+        names = ", ".join(change.path for change in result.changes[:5])
         more = max(len(result.changes), result.changes_total) - 5  # not all are listed
         notes.append(f"landed {names}{f' and {more} more' if more > 0 else ''}")
     parts += [f"[lockgate: {note}]" for note in notes]

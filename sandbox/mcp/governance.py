@@ -97,18 +97,18 @@ class Governance:
         trust = self._trust(who)
         domain = classify_action(_short(action), context, trust).domain
         level = self._level(who, domain)
-        found = check_permission(action, context, level, policy=trust)
-        if found.allowed and (red := self._red(who, _short(action))):
-            found = found.model_copy(update={"allowed": False, "reason": red})
-        if found.allowed:
+        permission = check_permission(action, context, level, policy=trust)
+        if permission.allowed and (red := self._red(who, _short(action))):
+            permission = permission.model_copy(update={"allowed": False, "reason": red})
+        if permission.allowed:
             verdict, reason, _ = await self._foretold(who, described.said, action, context or {})
             if verdict not in (Verdict.ASK, Verdict.DENY) and len(action.split()) > 1:
                 verdict, reason, rules = await self._foretold(who, described.hinted, "Bash", action)
                 prose = verdict is Verdict.ASK and _PROSE.issuperset(rules)
                 verdict = Verdict.ALLOW if prose else verdict
             if verdict in (Verdict.ASK, Verdict.DENY):
-                found = found.model_copy(update={"allowed": False, "reason": reason})
-        return found.model_dump(mode="json")
+                permission = permission.model_copy(update={"allowed": False, "reason": reason})
+        return permission.model_dump(mode="json")
 
     async def can_execute(self, who: Who, tool_name: str, args_hint: str = "") -> dict[str, Any]:
         """Return what a tool call needs before it may run ("Quick Pre-Check").
@@ -117,15 +117,15 @@ class Governance:
         """
         trust = self._trust(who)
         level = self._level(who, trust.classify(tool_name, _NO_CONTEXT, args_hint).domain)
-        found = can_execute(tool_name, args_hint, level, policy=trust)
+        executable = can_execute(tool_name, args_hint, level, policy=trust)
         verdict, reason, _ = await self._foretold(who, described.hinted, tool_name, args_hint)
         if verdict is None and not self._policy(who).tools.kinds(tool_name):
             verdict, reason = await self._named(who, tool_name)
-        if verdict is Verdict.DENY or (verdict is Verdict.ASK and found.can_execute):
+        if verdict is Verdict.DENY or (verdict is Verdict.ASK and executable.can_execute):
             needed = "none" if verdict is Verdict.DENY else "approve"
             said = {"can_execute": False, "action_needed": needed, "reason": reason}
-            found = found.model_copy(update=said)
-        return found.model_dump(mode="json")
+            executable = executable.model_copy(update=said)
+        return executable.model_dump(mode="json")
 
     async def _named(self, who: Who, tool_name: str) -> tuple[Verdict, str]:
         """Return what gate 1 would say of a tool of which nothing but its name is known."""
@@ -137,8 +137,8 @@ class Governance:
         """Return why an action's category asks a person (autonomy-levels.md), or nothing."""
         levels = self._policy(who).standing.levels
         categories = levels.categories.of_action(action)
-        found = levels.level_of_all(categories, who.user, who.agent) if categories else None
-        return found.why if found is not None and found.verdict is Verdict.ASK else ""
+        answer = levels.level_of_all(categories, who.user, who.agent) if categories else None
+        return answer.why if answer is not None and answer.verdict is Verdict.ASK else ""
 
     async def _foretold(
         self, who: Who, read: Callable[..., Use | None], *said: object
@@ -155,8 +155,8 @@ class Governance:
         except ValueError as error:
             return Verdict.DENY, _first(error), frozenset()
         decision = (await self._decided(plan))[0].decision
-        strict = [one for one in decision.layers if one.verdict is decision.verdict]
-        rules = frozenset(one.rule for one in strict if one.rule)
+        strict = [layer for layer in decision.layers if layer.verdict is decision.verdict]
+        rules = frozenset(answer.rule for answer in strict if answer.rule)
         return decision.verdict, decision.message, rules
 
     def classify_action(
@@ -201,15 +201,15 @@ class Governance:
         now = time.time()
         active = [
             {
-                "id": one.id,
-                "action_id": one.wanted.action_id,
-                "scope": one.scope.value,
-                "covers": one.words(),
-                "uses_left": one.uses - one.used,
-                "expires_in_seconds": round(one.until - now),
+                "id": grant.id,
+                "action_id": grant.wanted.action_id,
+                "scope": grant.scope.value,
+                "covers": grant.words(),
+                "uses_left": grant.uses - grant.used,
+                "expires_in_seconds": round(grant.until - now),
             }
-            for one in self._grants.all()
-            if one.open(now) and one.wanted.agent == who.agent
+            for grant in self._grants.all()
+            if grant.open(now) and grant.wanted.agent == who.agent
         ]
         states = self._kept.states(who.agent, self._trust(who)).values()
         levels = {domain: self._level(who, domain) for domain in Domain}
@@ -223,7 +223,7 @@ class Governance:
         if who.role:
             said.append(f"role: {who.role}")
         said.append("network: none, but for what a call is given by name")
-        said += [f"workspace: {one.path}" for one in self._known.all()]
+        said += [f"workspace: {workspace.path}" for workspace in self._known.all()]
         return said
 
     # -- the record
@@ -277,12 +277,12 @@ class Governance:
 
     def workspace_validate(self, path: str) -> dict[str, Any]:
         """Return whether a call may use a path, and why."""
-        found = self._registry.validate(path)
+        validation = self._registry.validate(path)
         return {
-            "path": found.path,
-            "valid": found.valid,
-            "workspace": found.workspace,
-            "reason": found.reason,
+            "path": validation.path,
+            "valid": validation.valid,
+            "workspace": validation.workspace,
+            "reason": validation.reason,
         }
 
     async def workspace_add(self, who: Who, path: str, *, seconds: float) -> dict[str, Any]:
@@ -291,7 +291,7 @@ class Governance:
         An agent widens nothing itself, wherever the folder lies; waits at most `seconds`.
         """
         found = self._registry.check(path)
-        if any(one.path == found.path for one in self._known.all()):
+        if any(workspace.path == found.path for workspace in self._known.all()):
             return {"path": found.path, "added": True, "reason": "it is registered already"}
         request = await self._put(who, "workspace_add", {"path": found.path}, "")
         until = time.monotonic() + seconds
@@ -376,11 +376,11 @@ class Governance:
 
     async def _told(self, request: Request, channel: Channel | None) -> None:
         """Record that a question was put, and say so over its user's channel."""
-        said = masked_question(AskedRecord(**said_of(request)))
-        await asyncio.to_thread(self._store.append, said, durable=True)
-        problem = await deliver(channel, said.as_json()) if channel is not None else None
+        record = masked_question(AskedRecord(**said_of(request)))
+        await asyncio.to_thread(self._store.append, record, durable=True)
+        problem = await deliver(channel, record.as_json()) if channel is not None else None
         if problem is not None:
-            missed = UndeliveredRecord(what=said.event, because=mask(problem))
+            missed = UndeliveredRecord(what=record.event, because=mask(problem))
             await asyncio.to_thread(self._store.append, missed, durable=True)
 
     # -- parts
@@ -451,7 +451,7 @@ def _domain(name: str) -> Domain:
     try:
         return Domain(name)
     except ValueError:
-        known: Sequence[str] = [one.value for one in Domain]
+        known: Sequence[str] = [domain.value for domain in Domain]
         raise BadInput(f"`{name}` is no domain; use one of {', '.join(known)}") from None
 
 

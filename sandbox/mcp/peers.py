@@ -21,9 +21,13 @@ _MOST_KNOWN = 4096
 
 def process_of(port: int, server: int) -> int | None:
     """Return the pid that connected from a loopback port to `server`; None where nobody knows."""
-    for one in psutil.net_connections(kind="tcp4"):
-        if one.laddr and one.raddr and (one.laddr.port, one.raddr.port) == (port, server):
-            return one.pid
+    for connection in psutil.net_connections(kind="tcp4"):
+        if (
+            connection.laddr
+            and connection.raddr
+            and (connection.laddr.port, connection.raddr.port) == (port, server)
+        ):
+            return connection.pid
     return None
 
 

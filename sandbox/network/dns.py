@@ -65,7 +65,7 @@ def read_question(data: bytes) -> Question:
         name = b".".join(labels).decode("ascii").lower()
     except UnicodeDecodeError:
         raise Malformed("a name that is not ASCII") from None
-    if any(b"." in one for one in labels) or not name.isprintable():
+    if any(b"." in label for label in labels) or not name.isprintable():
         raise Malformed("a label with a sign that no host has")
     return Question(number, flags, name, kind, data[_HEADER.size : at + 4])
 

@@ -72,10 +72,14 @@ class Traffic:
     @property
     def stopped(self) -> str:
         """Why a connection of the call was refused; of the first such one, or none."""
-        for one in self.connections:
-            _, refused, why = str(one["end"]).partition("refused: ")
+        for connection in self.connections:
+            _, refused, why = str(connection["end"]).partition("refused: ")
             if refused:
-                where = f"`{one['host']}:{one['port']}`" if one["host"] else f"port {one['port']}"
+                where = (
+                    f"`{connection['host']}:{connection['port']}`"
+                    if connection["host"]
+                    else f"port {connection['port']}"
+                )
                 return f"{where}: {why}"
         return ""
 
@@ -105,7 +109,7 @@ class Gateway:
         self._hearing: asyncio.Task[None] | None = None
         self._ending = False
         self.traffic = Traffic(
-            names=tuple(f"{one.name}:{port}" for one in reaches for port in one.ports)
+            names=tuple(f"{reach.name}:{port}" for reach in reaches for port in reach.ports)
         )
 
     @property
@@ -117,9 +121,9 @@ class Gateway:
         """Start it with the sockets, which are closed here; `certificates` are those that this host
         trusts. Raises Unavailable."""
         order = {
-            "reaches": [one.as_json() for one in self._reaches],
+            "reaches": [reach.as_json() for reach in self._reaches],
             "limits": asdict(self._limits),
-            "sockets": [one.fileno() for one in sockets],
+            "sockets": [connection.fileno() for connection in sockets],
             "uses": [use.as_json() for use in self._uses],
             "certificates": certificates if self._uses else "",
         }
@@ -132,7 +136,7 @@ class Gateway:
                 limit=MOST_LINE,
                 cwd="/",
                 env=environment({"LANG": "C.UTF-8"}),
-                pass_fds=[one.fileno() for one in sockets],
+                pass_fds=[connection.fileno() for connection in sockets],
                 start_new_session=True,
             )
         except OSError as error:

@@ -63,17 +63,17 @@ def place(address: str, *, private: bool) -> Place | None:
 
     `private`: a person's settings name it, so that it may lead into a network of theirs.
     """
-    found = _ADDRESS.fullmatch(address.strip())
-    name = host_name(found["host"]) if found is not None else None
-    if found is None or name is None:
+    match = _ADDRESS.fullmatch(address.strip())
+    name = host_name(match["host"]) if match is not None else None
+    if match is None or name is None:
         return None
-    scheme = found["scheme"].lower()
-    port = int(found["port"]) if found["port"] else {"http": 80, "https": 443}[scheme]
+    scheme = match["scheme"].lower()
+    port = int(match["port"]) if match["port"] else {"http": 80, "https": 443}[scheme]
     if not 0 < port < 65_536:
         return None
-    where = f":{found['port']}" if found["port"] else ""
+    where = f":{match['port']}" if match["port"] else ""
     return Place(
-        f"{scheme}://{name}{where}{found['path'] or '/'}",
+        f"{scheme}://{name}{where}{match['path'] or '/'}",
         Reach(name, (port,), (port,) if private else ()),
     )
 
@@ -137,13 +137,13 @@ def _npm(given: Mapping[str, str], home: Path) -> tuple[str, list[str]]:
     for path in (Path(own) if own else home / ".npmrc", Path(machine or "/etc/npmrc"),
                  Path("/usr/local/etc/npmrc"), Path("/usr/etc/npmrc")):  # fmt: skip
         for line in _text(path).splitlines():
-            found = _VALUE.fullmatch(line)
-            if found is None or not found[2]:
+            match = _VALUE.fullmatch(line)
+            if match is None or not match[2]:
                 continue
-            if found[1] == "registry":
-                registry = registry or found[2].strip("\"'")
-            elif found[1].startswith("@") and found[1].endswith(":registry"):
-                raise _Beyond(f"give `{found[1].partition(':')[0]}` a registry of its own")
+            if match[1] == "registry":
+                registry = registry or match[2].strip("\"'")
+            elif match[1].startswith("@") and match[1].endswith(":registry"):
+                raise _Beyond(f"give `{match[1].partition(':')[0]}` a registry of its own")
     return registry, []
 
 

@@ -48,15 +48,15 @@ def read_request(data: bytes) -> tuple[Request, bytes] | None:
         raise Malformed("it is no plain request for a path")
     fields: list[tuple[bytes, bytes]] = []
     for one in lines:
-        found = _FIELD.fullmatch(one)
-        if found is None:
+        match = _FIELD.fullmatch(one)
+        if match is None:
             raise Malformed("a header that is no header")
-        fields.append((found[1].lower(), found[2].strip()))
+        fields.append((match[1].lower(), match[2].strip()))
     hosts = [value for name, value in fields if name == b"host"]
     if len(hosts) != 1:
         raise Malformed("it names no host" if not hosts else "it names two hosts")
     lengths = [value for name, value in fields if name == b"content-length"]
-    if len(lengths) > 1 or not all(re.fullmatch(rb"[0-9]{1,15}", one) for one in lengths):
+    if len(lengths) > 1 or not all(re.fullmatch(rb"[0-9]{1,15}", length) for length in lengths):
         raise Malformed("its length is not plain")
     if any(name == b"transfer-encoding" for name, _ in fields):
         raise Malformed("its body comes in pieces (chunked); over TLS that works")

@@ -73,8 +73,8 @@ def _alone(home: str, gate: Gate1) -> Decide:
 
 
 def _around(registry: Registry, folder: str) -> str:
-    found = registry.holding(folder)
-    return found.path if found is not None else DEFAULT_WORKSPACE
+    workspace = registry.holding(folder)
+    return workspace.path if workspace is not None else DEFAULT_WORKSPACE
 
 
 def answer(line: str, plan_of: PlanOf, decide: Decide) -> dict[str, Any]:

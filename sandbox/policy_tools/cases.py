@@ -191,9 +191,9 @@ def _case(place: str, data: Any, policy: Policy) -> Case:
     asked = {k: v for k, v in data.items() if k not in ("id", "verdict", "rule", "why")}
     wanted = data.get("verdict")
     verdicts = tuple(wanted) if isinstance(wanted, list) else (wanted,) if wanted else ()
-    for one in verdicts:
-        if one not in _VERDICTS:
-            raise PolicyError(f"{place}: `verdict`: `{one}` is none of {', '.join(_VERDICTS)}")
+    for verdict in verdicts:
+        if verdict not in _VERDICTS:
+            raise PolicyError(f"{place}: `verdict`: `{verdict}` is none of {', '.join(_VERDICTS)}")
     try:
         plan = plan_of(asked, policy)
     except ValidationError as error:

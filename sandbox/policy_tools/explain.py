@@ -37,25 +37,27 @@ def explanation(plan: ActionPlan, answer: Gate1Answer) -> dict[str, Any]:
         "rules": list(decision.rules),
         "layers": [
             {
-                **one.model_dump(mode="json"),
-                "words": words(plan, one, decision.matched_rules),
-                "places": list(places(one, effective)),
+                **layer_answer.model_dump(mode="json"),
+                "words": words(plan, layer_answer, decision.matched_rules),
+                "places": list(places(layer_answer, effective)),
             }
-            for one in decision.layers
+            for layer_answer in decision.layers
         ],
         "second_opinion": _second(plan, answer),
         "milder": {
             "verdict": remaining.value if remaining else None,
-            "needs": [{"layer": one.layer, "rule": one.rule, "needs": one.needs} for one in needs],
+            "needs": [
+                {"layer": need.layer, "rule": need.rule, "needs": need.needs} for need in needs
+            ],
         },
         "policy_files": [
             {
-                "layer": one.layer.value,
-                "file": one.document.name,
-                "digest": one.document.digest,
-                "trusted": one.trusted,
+                "layer": source.layer.value,
+                "file": source.document.name,
+                "digest": source.document.digest,
+                "trusted": source.trusted,
             }
-            for one in (effective.sources if effective else ())
+            for source in (effective.sources if effective else ())
         ],
         "ignored": list(effective.ignored) if effective else [],
     }
@@ -84,8 +86,12 @@ def words(plan: ActionPlan, answer: LayerAnswer, matched: Sequence[MatchedRule] 
         piece = _piece(text, named)
         if piece:
             found[piece] = None
-    for one in matched:
-        piece = _holding(text, one.trigger_match) if one.rule_id == answer.rule else ""
+    for matched_rule in matched:
+        piece = (
+            _holding(text, matched_rule.trigger_match)
+            if matched_rule.rule_id == answer.rule
+            else ""
+        )
         if piece:
             found[piece] = None
     return list(found)[:MOST_WORDS]
@@ -177,7 +183,7 @@ def _layer(one: dict[str, Any]) -> str:
 
 
 def _joined(pieces: Sequence[str]) -> str:
-    return ", ".join(f"`{one}`" for one in pieces)
+    return ", ".join(f"`{piece}`" for piece in pieces)
 
 
 def _demand(demand: dict[str, Any]) -> list[tuple[str, str]]:

@@ -88,7 +88,7 @@ class Instead(Policies):
 
     def files(self, workspaces: tuple[str, ...]) -> tuple[tuple[Layer, Path], ...]:
         """Return the policy files that count where they exist."""
-        others = [one for one in super().files(workspaces) if one[0] is not self._layer]
+        others = [file for file in super().files(workspaces) if file[0] is not self._layer]
         order = list(Layer)
         found = [*others, (self._layer, self._file)]
         return tuple(sorted(found, key=lambda one: order.index(one[0])))

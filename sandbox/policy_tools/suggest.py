@@ -128,16 +128,16 @@ def text_of(found: Sequence[Suggestion]) -> str:
     ]
     sections = (("tool", "tools:\n  report:"), ("deletions", "land_freely:\n  deletions:"))
     for kind, head in sections:
-        some = [one for one in found if one.kind == kind]
+        some = [suggestion for suggestion in found if suggestion.kind == kind]
         lines += ["", *head.split("\n")] if some else []
         for one in some:
             lines += [f"    {line}" for line in _comments(one)]
             lines.append(f'    - "{one.value}"')
-    named = [one for one in found if one.kind == "program"]
+    named = [suggestion for suggestion in found if suggestion.kind == "program"]
     lines += ["", "programs:"] if named else []
     for one in named:
         lines += [f"  {line}" for line in (*_comments(one), *_entry(one.value, one.match))]
-    grants = [one for one in found if one.kind == "grant"]
+    grants = [suggestion for suggestion in found if suggestion.kind == "grant"]
     if grants:
         lines += [
             "",
@@ -167,12 +167,12 @@ def _one_line(text: str) -> str:
 
 def _asked(name: str, records: Sequence[AuditRecord]) -> Iterator[_Evidence]:
     """Yield what a person said of a call that gate 1 asked about; nobody's silence counts."""
-    own = [one for one in records if one.call == name]
-    decided = next((one for one in reversed(own) if isinstance(one, DecidedRecord)), None)
-    answer = next((one for one in own if isinstance(one, AnsweredRecord)), None)
+    own = [record for record in records if record.call == name]
+    decided = next((record for record in reversed(own) if isinstance(record, DecidedRecord)), None)
+    answer = next((record for record in own if isinstance(record, AnsweredRecord)), None)
     if decided is None or decided.verdict != Verdict.ASK.value:
         return
-    refused = any(isinstance(one, RefusedRecord) for one in own)
+    refused = any(isinstance(record, RefusedRecord) for record in own)
     by_person = answer is not None and bool(answer.approved_by)
     if not by_person and not refused:
         return
@@ -180,32 +180,32 @@ def _asked(name: str, records: Sequence[AuditRecord]) -> Iterator[_Evidence]:
         plan = plan_of(decided)
     except ValueError:
         return
-    undone = any(isinstance(one, UndoneRecord) for one in records)
+    undone = any(isinstance(record, UndoneRecord) for record in records)
     approved = bool(answer and answer.approved) and not refused and not undone
     yield _Evidence(name, plan, decided, approved)
 
 
 def _held(name: str, records: Sequence[AuditRecord]) -> Iterator[_Evidence]:
     """Yield what a person did with a call whose changes waited for nothing but its deletions."""
-    own = [one for one in records if one.call == name]
-    decided = next((one for one in own if isinstance(one, DecidedRecord)), None)
-    ended = next((one for one in own if isinstance(one, EndedRecord)), None)
+    own = [record for record in records if record.call == name]
+    decided = next((record for record in own if isinstance(record, DecidedRecord)), None)
+    ended = next((record for record in own if isinstance(record, EndedRecord)), None)
     if decided is None or ended is None or ended.judgement != Outcome.HOLD.value:
         return
-    held = [one for one in ended.changes or () if one.get("outcome") == "hold"]
+    held = [change for change in ended.changes or () if change.get("outcome") == "hold"]
     only = all(
         (one.get("rule"), one.get("kind")) == (_DELETION, Kind.DELETED.value) for one in held
     )
     whole = ended.changes_total == len(ended.changes or ())
-    landed = any(isinstance(one, LandedRecord) and one.of is None for one in own)
-    discarded = any(isinstance(one, DiscardedRecord) for one in own)
+    landed = any(isinstance(record, LandedRecord) and record.of is None for record in own)
+    discarded = any(isinstance(record, DiscardedRecord) for record in own)
     if not held or not (landed or discarded):
         return
     try:
         plan = plan_of(decided)
     except ValueError:
         return
-    undone = any(isinstance(one, UndoneRecord) for one in records)
+    undone = any(isinstance(record, UndoneRecord) for record in records)
     paths = tuple(str(one["path"]) for one in held)
     yield _Evidence(name, plan, decided, landed and only and whole and not undone, paths)
 
@@ -260,7 +260,7 @@ def _tool(
             return None
         if _verdict(near, after.policy) is not Verdict.ASK:
             return None
-    calls = tuple(one.call for one in found)
+    calls = tuple(evidence.call for evidence in found)
     return Suggestion("tool", name, calls, (f"{name}, whatever its parameters",), (other,))
 
 
@@ -297,7 +297,9 @@ def _entry(name: str, commands: Sequence[str]) -> list[str]:
 def _own(
     name: str, found: list[_Evidence], policy_of: Callable[[tuple[str, ...]], Effective]
 ) -> Suggestion | None:
-    commands = tuple(dict.fromkeys(one.plan.params.command or "" for one in found))[:_SHOWN]
+    commands = tuple(dict.fromkeys(evidence.plan.params.command or "" for evidence in found))[
+        :_SHOWN
+    ]
     document = _document("\n".join(["version: 1", "programs:", *_entry(name, commands)]))
     misses = tuple(f"{text}; git push" for text in commands[:1])
     for one in found:
@@ -312,7 +314,7 @@ def _own(
             near = one.plan.model_copy(update={"params": params})
             if _verdict(near, after.policy) is not Verdict.ASK:
                 return None
-    return Suggestion("program", name, tuple(one.call for one in found), commands, misses)
+    return Suggestion("program", name, tuple(evidence.call for evidence in found), commands, misses)
 
 
 # -- files that are made anew
@@ -323,21 +325,24 @@ def _deletions(
 ) -> Iterator[Suggestion]:
     """Yield patterns of files that were deleted again and again, and each time landed."""
     spread = [
-        _Evidence(one.call, one.plan, one.record, one.approved, (path,))
-        for one in held
-        for path in dict.fromkeys(one.deleted)
+        _Evidence(evidence.call, evidence.plan, evidence.record, evidence.approved, (path,))
+        for evidence in held
+        for path in dict.fromkeys(evidence.deleted)
     ]
     groups: dict[str, list[_Evidence]] = {}
     for one in spread:
         if (name := _pattern(one.deleted[0])) is not None:
             groups.setdefault(name, []).append(one)
     for pattern, found in sorted(groups.items()):
-        calls = tuple(dict.fromkeys(one.call for one in found))
-        if len(calls) < least or not all(one.approved for one in found):
+        calls = tuple(dict.fromkeys(evidence.call for evidence in found))
+        if len(calls) < least or not all(evidence.approved for evidence in found):
             continue
-        paths = tuple(dict.fromkeys(one.deleted[0] for one in found))
+        paths = tuple(dict.fromkeys(evidence.deleted[0] for evidence in found))
         miss = _misses(pattern)
-        if all(_lands(pattern, paths, miss, policy_of((one.plan.workspace,))) for one in found):
+        if all(
+            _lands(pattern, paths, miss, policy_of((evidence.plan.workspace,)))
+            for evidence in found
+        ):
             yield Suggestion("deletions", pattern, calls, paths[:_SHOWN], miss)
 
 
@@ -415,7 +420,7 @@ def _grant(
         return None
     agent = "" if plan.agent == "main" else f" --agent {shlex.quote(plan.agent)}"
     typed = f"lockgate grant --scope program --uses 10 --for 8h{agent} -- {shlex.quote(command)}"
-    calls = tuple(one.call for one in found)
+    calls = tuple(evidence.call for evidence in found)
     return Suggestion("grant", typed, calls, (command,), tuple(misses[:_SHOWN]))
 
 

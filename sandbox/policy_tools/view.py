@@ -35,10 +35,10 @@ def view(
         "ignored": list(effective.ignored),
         "rules": list(_rules(effective)),
         "secrets": {
-            "hide": [n for one in _secrets(effective) for n in one.hide],
-            "show": [n for one in _secrets(effective) for n in one.show],
+            "hide": [n for secret in _secrets(effective) for n in secret.hide],
+            "show": [n for secret in _secrets(effective) for n in secret.show],
         },
-        "limits": [one.model_dump(exclude_none=True) for one in effective.policy.limits],
+        "limits": [limit.model_dump(exclude_none=True) for limit in effective.policy.limits],
         "mode": effective.policy.standing.modes.mode.value,
         "roles": list(effective.policy.standing.roles.names),
     }
@@ -54,7 +54,9 @@ def _secrets(effective: Effective) -> tuple[Any, ...]:
 
 
 def _file(effective: Effective, layer: Layer, path: Path) -> dict[str, Any]:
-    found = next((one for one in effective.sources if one.document.name == str(path)), None)
+    found = next(
+        (source for source in effective.sources if source.document.name == str(path)), None
+    )
     state = "absent"
     if found is not None:
         state = "counts" if found.trusted else "only tightens"
@@ -81,9 +83,16 @@ def _rules(effective: Effective) -> list[dict[str, Any]]:
         rows.append(
             _row(effective, "command", command.id, command.programs, verdict, command.because)
         )
-    for one in effective.paths.governance:
+    for governance_rule in effective.paths.governance:
         rows.append(
-            _row(effective, "governance", one.id, one.paths, "discard", one.because or one.name)
+            _row(
+                effective,
+                "governance",
+                governance_rule.id,
+                governance_rule.paths,
+                "discard",
+                governance_rule.because or governance_rule.name,
+            )
         )
     for obeyed in effective.paths.obeyed:
         rows.append(_row(effective, "obeyed", obeyed.id, obeyed.paths, "hold", obeyed.because))
@@ -141,7 +150,8 @@ def show_text(said: dict[str, Any]) -> str:
 
 def _limits(limits: Sequence[dict[str, Any]]) -> list[str]:
     return [
-        f"limits: {', '.join(f'{name} {value:g}' for name, value in one.items())}" for one in limits
+        f"limits: {', '.join(f'{name} {value:g}' for name, value in limit.items())}"
+        for limit in limits
     ]
 
 

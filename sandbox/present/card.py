@@ -191,7 +191,7 @@ def _may_reach(decision: Mapping[str, Any]) -> str:
         network = Network.model_validate(decision.get("rights", {}).get("network", NO_NETWORK))
     except ValidationError:
         return ""
-    lines = [f"the package index that this host uses for {one}" for one in network.packages]
+    lines = [f"the package index that this host uses for {package}" for package in network.packages]
     for host in network.hosts:
         place = f", at {host.address}" if host.address else ""
         place += ", also in a private network" if host.private and not host.address else ""

@@ -44,8 +44,8 @@ def record(call: CallEntry, stdout: str, stderr: str, diff: str) -> str:
             else (("of", str(call.of or call.undone or "")),)
         ),
         *(
-            (f"by {one.get('layer')}", f"{one.get('verdict')}: {one.get('reason')}")
-            for one in call.layers or ()
+            (f"by {layer.get('layer')}", f"{layer.get('verdict')}: {layer.get('reason')}")
+            for layer in call.layers or ()
         ),
     ]
     if call.approved_by:
@@ -77,7 +77,7 @@ def record(call: CallEntry, stdout: str, stderr: str, diff: str) -> str:
         total = call.changes_total
         parts.append("changes:\n" + changes(call.changes, total=total))
     if call.events:
-        said = "\n".join(f"  {safe_line(one)}" for one in lines(call.events))
+        said = "\n".join(f"  {safe_line(line)}" for line in lines(call.events))
         parts.append("what led to the protected path:\n" + said)
     for name, text in (("stdout", stdout), ("stderr", stderr), ("diff", safe_block(diff))):
         if text.strip():
@@ -117,7 +117,9 @@ def port_line(port: Mapping[str, Any]) -> str:
 
 def sent(call: CallEntry) -> str:
     """Return how much a call sent, in KiB, and to how many hosts; empty where it sent nothing."""
-    hosts = {one.get("host") for one in call.connections or () if one.get("sent")}
+    hosts = {
+        connection.get("host") for connection in call.connections or () if connection.get("sent")
+    }
     amount = -(-(call.sent or 0) // 1024)
     if not amount:
         return ""
@@ -164,7 +166,7 @@ def replay_row(outcome: Mapping[str, Any], *, wrong: bool = False) -> str:
 
 def replay_sum(outcomes: Sequence[Mapping[str, Any]], *, failed: int, wrong: int = 0) -> str:
     """Return the last line of a replay."""
-    compared = [one for one in outcomes if "expected" in one]
+    compared = [outcome for outcome in outcomes if "expected" in outcome]
     differing = sum(1 for one in compared if not one["expected"])
     parts = [f"{len(outcomes) - wrong} calls"]
     if wrong:

@@ -107,10 +107,10 @@ class ControlGroup:
 def _tidy(folder: Path) -> None:
     """Remove old groups that are empty: when their agent was killed, its dead were still there."""
     with contextlib.suppress(OSError):
-        for one in folder.iterdir():
+        for path in folder.iterdir():
             with contextlib.suppress(OSError):  # it is a file, or a process is in it
-                if time.time() - one.stat().st_mtime > OLD_SECONDS:
-                    one.rmdir()
+                if time.time() - path.stat().st_mtime > OLD_SECONDS:
+                    path.rmdir()
 
 
 def _places(root: Path) -> Iterator[Path]:

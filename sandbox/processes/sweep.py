@@ -127,7 +127,7 @@ class _Sweep:
         def look(markers: Mapping[int, str]) -> dict[int, Target]:
             every = targets(table, self._trees, markers=markers, grouped=grouped)
             own = {pid: one for pid, one in every.items() if one.process.known in self._spared}
-            self.swept.spared |= {one.process.known: one for one in own.values()}
+            self.swept.spared |= {target.process.known: target for target in own.values()}
             return {pid: one for pid, one in every.items() if pid not in own}
 
         found = look({})
@@ -137,9 +137,9 @@ class _Sweep:
             found = look(marks)
         self._remember(found)
         left = [
-            one
-            for one in found.values()
-            if not one.process.ended and one.process.known not in self._forbidden
+            target
+            for target in found.values()
+            if not target.process.ended and target.process.known not in self._forbidden
         ]
         self._again = not left and self._passes.again(table, self._marks, found)
         return left
@@ -147,8 +147,8 @@ class _Sweep:
     def _remember(self, found: Mapping[int, Target]) -> None:
         """Keep what was proven once: a child may lose its proof when its parent is killed."""
         own: dict[str, set[Known]] = {}
-        for one in found.values():
-            own.setdefault(one.agent, set()).add(one.process.known)
+        for target in found.values():
+            own.setdefault(target.agent, set()).add(target.process.known)
         for index, tree in enumerate(self._trees):
             if not own.get(tree.agent, set()) <= tree.seen:
                 self._trees[index] = replace(tree, seen=tree.seen | own[tree.agent])
@@ -160,7 +160,7 @@ class _Sweep:
             group.freeze()
         frozen: set[Known] = set()
         while True:
-            fresh = [one for one in self.find() if one.process.known not in frozen]
+            fresh = [target for target in self.find() if target.process.known not in frozen]
             for one in fresh:
                 self._send(one, signal.SIGSTOP)
                 frozen.add(one.process.known)
@@ -179,7 +179,11 @@ class _Sweep:
             waited = self._clock() - started
             if not (found or self._again) or waited > KILL_SECONDS:
                 break
-            if found and waited > SLEEP_SECONDS and all(one.process.state == "D" for one in found):
+            if (
+                found
+                and waited > SLEEP_SECONDS
+                and all(target.process.state == "D" for target in found)
+            ):
                 break
             self._sleep(min(max(pause, len(found) * EACH_SECONDS), LONGEST_PAUSE))
             pause = min(2 * pause, LONGEST_PAUSE)
@@ -220,6 +224,6 @@ def _user(uid: int) -> str:
 
 def _counted(some: Sequence[Target]) -> str:
     count = "1 process" if len(some) == 1 else f"{len(some)} processes"
-    names = sorted({one.process.name for one in some})
+    names = sorted({target.process.name for target in some})
     shown = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")
     return f"{count} ({shown})"

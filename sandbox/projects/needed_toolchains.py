@@ -66,7 +66,7 @@ def find_needed(workspace: str, home: str) -> tuple[Needed, ...]:
     root = Path(workspace)
     found = [*_environments(root, home)]
     for language, names in _ASKS.items():
-        why = next((one for one in names if (root / one).is_file()), None)
+        why = next((name for name in names if (root / name).is_file()), None)
         folder = _chosen(root, language, home) if why is not None else None
         if why is not None and folder is not None:
             found.append(Needed(language, why, folder))

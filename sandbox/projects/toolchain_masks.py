@@ -64,10 +64,10 @@ def _look(source: str, hide: Sequence[str], show: Sequence[str]) -> _Look:
     folders: list[str] = []
     try:
         names = find(source, _Masks(hide, show), folders=folders)[0]
-        times = tuple((one, _changed(source, one)) for one in folders)
+        times = tuple((folder, _changed(source, folder)) for folder in folders)
     except (TooLarge, OSError):
         return _Look(None, ())
-    there = sorted(one for one in names if os.path.lexists(f"{source}/{one}"))
+    there = sorted(name for name in names if os.path.lexists(f"{source}/{name}"))
     found = tuple((one, Path(source, one).is_dir()) for one in there)
     return _Look(found if len(found) <= MOST_HIDDEN else None, times)
 

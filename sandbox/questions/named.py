@@ -37,13 +37,13 @@ def named_workspaces(plan: ActionPlan, registered: Iterable[str]) -> tuple[str, 
         for one in (plan.params.file_path, plan.params.path)
         if one and "\0" not in one
     ]
-    forms = {one: (one, os.path.relpath(one, here)) for one in others}
+    forms = {other: (other, os.path.relpath(other, here)) for other in others}
     standing = _standing({form for both in forms.values() for form in both}, command)
     found = (
-        one
-        for one in others
-        if any(path == one or path.startswith(one + "/") for path in paths)
-        or not standing.isdisjoint(forms[one])
+        other
+        for other in others
+        if any(path == other or path.startswith(other + "/") for path in paths)
+        or not standing.isdisjoint(forms[other])
     )
     return tuple(one for one, _ in zip(found, range(MOST_NAMED), strict=False))
 

@@ -59,8 +59,8 @@ class Standing:
         """Any folder that could be a workspace can be asked about, since nothing runs."""
 
         def around(folder: str) -> str:
-            found = workspaces.holding(folder)
-            return found.path if found is not None else folder
+            workspace = workspaces.holding(folder)
+            return workspace.path if workspace is not None else folder
 
         return cls(here, lambda path: workspaces.check(path).path, around, workspaces)
 
@@ -76,8 +76,8 @@ class Standing:
         return plan.model_copy(update={"also": (*plan.also, *usable)}) if usable else plan
 
     def _holding(self, folder: str) -> str | None:
-        found = self.workspaces.holding(folder) if self.workspaces is not None else None
-        return found.path if found is not None else None
+        workspace = self.workspaces.holding(folder) if self.workspaces is not None else None
+        return workspace.path if workspace is not None else None
 
     @classmethod
     def said(cls, workspaces: Registry) -> Standing:

@@ -27,7 +27,7 @@ def autonomy_line(records: Sequence[AuditRecord]) -> AuditLine | None:
 
     `records` are those of the call, the newest first. What was denied counts as RED.
     """
-    decisions = [one for one in records if isinstance(one, DecidedRecord)]
+    decisions = [record for record in records if isinstance(record, DecidedRecord)]
     if not decisions:
         return None
     first = decisions[-1]  # a yes may have let the call be decided about anew
@@ -35,7 +35,9 @@ def autonomy_line(records: Sequence[AuditRecord]) -> AuditLine | None:
     if level is None:
         return None
     own = decisions[0].call
-    answers = (one for one in records if isinstance(one, AnsweredRecord) and one.call == own)
+    answers = (
+        record for record in records if isinstance(record, AnsweredRecord) and record.call == own
+    )
     answer = next(answers, None)
     approved = level == "yellow" or bool(answer and answer.approved)
     return AuditLine.model_validate(
@@ -65,7 +67,7 @@ def _reason(first: DecidedRecord, answer: AnsweredRecord | None) -> str:
 
 
 def _action(record: DecidedRecord) -> str:
-    if any(one.get("rule") == ESCALATION for one in record.layers or ()):
+    if any(layer.get("rule") == ESCALATION for layer in record.layers or ()):
         return "escalation"
     command = (record.params or {}).get("command")
     return action_name(record.tool or "", command)
@@ -82,7 +84,7 @@ def csv_row(entry: CallEntry) -> list[str]:
         **entry.model_dump(),
         "action": params.get("command") or params.get("file_path") or "",
         "rules": " ".join(entry.rules or ()),
-        "changes": " ".join(str(one.get("path")) for one in entry.changes or ()),
+        "changes": " ".join(str(change.get("path")) for change in entry.changes or ()),
     }
     cells = ("" if shown.get(name) is None else str(shown[name]) for name in COLUMNS)
     return [f"'{cell}" if cell.startswith(_FORMULA) else cell for cell in cells]

@@ -103,12 +103,12 @@ class People:
     async def asked(self, question: AskedRecord, user: str, levels: Levels) -> None:
         """Say that a call waits for a person, on the user's channel; quiet hours do not hold a
         question back, since a call waits for it."""
-        said = await asyncio.to_thread(masked_question, question)
-        await self._record.event(said)
+        record = await asyncio.to_thread(masked_question, question)
+        await self._record.event(record)
         name = levels.user(user).escalation_channel or ""
         if (channel := self._channels.get(name)) is not None:
             burst = self._questions.setdefault(name, Burst(partial(self._send_questions, channel)))
-            burst.add(said.as_json())
+            burst.add(record.as_json())
 
     async def _send_questions(self, channel: Channel, some: Sequence[dict[str, Any]]) -> None:
         """Send one question as it is, several in a row as one message with their count."""
@@ -127,9 +127,9 @@ class People:
         for one in await asyncio.to_thread(self._reports.waiting):
             users.setdefault(one.user, []).append(one)
         for user, noted in users.items():
-            said = self._levels.user(user)
-            channel = self._channel(said)
-            if channel is None or is_quiet(said.quiet_hours, self._zone, self._now()):
+            user_levels = self._levels.user(user)
+            channel = self._channel(user_levels)
+            if channel is None or is_quiet(user_levels.quiet_hours, self._zone, self._now()):
                 continue
             reports = [one.report.model_dump(mode="json") for one in noted]
             if await self._send(channel, {"event": "reports", "reports": reports}):

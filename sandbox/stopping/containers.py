@@ -73,7 +73,7 @@ class CellSweep:
     ) -> None:
         """`connect` reaches the engine, and may take long or raise SandboxError."""
         self._noted = noted
-        self._known = {one.id: one for one in noted.all().values() if one.is_of(agent)}
+        self._known = {note.id: note for note in noted.all().values() if note.is_of(agent)}
         self._direct = _Direct(host)
         self._asked = _Asked(connect, agent, self._known)
         self._engine_seconds = engine_seconds
@@ -88,7 +88,9 @@ class CellSweep:
         or name what is left."""
         answered = self._asked.wait(self._engine_seconds)
         found = self._asked.found
-        known = self._known | {one.id: one for one in found.values() if one.id not in self._known}
+        known = self._known | {
+            note.id: note for note in found.values() if note.id not in self._known
+        }
         left = self._direct.kill_all(_here(known))
         swept = CellsSwept()
         _say_killed(swept, known, self._direct.ended, found)
@@ -97,7 +99,7 @@ class CellSweep:
             _say_silent(swept, known, self._asked.problem)
             return swept
         swept.left += [
-            f"container {one.id[:12]} of cell {one.name} runs" for one in self._asked.running
+            f"container {note.id[:12]} of cell {note.name} runs" for note in self._asked.running
         ]
         for identity in known:
             if identity not in found:
@@ -200,7 +202,8 @@ class _Asked(threading.Thread):
         with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
             while True:
                 listed = [
-                    (self._note(one, engine), one.get("State")) for one in engine.containers()
+                    (self._note(container, engine), container.get("State"))
+                    for container in engine.containers()
                 ]
                 wanted = [(note, state) for note, state in listed if note.is_of(self._agent)]
                 self.found |= {note.id: note for note, _ in wanted}
@@ -234,7 +237,7 @@ class _Asked(threading.Thread):
 
 
 def _here(known: Mapping[str, Note]) -> list[str]:
-    return [one.id for one in known.values() if one.local]
+    return [note.id for note in known.values() if note.local]
 
 
 def _say_killed(
@@ -258,7 +261,7 @@ def _say_killed(
 def _say_silent(swept: CellsSwept, known: Mapping[str, Note], problem: str) -> None:
     """Say what is certain of cells without the engine."""
     why = problem or "it did not answer in time"
-    far = [one.name for one in known.values() if not one.local and one.role == "cell"]
+    far = [note.name for note in known.values() if not note.local and note.role == "cell"]
     if far:
         swept.left.append(
             f"cells {', '.join(sorted(far))} are in a virtual machine, and its engine did not "

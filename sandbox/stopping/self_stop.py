@@ -52,7 +52,7 @@ def main() -> None:
         agents = registry.with_children(found) if found else []
     own = registry.host.process(os.getpid())
     spared = [own.known] if own else [Known(os.getpid(), 0)]
-    groups = [group for one in agents if (group := registry.group(one))]
+    groups = [group for agent in agents if (group := registry.group(agent))]
     inside = any(os.getpid() in group.members() for group in groups)  # it would freeze itself
     trees = registry.trees(agents)
     sweep(registry.host, trees, () if inside else groups, spared=spared)

@@ -214,9 +214,9 @@ class Stop:
         agents = self._registry.all()
         if self._agent is None:
             return _Whom(None, tuple(agents))
-        found = self._registry.find(self._agent)
-        if found is not None:
-            return _Whom(found.path, tuple(self._registry.with_children(found)))
+        agent = self._registry.find(self._agent)
+        if agent is not None:
+            return _Whom(agent.path, tuple(self._registry.with_children(agent)))
         if not self._own and not self._is_known(self._agent):
             raise BadInput(
                 f"there is no agent `{safe_line(self._agent)}`; see `lockgate agent list`, "
@@ -226,9 +226,9 @@ class Stop:
 
     def _is_known(self, name: str) -> bool:
         """Whether an agent that is not registered has a cell, or made a call."""
-        if any(one.is_of(name) for one in ContainerNotes(self._dirs).all().values()):
+        if any(note.is_of(name) for note in ContainerNotes(self._dirs).all().values()):
             return True
-        return any(below(name, str(one.agent)) for one in self._calls())
+        return any(below(name, str(call.agent)) for call in self._calls())
 
     def _connected(self) -> ContainerEngine:
         from sandbox.cells.pool import state_label
@@ -251,10 +251,10 @@ class Stop:
         self.asking = tuple(swept.spared)
         then = "ends when this command has ended" if self._last else "goes on"
         return swept, [
-            f"process {one.process.pid} ({one.process.name}) of agent {one.agent} asked for this "
-            f"stop, and {then}"
-            for one in asking
-            if one.process.pid != os.getpid() or not self._last
+            f"process {target.process.pid} ({target.process.name}) of agent {target.agent} "
+            f"asked for this stop, and {then}"
+            for target in asking
+            if target.process.pid != os.getpid() or not self._last
         ]
 
     # -- the answer
@@ -279,7 +279,7 @@ class Stop:
     ) -> StopReport:
         from sandbox.results import StopReport
 
-        calls = [one for one in self._calls() if whom.holds(one.agent)]
+        calls = [call for call in self._calls() if whom.holds(call.agent)]
         undoable, gone = self._undoable(calls)
         return StopReport(
             reason=self._reason,
@@ -289,11 +289,13 @@ class Stop:
             left=(*problems, *swept.left, *(() if self._last else asked), *cells.left),
             notes=(*(asked if self._last else ()), *cells.notes, *gone),
             last=tuple(
-                f"{one.id} {_did(one)}: {one.ending or 'not finished'}" for one in calls[:LAST]
+                f"{call.id} {_did(call)}: {call.ending or 'not finished'}" for call in calls[:LAST]
             ),
             rollback=tuple(f"lockgate undo {one}" for one in undoable),
             held=tuple(
-                f"lockgate show {one.id}" for one in calls if one.is_held and one.ending == "ran"
+                f"lockgate show {call.id}"
+                for call in calls
+                if call.is_held and call.ending == "ran"
             ),
         )
 

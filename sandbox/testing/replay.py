@@ -167,7 +167,7 @@ def _outcome(line: ReplayLine, result: CallResult) -> Outcome:
         "ending": result.ending.value,
         "judgement": result.judgement,
         "landed": result.landed,
-        "changes": [one.model_dump(mode="json", exclude_none=True) for one in result.changes],
+        "changes": [change.model_dump(mode="json", exclude_none=True) for change in result.changes],
         "exit_status": result.exit_status,
         "stdout": result.stdout,
         "stderr": result.stderr,

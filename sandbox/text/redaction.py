@@ -197,8 +197,8 @@ def _hinted(text: str) -> bool:
 def _hints() -> tuple[str, ...]:
     """Return words without any of which text is left alone unread: nearly all output. Words and no
     pattern, since looking for words takes a tenth of the time, and all output is looked at."""
-    words = dict.fromkeys((*_HINTS, *(one.lower() for one in secret_shapes.words())))
-    return tuple(one for one in words if not any(x in one for x in words if x != one))
+    words = dict.fromkeys((*_HINTS, *(word.lower() for word in secret_shapes.words())))
+    return tuple(word for word in words if not any(x in word for x in words if x != word))
 
 
 def _masked(text: str) -> str:
@@ -256,7 +256,7 @@ def _folded(text: str) -> str:
 
 
 def _holds(text: str, words: tuple[str, ...]) -> bool:
-    return any(one in text for one in words)
+    return any(word in text for word in words)
 
 
 def mask_bytes(data: bytes) -> bytes:

@@ -120,10 +120,10 @@ def shapes() -> tuple[Shape, ...]:
 @cache
 def pattern() -> re.Pattern[str]:
     """Return what finds a secret of any shape."""
-    return re.compile("|".join(one.pattern() for one in shapes()))
+    return re.compile("|".join(shape.pattern() for shape in shapes()))
 
 
 @cache
 def words() -> tuple[str, ...]:
     """Return words of which every secret of a shape holds one: to look for these costs little."""
-    return tuple(dict.fromkeys(word for one in shapes() for word in one.words))
+    return tuple(dict.fromkeys(word for shape in shapes() for word in shape.words))

@@ -114,7 +114,7 @@ def _linked_hooks(root: str, folder: str) -> Configured:
     """Return the files of the workspace that hooks in a folder, wherever it lies, are links to."""
     try:
         with os.scandir(folder) as entries:
-            links = [one.path for one in islice(entries, MOST_HOOKS) if one.is_symlink()]
+            links = [entry.path for entry in islice(entries, MOST_HOOKS) if entry.is_symlink()]
     except OSError:
         return NOTHING
     found = ((_led_to(root, link), f"hook {os.path.basename(link)}") for link in links)  # noqa: PTH119

@@ -44,7 +44,7 @@ def otherwise_named(folder: str) -> list[str]:
     """Return the git folders right in a folder that bear another name: bare ones, or apart."""
     try:
         with os.scandir(folder) as entries:
-            names = [one.path for one in islice(entries, MOST_ENTRIES) if one.name != ".git"]
+            names = [entry.path for entry in islice(entries, MOST_ENTRIES) if entry.name != ".git"]
     except OSError:
         return []
     return [
@@ -62,10 +62,10 @@ def work_trees(folders: Iterable[str], git_folders: Iterable[str] = ()) -> Itera
     seen: set[WorkTree] = set()
     found = [_of(folder, f"{folder}/.git") for folder in folders]
     for places in (*found, *(_of(folder, folder) for folder in git_folders)):
-        for one in places:
-            if one not in seen:
-                seen.add(one)
-                yield one
+        for place in places:
+            if place not in seen:
+                seen.add(place)
+                yield place
 
 
 def pointer_of(work_tree: str) -> tuple[str, str] | None:

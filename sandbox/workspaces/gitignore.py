@@ -104,7 +104,7 @@ class Ignored:
         try:
             around = self._around(path)
             readings = self._read_by(around[-1] if around else "")
-            if not all(one.ignores(path) for one in readings):
+            if not all(reading.ignores(path) for reading in readings):
                 return False
         except TooMuchWork:
             return False

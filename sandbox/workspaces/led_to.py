@@ -172,7 +172,7 @@ def _walk_all(root: str, leads: Sequence[str]) -> Iterator[str]:
         for path in _walk(start, top=not lead):
             yield path
             if os.path.islink(path):  # noqa: PTH114
-                more = [one for one in find_places(root, path)[1:] if one not in known]
+                more = [place for place in find_places(root, path)[1:] if place not in known]
                 known.update(more)
                 waiting.extend(more)
 

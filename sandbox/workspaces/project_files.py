@@ -79,7 +79,7 @@ class ProjectFiles:
             gone = change.source if change.source is not None else change.path
             before = self._made.pop(f"{root}/{gone}", None)
             own[gone] = before is not None and before[0] == plan.agent
-        took = any(one.kind == "deleted" and not own[one.path] for one in result.changes)
+        took = any(view.kind == "deleted" and not own[view.path] for view in result.changes)
         for change in result.changes:
             if change.kind not in _MADE:
                 continue
@@ -194,14 +194,14 @@ def _candidates(path: str, roots: list[str]) -> Iterator[str]:
         places = [f"{one}{_TOOLS}{name}" for one in (folder, *map(str, Path(folder).parents))]
     for place in places[:16]:
         real = os.path.realpath(place)
-        if any(_below(real, one) for one in roots):
+        if any(_below(real, root) for root in roots):
             yield real
 
 
 def _absent(path: str, roots: list[str]) -> bool:
     """Return whether nothing stands at a path of the workspaces, not even a link."""
     real = os.path.realpath(path)
-    return any(_below(real, one) and Path(one).is_dir() for one in roots) and not (
+    return any(_below(real, root) and Path(root).is_dir() for root in roots) and not (
         os.path.lexists(path)
     )
 

@@ -157,13 +157,13 @@ class Registry:
 
     def around(self, path: str | Path) -> Workspace:
         """Return the registered workspace that holds a folder. Raises BadInput."""
-        found = self.holding(path)
-        if found is None:
+        workspace = self.holding(path)
+        if workspace is None:
             raise BadInput(
                 f"{quoted(absolute(path))} is in no registered workspace; `lockgate init` "
                 "registers it, `-w PATH` names another"
             )
-        return self.check(found.path)
+        return self.check(workspace.path)
 
     def validate(self, path: str | Path) -> Validation:
         """Say for any path whether a call may use it, and why."""
@@ -199,7 +199,7 @@ class Registry:
             ):
                 return f"lies in the git folder {quoted(str(folder))}"
         parts = wanted.relative_to(self._home).parts if self.at_home(path) else wanted.parts
-        if hidden := next((one for one in parts if one.startswith(".")), None):
+        if hidden := next((part for part in parts if part.startswith(".")), None):
             return f"lies in {quoted(hidden)}, where programs keep what they obey"
         if self.at_home(path) and parts[:1] and parts[0].lower() in _OBEYED:
             return f"lies in {quoted(parts[0])} of your home, from which programs run"

@@ -67,7 +67,7 @@ class RemoteNotes:
                 notes = self._read()
             except (OSError, ValueError, TypeError):
                 return  # it stays unreadable, and each may be an agent's
-            own = {(workspace, *one) for one in remotes}
+            own = {(workspace, *remote) for remote in remotes}
             now = notes - own if person else notes | own
             if now != notes and len(notes) <= MOST:
                 own_files.write(self._file, json.dumps(sorted(now)))

@@ -29,7 +29,7 @@ class ReplacedLedger:
 
     def earlier(self, agent: str, workspaces: Sequence[str]) -> list[frozenset[str]]:
         """Return, per workspace, what earlier calls of an agent took the content of."""
-        return [frozenset(self._read(agent, one)) for one in workspaces]
+        return [frozenset(self._read(agent, workspace)) for workspace in workspaces]
 
     def note(self, agent: str, workspace: str, paths: Iterable[str]) -> None:
         """Note what is about to land. Raises Unavailable."""

@@ -83,9 +83,9 @@ def searched_secret(
 def _looked_at(root: str, path: str, globs: Sequence[str]) -> bool:
     """Whether a file, or what a folder holds, may be among what globs name; by its name alone."""
     name = path.rpartition("/")[2]
-    wanted = [one for one in globs if not one.startswith("!")]
+    wanted = [glob for glob in globs if not glob.startswith("!")]
     if not wanted:
-        left_out = (one[1:] for one in globs)
+        left_out = (glob[1:] for glob in globs)
         return not any("/" not in one and fnmatch.fnmatchcase(name, one) for one in left_out)
     if Path(root, path).is_dir():
         return True

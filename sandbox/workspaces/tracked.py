@@ -58,7 +58,7 @@ class Repository:
         except (Unreadable, OSError, ValueError):
             self.git_dir = self.common_dir = work_tree / ".git"
             self._names = frozenset((EVERYTHING,))
-        self._sparse = frozenset(one for one in self._names if one.endswith(b"/"))
+        self._sparse = frozenset(name for name in self._names if name.endswith(b"/"))
 
     def close(self) -> None:
         """Close what was opened."""
@@ -197,7 +197,9 @@ def tracked(workspace: str, paths: Iterable[str]) -> list[str]:
     try:
         for path in paths:
             full = f"{workspace}/{path}"
-            inner = (str(one) for one in Path(full).parents if one.is_relative_to(workspace))
+            inner = (
+                str(parent) for parent in Path(full).parents if parent.is_relative_to(workspace)
+            )
             for folder in (*(one for one in inner if os.path.lexists(f"{one}/.git")), *outer):
                 if folder not in known:
                     known[folder] = Repository(Path(folder), None)

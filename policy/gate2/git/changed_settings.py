@@ -221,11 +221,11 @@ def _is_named(remote: str, settings: Mapping[str, _Values]) -> bool:
 
 
 def _names_a_place(key: str, now: _Values) -> bool:
-    found = re.fullmatch(r"submodule\.(.+)\.(path|branch)", key, re.DOTALL)
-    if found is None or len(now) != 1 or now[0] is None:
+    match = re.fullmatch(r"submodule\.(.+)\.(path|branch)", key, re.DOTALL)
+    if match is None or len(now) != 1 or now[0] is None:
         return False
     value = now[0]
-    if found[2] == "branch":
+    if match[2] == "branch":
         return value == "." or is_name(f"refs/heads/{value}")
     parts = value.split("/")
     return value.isprintable() and not value.startswith(("-", "/")) and ".." not in parts

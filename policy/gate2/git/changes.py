@@ -132,14 +132,14 @@ class GitChanges:
     def _ended_trees(self) -> frozenset[str]:
         """Folders that go whole, with the pointers in them and folders of work trees in a
         repository: as many of these as of those."""
-        gone = [one for one in self._changes if one.kind is Kind.DELETED]
+        gone = [change for change in self._changes if change.kind is Kind.DELETED]
         trees = {
             folder
-            for one in gone
-            if one.type is FileType.FILE and is_git_name(one.path.rpartition("/")[2])
-            if (folder := one.path.rpartition("/")[0]) in self._gone
+            for change in gone
+            if change.type is FileType.FILE and is_git_name(change.path.rpartition("/")[2])
+            if (folder := change.path.rpartition("/")[0]) in self._gone
         }
-        places = [place_of(one.path, one.git_folders) for one in gone]
+        places = [place_of(change.path, change.git_folders) for change in gone]
         ended = {
             place.folder
             for place in places
@@ -193,8 +193,10 @@ class GitChanges:
         return sound and self._comes(own) and self._by_path.get(f"{own}/commondir") is not None
 
     def _comes(self, folder: str) -> bool:
-        one = self._by_path.get(folder)
-        return one is not None and one.type is FileType.DIRECTORY and one.kind is Kind.CREATED
+        change = self._by_path.get(folder)
+        return (
+            change is not None and change.type is FileType.DIRECTORY and change.kind is Kind.CREATED
+        )
 
     @cached_property
     def _by_path(self) -> dict[str, Change]:
@@ -208,7 +210,7 @@ class GitChanges:
     @cached_property
     def _gone(self) -> frozenset[str]:
         """Folders that the transaction takes or moves away."""
-        folders = [one for one in self._changes if one.type is FileType.DIRECTORY]
-        away = {one.path for one in folders if one.kind is Kind.DELETED}
-        away |= {one.source or "" for one in folders if one.kind is Kind.RENAMED}
+        folders = [change for change in self._changes if change.type is FileType.DIRECTORY]
+        away = {change.path for change in folders if change.kind is Kind.DELETED}
+        away |= {change.source or "" for change in folders if change.kind is Kind.RENAMED}
         return frozenset(path for path in away if self._by_path.get(path) is None)

@@ -37,9 +37,9 @@ def wanted_signatures(settings: Iterable[Setting]) -> frozenset[str]:
 def unsigned_notice(changes: Iterable[Change], wanted: Set[str]) -> str:
     """Return what a person is told of new commits and tags without a signature, "" for nothing."""
     found: dict[str, list[str]] = {}
-    for one in changes:
-        if one.unsigned in wanted:
-            found.setdefault(one.unsigned, []).append(_name(one.path))
+    for change in changes:
+        if change.unsigned in wanted:
+            found.setdefault(change.unsigned, []).append(_name(change.path))
     said = []
     for kind, names in found.items():
         shown = ", ".join(f"`{name}`" for name in names[:3])

@@ -57,10 +57,10 @@ def record(catalog: Catalog, shell: Shell, call: Call) -> None:
 def _settings(call: Call) -> Iterator[tuple[str, str]]:
     args = call.args
     for at, word in enumerate(args):
-        found = _SETTING.fullmatch(word)
-        if found is not None:
-            inner = _SETTING.fullmatch(found[2])  # `--config-settings=CC=...`
-            yield (inner[1], inner[2]) if inner is not None else (found[1], found[2])
+        match = _SETTING.fullmatch(word)
+        if match is not None:
+            inner = _SETTING.fullmatch(match[2])  # `--config-settings=CC=...`
+            yield (inner[1], inner[2]) if inner is not None else (match[1], match[2])
         elif word in ("--chooser", "--shell", "--script-shell", "-D") and at + 1 < len(args):
             yield word, args[at + 1]
         elif word == "--set" and at + 2 < len(args):

@@ -130,7 +130,9 @@ def _zip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 shell.touch(How.READ, path)
             return HOLE
         if verb in ("x", "e", "xf"):
-            target = next((one[2:] for one in call.args if one.startswith("-o")), ".")
+            target = next(
+                (argument[2:] for argument in call.args if argument.startswith("-o")), "."
+            )
             shell.touch(How.WRITE, target, program=call.name)
             for path in operands[:1]:
                 shell.touch(How.READ, path)
@@ -244,7 +246,7 @@ def _rsync(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     operands = parsed.operands
     if call.name != "rsync" and operands:
         operands = operands[1:]
-    if any(_REMOTE.match(one) for one in operands):
+    if any(_REMOTE.match(operand) for operand in operands):
         shell.facts.network = True
         shell.find(Tier.DANGER, "network", f"`{call.name}` copies to or from another machine")
     if operands and not _REMOTE.match(operands[-1]):
@@ -270,7 +272,7 @@ def _rsync(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         for path in operands[:-1]:
             base = path.rstrip("/").rsplit("/", 1)[-1]
             shell.touch(How.WRITE, f"{operands[-1]}/{base}", program=call.name)
-        if any(one.startswith("--del") for one in call.args):
+        if any(argument.startswith("--del") for argument in call.args):
             shell.find(
                 Tier.FORBIDDEN, "recursive-delete", "`rsync --delete` deletes what the source lacks"
             )

@@ -63,7 +63,7 @@ def _editor(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         texts += [*parsed.operands, *parsed.values("-e")]
         for text in parsed.values("-a", "--alternate-editor"):
             shell.run_text(text)
-    texts += [one[1:] for one in parsed.operands if one.startswith("+")]
+    texts += [operand[1:] for operand in parsed.operands if operand.startswith("+")]
     for path in parsed.values("-S", "-l", "--load", *(("-u",) if call.name != "ed" else ())):
         if path not in ("NONE", "NORC"):
             shell.touch(How.RUN, path)

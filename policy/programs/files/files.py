@@ -26,7 +26,7 @@ _TARGET = ("-t", "--target-directory")
 def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, (), ("--recursive", "--force", "--no-preserve-root", "--interactive"))
     tree = parsed.has("-r", "-R", "--recursive", "--no-preserve-root")
-    if parsed.operands and all(_thrown_away(shell, one) for one in parsed.operands):
+    if parsed.operands and all(_thrown_away(shell, operand) for operand in parsed.operands):
         shell.find(Tier.CAUTION, "write", f"`{call.name}`: removes what is temporary in the cell")
         for path in parsed.operands:
             shell.touch(How.WRITE, path, program=call.name)
@@ -42,7 +42,7 @@ def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             "recursive-delete",
             f"`{call.name}` with a recursive option deletes a whole tree",
         )
-    elif not parsed.operands or not all(_lossless(shell, one) for one in parsed.operands):
+    elif not parsed.operands or not all(_lossless(shell, operand) for operand in parsed.operands):
         shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
     return ""
@@ -57,7 +57,9 @@ def _lossless(shell: Shell, path: str) -> bool:
 def _thrown_away(shell: Shell, path: str) -> bool:
     """Return whether a path can only be one of the cell's own folder for temporary files."""
     roots = shell.workspaces
-    if any(one.how is How.MOVE and not throwaway(one.path, roots) for one in shell.facts.touches):
+    if any(
+        touch.how is How.MOVE and not throwaway(touch.path, roots) for touch in shell.facts.touches
+    ):
         return False  # what the text moved there is no copy
     return all(throwaway(shell.resolve(path, place), roots) for place in shell.state.places)
 
@@ -68,8 +70,12 @@ _TEMPORARY = tuple(f"{folder}/" for folder in TEMPORARY)
 
 
 def _deleter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    slashes = [one.lower() for one in call.args if re.fullmatch(r"/[a-z]{1,2}", one, re.IGNORECASE)]
-    parsed = parse([one for one in call.args if one.lower() not in slashes])
+    slashes = [
+        argument.lower()
+        for argument in call.args
+        if re.fullmatch(r"/[a-z]{1,2}", argument, re.IGNORECASE)
+    ]
+    parsed = parse([argument for argument in call.args if argument.lower() not in slashes])
     tree = (
         "/s" in slashes
         or call.name in ("rimraf", "deltree")
@@ -84,7 +90,7 @@ def _deleter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str
         shell.touch(How.TREE if tree else How.DELETE, path, program=call.name)
     if tree:
         shell.find(Tier.FORBIDDEN, "recursive-delete", f"`{call.name}` deletes a whole tree")
-    elif not parsed.operands or not all(_lossless(shell, one) for one in parsed.operands):
+    elif not parsed.operands or not all(_lossless(shell, operand) for operand in parsed.operands):
         shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
     return ""
@@ -258,7 +264,7 @@ def _truncate(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
 
 def _dd(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`dd`: {entry.because}")
-    bounded = any(re.match(r"count=\d{1,5}$", one) for one in call.args)
+    bounded = any(re.match(r"count=\d{1,5}$", argument) for argument in call.args)
     if not bounded and {"if=/dev/zero", "if=/dev/urandom"} & set(call.args):
         shell.find(Tier.DANGER, "resources", "`dd` copies from a device that never ends")
     settings = dict(word.split("=", 1) for word in call.args if "=" in word)
@@ -306,11 +312,11 @@ def judge_mode(shell: Shell, mode: str, name: str) -> None:
 def _symbolic(shell: Shell, mode: str, name: str) -> None:
     given: dict[str, set[str]] = {"u": set(), "g": set(), "o": set()}
     for clause in mode.split(","):
-        found = re.fullmatch(r"([ugoa]*)([-+=])([rwxXst]*)", clause)
-        if found is None:
+        match = re.fullmatch(r"([ugoa]*)([-+=])([rwxXst]*)", clause)
+        if match is None:
             shell.find(Tier.DANGER, "permissions", f"`{name} {mode}`: the mode cannot be read")
             return
-        who, sign, bits = found[1], found[2], found[3]
+        who, sign, bits = match[1], match[2], match[3]
         everyone = not who or "a" in who
         for one in "ugo" if everyone else who:
             given[one] = given[one] - set(bits) if sign == "-" else given[one] | set(bits)
@@ -329,15 +335,15 @@ def _symbolic(shell: Shell, mode: str, name: str) -> None:
 
 def _chmod(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     words = [
-        one
-        for one in call.args
+        argument
+        for argument in call.args
         if not re.fullmatch(
-            r"-[Rvcf]+|--(?:recursive|verbose|changes|silent|quiet|preserve-root)", one
+            r"-[Rvcf]+|--(?:recursive|verbose|changes|silent|quiet|preserve-root)", argument
         )
     ]
     shell.find(entry.tier, entry.rule, f"`chmod`: {entry.because}")
     shell.facts.writes = True
-    references = [one for one in words if one.startswith("--reference")]
+    references = [word for word in words if word.startswith("--reference")]
     if words and not references:
         judge_mode(shell, words[0], "chmod")
     elif references:

@@ -78,7 +78,7 @@ def _looks_for_names(named: list[str]) -> bool:
 
 
 def _is_elsewhere(shell: Shell, start: str) -> bool:
-    return not any(below(shell.resolve(start), one) for one in shell.state.places)
+    return not any(below(shell.resolve(start), place) for place in shell.state.places)
 
 
 def _results(starts: list[str], named: list[str], words: list[str]) -> list[str]:
@@ -107,8 +107,8 @@ def _execute(
     ):
         end += 1
     command = words[at + 1 : end]
-    for one in results[:3]:
-        filled = tuple(part.replace("{}", one) for part in command)
+    for result in results[:3]:
+        filled = tuple(part.replace("{}", result) for part in command)
         if filled:
             shell.call(Call(filled, None, call.env, plain=False))
     return end
@@ -119,7 +119,7 @@ def _fd(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for flag in ("-x", "--exec", "-X", "--exec-batch"):
         if flag in words:
             at = words.index(flag)
-            command = tuple(one.replace("{}", NAME) for one in words[at + 1 :] if one != ";")
+            command = tuple(word.replace("{}", NAME) for word in words[at + 1 :] if word != ";")
             if command:
                 plain = command if NAME in "".join(command) else (*command, NAME)
                 shell.call(Call(plain, None, call.env, plain=False))

@@ -107,7 +107,7 @@ def _operand(catalog: Catalog, shell: Shell, call: Call, use: Use, path: str) ->
 def _image(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
-    words = [one for one in call.args if one not in ("(", ")")]
+    words = [argument for argument in call.args if argument not in ("(", ")")]
     if (
         call.name in ("magick", "gm")
         and words[:1]

@@ -22,7 +22,9 @@ from policy.values.partial import HOLE, NAME, NET, clean, exact, unknown
 def inputs(shell: Shell, call: Call, paths: list[str]) -> str:
     """Read operands, or the standard input where there are none."""
     own = call.stdin if call.stdin is not None else HOLE
-    parts = [own if one in ("-", "/dev/stdin") else open_for_reading(shell, one) for one in paths]
+    parts = [
+        own if path in ("-", "/dev/stdin") else open_for_reading(shell, path) for path in paths
+    ]
     return "".join(parts) if paths else own
 
 
@@ -33,7 +35,7 @@ def _parsed(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> Pars
 
 
 def _endless(shell: Shell, parsed: Parsed) -> None:
-    if any(one in ("/dev/zero", "/dev/urandom", "/dev/random") for one in parsed.operands):
+    if any(operand in ("/dev/zero", "/dev/urandom", "/dev/random") for operand in parsed.operands):
         shell.find(Tier.DANGER, "resources", "it reads a device that never ends")
 
 
@@ -79,7 +81,7 @@ def _head(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         return text
     lines = text.splitlines(keepends=True)
     count = parsed.value("-n", "--lines") or next(
-        (one[1:] for one in call.args if re.fullmatch(r"-\d+", one)), "10"
+        (argument[1:] for argument in call.args if re.fullmatch(r"-\d+", argument)), "10"
     )
     if not re.fullmatch(r"[+-]?\d{1,6}", count):
         return text
@@ -111,11 +113,11 @@ def _filter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 def _columns(parsed: Parsed, text: str) -> str:
     """Return what `cut` keeps of each line."""
     chosen = parsed.value("-c", "-b", "--characters", "--bytes") or parsed.value("-f", "--fields")
-    found = re.fullmatch(r"(\d{0,5})(-?)(\d{0,5})", chosen)
-    if found is None:
+    match = re.fullmatch(r"(\d{0,5})(-?)(\d{0,5})", chosen)
+    if match is None:
         return HOLE
-    low = int(found[1] or 1) - 1
-    high = int(found[3]) if found[3] else (None if found[2] else low + 1)
+    low = int(match[1] or 1) - 1
+    high = int(match[3]) if match[3] else (None if match[2] else low + 1)
     if not parsed.has("-f", "--fields"):
         return "".join(one[low:high] + "\n" for one in text.splitlines())
     mark = parsed.value("-d", "--delimiter") or "\t"
@@ -163,7 +165,7 @@ def _base64(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 
 
 def _cutpath(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    words = [one for one in call.args if not one.startswith("-")]
+    words = [argument for argument in call.args if not argument.startswith("-")]
     if not words:
         return ""
     head, _, tail = words[0].rstrip("/").rpartition("/")
@@ -181,14 +183,16 @@ def _facts(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     name = call.name
     if name == "date":
         _date(catalog, shell, call)
-    if name == "printenv" and any(_SECRET_NAME.search(one) for one in parsed.operands):
+    if name == "printenv" and any(_SECRET_NAME.search(operand) for operand in parsed.operands):
         shell.find(Tier.FORBIDDEN, "secrets", "it prints a secret of the environment")
     if name in ("which", "whereis"):
-        return "".join(f"/usr/bin/{one}\n" for one in parsed.operands)
+        return "".join(f"/usr/bin/{operand}\n" for operand in parsed.operands)
     if name == "seq":
         if parsed.has("-f", "-s", "-w"):
             return HOLE
-        numbers = [int(one) for one in parsed.operands if re.fullmatch(r"-?\d{1,6}", one)]
+        numbers = [
+            int(operand) for operand in parsed.operands if re.fullmatch(r"-?\d{1,6}", operand)
+        ]
         if numbers and len(numbers) == len(parsed.operands):
             low, high = (1, numbers[0]) if len(numbers) == 1 else (numbers[0], numbers[-1])
             step = numbers[1] if len(numbers) == 3 and numbers[1] else 1
@@ -273,11 +277,11 @@ def _sort(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for path in parsed.operands:
         if path != "-":
             shell.touch(How.READ, path, program="sort")
-    text = inputs(shell, call, [one for one in parsed.operands if one != "/dev/null"])
+    text = inputs(shell, call, [operand for operand in parsed.operands if operand != "/dev/null"])
     target = parsed.value("-o", "--output")
     if target:
         shell.facts.writes = True
-        if parsed.operands and all(one == "/dev/null" for one in parsed.operands):
+        if parsed.operands and all(operand == "/dev/null" for operand in parsed.operands):
             shell.touch(How.EMPTY, target, program="sort")
     return "" if target else text
 
@@ -285,7 +289,11 @@ def _sort(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 def _tr(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args)
     text = call.stdin if call.stdin is not None else HOLE
-    if not exact(text) or not parsed.operands or not all(exact(one) for one in parsed.operands):
+    if (
+        not exact(text)
+        or not parsed.operands
+        or not all(exact(operand) for operand in parsed.operands)
+    ):
         return text if unknown(text) else HOLE
     first = _ranges(parsed.operands[0])
     if parsed.has("-d", "--delete"):

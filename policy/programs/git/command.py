@@ -113,9 +113,9 @@ _FIELD = re.compile(r"%(?:\([^)]*\)|x[0-9a-fA-F]{2}|[+ -]?[a-zA-Z]{1,2}|%)")
 def _formatted(call: Call) -> str:
     """Return what a subcommand prints whose format the call gives."""
     for at, word in enumerate(call.args):
-        found = _FORMAT.fullmatch(word)
+        match = _FORMAT.fullmatch(word)
         following = call.args[at + 1 : at + 2] if word == "--format" else ()
-        text = found[1] if found else "".join(following)
+        text = match[1] if match else "".join(following)
         if _FIELD.sub("", text).strip():
             return _FIELD.sub(HOLE, text) + "\n"
     return HOLE

@@ -22,23 +22,23 @@ def set_key(catalog: Catalog, shell: Shell, key: str, value: str) -> None:
     if any(fnmatchcase(key.lower(), pattern) for pattern in catalog.git_keys):
         because = f"the git setting `{shown(key)}` is one that a policy file asks about"
         shell.find(Tier.DANGER, "git-config", because)
-    found = GitSettings.default().of(key)
-    if found is None:
+    setting = GitSettings.default().of(key)
+    if setting is None:
         shell.find(
             Tier.DANGER, "git-config", f"`{shown(key)}` is not a git setting that the policy knows"
         )
         return
-    if value.strip() in found.harmless:
+    if value.strip() in setting.harmless:
         return
-    if found.tier is not Tier.CAUTION:
-        shell.find(found.tier, "git-config", f"the git setting `{shown(key)}` {found.because}")
-    if found.value == "alias":
+    if setting.tier is not Tier.CAUTION:
+        shell.find(setting.tier, "git-config", f"the git setting `{shown(key)}` {setting.because}")
+    if setting.value == "alias":
         shell.state.git_aliases[key.partition(".")[2]] = value
         if value.startswith("!"):
             shell.aside(lambda: shell.run_text(value[1:]))
         else:
             shell.aside(lambda: shell.call(Call(("git", *pieces(value)), plain=False)))
-    elif found.value == "shell":
+    elif setting.value == "shell":
         text = value.removeprefix("!")
         shell.aside(lambda: shell.run_text(text))
 
@@ -83,7 +83,7 @@ def config(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
         len(words) == 1
         and not parsed.has("--unset", "--unset-all", "-e", "--edit", "--remove-section")
     ):
-        if parsed.has("--global", "--list", "-l") and any("credential" in one for one in words):
+        if parsed.has("--global", "--list", "-l") and any("credential" in word for word in words):
             shell.find(Tier.DANGER, "secrets", "it reads credentials")
         return HOLE
     shell.facts.writes = True

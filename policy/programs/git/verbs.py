@@ -121,7 +121,7 @@ def _listing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
         return HOLE
     if (
         name == "symbolic-ref"
-        and len([one for one in words if not one.startswith("-")]) == 1
+        and len([word for word in words if not word.startswith("-")]) == 1
         and "-d" not in words
     ):
         return HOLE

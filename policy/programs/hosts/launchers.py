@@ -23,7 +23,7 @@ def _privilege(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> s
     parsed = parse(
         call.args, ("-u", "-g", "-p", "-C", "-D", "-R", "-T", "-U", "-h", "-r", "-t"), in_order=True
     )
-    words = [one for one in parsed.operands if not _SETTING.match(one)]
+    words = [operand for operand in parsed.operands if not _SETTING.match(operand)]
     return shell.call(call.only(tuple(words))) if words else ""
 
 
@@ -112,7 +112,7 @@ _SOME = "4242"
 
 def _signals(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     """`kill $!` ends what the call started, as `kill 4242` ends what is in the cell."""
-    words = tuple(_SOME if one == JOB else one for one in call.args)
+    words = tuple(_SOME if argument == JOB else argument for argument in call.args)
     if words != call.args:
         entry = catalog.forms.milder(replace(call, words=(call.name, *words)), entry)
     return catalog.by_data(shell, call, entry)
@@ -123,7 +123,7 @@ _TERSE = re.compile(r"-[a-zA-Z]*t(?:i\S*)?")
 
 def _open_files(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     out = catalog.by_data(shell, call, entry)
-    return f"{JOB}\n" if any(_TERSE.fullmatch(one) for one in call.args) else out
+    return f"{JOB}\n" if any(_TERSE.fullmatch(argument) for argument in call.args) else out
 
 
 READERS = {

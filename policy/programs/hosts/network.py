@@ -47,7 +47,7 @@ def _download(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
     talks(shell, call, entry)
     if call.name in ("lynx", "w3m", "links", "elinks", "GET", "lwp-request"):
         return NET
-    hosts = {found[1] for one in call.args if (found := _HOST.match(one)) is not None}
+    hosts = {found[1] for argument in call.args if (found := _HOST.match(argument)) is not None}
     if len(hosts) > _MOST_HOSTS:
         shell.find(Tier.FORBIDDEN, "scan", f"`{call.name}` goes through a range of addresses")
     wget = call.name.startswith("wget") or call.name in ("aria2c", "axel")
@@ -135,8 +135,8 @@ def _download(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
             shell.touch(How.READ, url.removeprefix("file://"), program=call.name)
     if not outputs and (wget or parsed.has("-O", "--remote-name", "-J", "--remote-name-all")):
         outputs = [
-            re.sub(r"[?#].*", "", one).rstrip("/").rsplit("/", 1)[-1] or "index.html"
-            for one in parsed.operands
+            re.sub(r"[?#].*", "", operand).rstrip("/").rsplit("/", 1)[-1] or "index.html"
+            for operand in parsed.operands
         ]
     written = False
     for path in outputs:
@@ -167,7 +167,7 @@ def _remote(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     name = call.name
     if name in ("ssh", "scp", "sftp", "autossh", "mosh", "sshpass"):
         return _secure(catalog, shell, call, entry)
-    if any(_SWEEP.search(one) for one in call.args) or (
+    if any(_SWEEP.search(argument) for argument in call.args) or (
         name in ("ping", "fping", "nc", "ncat", "netcat", "telnet") and _looping(shell, call)
     ):
         shell.find(Tier.FORBIDDEN, "scan", f"`{name}` goes through a range of addresses")
@@ -201,7 +201,7 @@ def _remote(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if name.startswith("ping") and "-b" in call.args:
         shell.find(Tier.FORBIDDEN, "scan", "`ping -b` asks every machine of a network")
     if name in ("nc", "ncat", "netcat"):
-        if parsed.has("-z") and any(re.search(r"\d-\d", one) for one in call.args):
+        if parsed.has("-z") and any(re.search(r"\d-\d", argument) for argument in call.args):
             shell.find(Tier.FORBIDDEN, "scan", f"`{name} -z` goes through ports")
         for text in parsed.values("-e", "-c", "--exec", "--sh-exec"):
             shell.find(
@@ -238,9 +238,10 @@ def _remote(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 def _looping(shell: Shell, call: Call) -> bool:
     """Return whether a loop calls the program for one address or port after the other."""
     shell.facts.programs[" ".join((call.name, *call.args))] = None
-    seen = sum(1 for one in shell.facts.programs if one.startswith(f"{call.name} "))
+    seen = sum(1 for program in shell.facts.programs if program.startswith(f"{call.name} "))
     open_ended = any(
-        re.match(r"\d+\.\d+\.\d+\.", one) and re.search("[\ue000-\ue004]", one) for one in call.args
+        re.match(r"\d+\.\d+\.\d+\.", argument) and re.search("[\ue000-\ue004]", argument)
+        for argument in call.args
     )
     return seen > MOST_SOCKETS or open_ended
 

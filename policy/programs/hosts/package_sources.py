@@ -41,6 +41,6 @@ def note_sources(shell: Shell, call: Call, parsed: Parsed, operands: Iterable[st
     if client == "pip":
         besides += (word for name in _MORE_VARIABLES for word in settings.get(name, "").split())
     for text in (*instead[-1:], *besides):
-        found = None if unknown(text) else _DIRECT.fullmatch(text.strip())
-        if found is not None and (host := of_address(found[1].removeprefix("git+"))) is not None:
+        match = None if unknown(text) else _DIRECT.fullmatch(text.strip())
+        if match is not None and (host := of_address(match[1].removeprefix("git+"))) is not None:
             shell.facts.hosts[host] = None

@@ -41,13 +41,17 @@ def _deletes_tree(args: tuple[str, ...]) -> bool:
     """Return whether words delete a whole tree of what clouds and clusters store."""
     at = next((at for at, one in enumerate(args) if one in _DELETES), len(args))
     forced = "--force" in args and "rb" in args
-    deep = [one for one in args[at + 1 :] if _DEEPLY.fullmatch(one) and one != "--force"]
+    deep = [
+        argument
+        for argument in args[at + 1 :]
+        if _DEEPLY.fullmatch(argument) and argument != "--force"
+    ]
     return bool(_TREES & set(args)) or forced or bool(deep)
 
 
 def _codehost(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     talks(shell, call, entry)
-    words = [one for one in call.args if not one.startswith("-")]
+    words = [argument for argument in call.args if not argument.startswith("-")]
     if words[:2] in (["auth", "token"], ["auth", "status"]) and (
         "token" in words or "-t" in call.args or "--show-token" in call.args
     ):
@@ -121,7 +125,7 @@ def _cloud(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 
 def _fetched(shell: Shell, call: Call) -> None:
     """Note a file that a copy out of the cloud writes."""
-    words = [one for one in call.args if not one.startswith("-")]
+    words = [argument for argument in call.args if not argument.startswith("-")]
     if len(words) >= 3 and "://" in words[-2] and "://" not in words[-1] and words[-1] != "-":
         base = words[-2].rsplit("/", 1)[-1]
         shell.touch(How.WRITE, words[-1], program=call.name)

@@ -21,7 +21,7 @@ from policy.values.partial import HOLE, NET, unknown
 
 def _keys(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     name = call.name
-    words = [one for one in call.args if not one.startswith("-")]
+    words = [argument for argument in call.args if not argument.startswith("-")]
     shell.facts.writes = True
     if name == "openssl":
         return _openssl(catalog, shell, call, entry, words)
@@ -43,7 +43,8 @@ def _keys(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     ):
         shell.find(Tier.FORBIDDEN, "secrets", f"`{name}` prints or changes stored secrets")
     if name == "ssh-add" or (
-        name in ("gpg", "gpg2") and any(one.startswith("--export-secret") for one in call.args)
+        name in ("gpg", "gpg2")
+        and any(argument.startswith("--export-secret") for argument in call.args)
     ):
         shell.find(Tier.FORBIDDEN, "secrets", f"`{name}` reaches private keys")
     parsed = parse(
@@ -113,7 +114,9 @@ def _openssl(catalog: Catalog, shell: Shell, call: Call, entry: Programs, words:
         named = next((value for flag, value in pairwise(args) if flag == "-in"), None)
         flags = tuple(one for one in ("-d",) if one in args)
         plain = ("base64", *flags, *((named,) if named is not None else ()))
-        if not any("pbkdf" in one or one.startswith(("-aes", "-k", "-pass")) for one in args):
+        if not any(
+            "pbkdf" in argument or argument.startswith(("-aes", "-k", "-pass")) for argument in args
+        ):
             return shell.call(Call(plain, call.stdin, call.env, plain=False))
     if verb == "dgst":
         for path in words[1:]:
@@ -210,7 +213,7 @@ _ASKS = frozenset(
 
 
 def _lockgate(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    words = [one for one in call.args if not one.startswith("-")]
+    words = [argument for argument in call.args if not argument.startswith("-")]
     verb = words[0] if words else ""
     if (verb in _ASKS and not unknown(" ".join(words))) or (
         not words and set(call.args) <= {"--version", "--help", "-h", "-V"}

@@ -57,7 +57,7 @@ _WORD = re.compile(r"[^\s'\"(),;|&<>=]+")
 def _windows(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
-    words = [shown(one) for one in call.args]
+    words = [shown(argument) for argument in call.args]
     text = " ".join(words)
     for at, word in enumerate(words[:-1]):
         if _ENCODED.match(word):

@@ -211,11 +211,11 @@ def _xargs(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     placeholder = parsed.value("-I", "--replace", "-J") or (
         "{}" if parsed.has("-i", "--replace") or call.name == "parallel" else ""
     )
-    if placeholder and any(placeholder in one for one in words):
+    if placeholder and any(placeholder in word for word in words):
         out = ""
         for item in _items(parsed, text, "\n")[:MOST_STARTS]:
             if item or unknown(text):
-                out += _started(shell, call, [one.replace(placeholder, item) for one in words])
+                out += _started(shell, call, [word.replace(placeholder, item) for word in words])
         return out
     if placeholder and call.name == "xargs":  # each item replaces nothing
         return _started(shell, call, words)
@@ -266,14 +266,14 @@ def _flock(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 
 def _script(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, entry.values, in_order=True)
-    if any(one.startswith("-") for one in parsed.operands[1:2]):
+    if any(operand.startswith("-") for operand in parsed.operands[1:2]):
         parsed = parse(call.args, entry.values)
     shell.find(entry.tier, entry.rule, f"`script`: {entry.because}")
     logs = parsed.values("-I", "-O", "-B", "-T", "--log-out", "--log-io", "--log-in")
     for path in (*logs, *(parsed.operands[:1] or ["typescript"])):
         catalog.use(shell, Use.WRITE, path, call)
     texts = parsed.values("-c", "--command")
-    out = "".join(shell.run_text(one) for one in texts)
+    out = "".join(shell.run_text(text) for text in texts)
     if len(parsed.operands) > 1:
         out += shell.call(call.only(tuple(parsed.operands[1:])))
     elif not texts:
@@ -291,7 +291,7 @@ def _watch(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 
 
 def _multicall(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    words = [one for one in call.args if not one.startswith("--list")]
+    words = [argument for argument in call.args if not argument.startswith("--list")]
     if words and words[0].startswith("--coreutils-prog="):
         words[0] = words[0].partition("=")[2]
     return shell.call(call.only(tuple(words))) if words else ""

@@ -56,7 +56,9 @@ def _linter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         run_code(catalog, shell, text, [], None)
     outputs.record(catalog, shell, call)
     checks = parsed.has("--check", "--diff", "--noEmit", "-l", "--list-different", "--dry-run")
-    writes = not checks and (call.name in _WRITERS or any(one in _WRITES for one in call.args))
+    writes = not checks and (
+        call.name in _WRITERS or any(argument in _WRITES for argument in call.args)
+    )
     for path in parsed.operands:
         if "/" in path or "." in path:
             shell.touch(How.WRITE if writes else How.READ, path, program=call.name)
@@ -367,9 +369,9 @@ def _started(catalog: Catalog, shell: Shell, call: Call, parsed: Parsed) -> None
             ):
                 continue
             given = " ".join(
-                one.partition("=")[2]
-                for one in args
-                if one.startswith(("-Dexec.args=", "-Dexec.commandlineArgs="))
+                argument.partition("=")[2]
+                for argument in args
+                if argument.startswith(("-Dexec.args=", "-Dexec.commandlineArgs="))
             )
             _note_started(shell, call)
             text = f"{found[1]} {given}"

@@ -144,7 +144,7 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
             in_place = True
         elif not word.startswith("-") or word == "-":
             operands.append(word)
-    if name == "ruby" and any(one.startswith("-run") for one in call.args):
+    if name == "ruby" and any(argument.startswith("-run") for argument in call.args):
         for text in texts:
             at = call.args.index("--") + 1 if "--" in call.args else len(call.args)
             given = (text, *(call.args[at:] or operands))
@@ -196,7 +196,7 @@ def _only_substitutes(name: str, call: Call) -> bool:
         return False
     bare = _ESCAPED.sub("", text)
     whole = _SUBSTITUTIONS.fullmatch(bare) is not None and _CODE.search(bare) is None
-    return whole and not any(one.startswith("-") for one in files)
+    return whole and not any(file.startswith("-") for file in files)
 
 
 def evaluated(catalog: Catalog, shell: Shell, call: Call) -> None:

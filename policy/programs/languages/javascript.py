@@ -165,8 +165,8 @@ def _file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
         shell.find(Tier.DANGER, "opaque", "the program that it runs cannot be known")
     if content is not None:
         return literal_code.read(catalog, shell, "js", content, call)
-    for one in words[1:]:
-        governed(shell, one)
+    for word in words[1:]:
+        governed(shell, word)
     return HOLE
 
 

@@ -120,7 +120,7 @@ def _bare(text: str) -> tuple[list[str], int]:
     """Return the words of a language that needs no quotes, and how much was read for them."""
     line = re.split(r"[;\n\]}]", text, maxsplit=1)[0]
     words = [one.strip('"{}') for one in line.split()]
-    return [one for one in words if not one.startswith("-")], len(line)
+    return [word for word in words if not word.startswith("-")], len(line)
 
 
 def _unescaped(body: str) -> str:
@@ -165,7 +165,7 @@ def _joined(text: str, names: dict[str, str]) -> str:
     """Return the text that an expression of literals gives."""
     parts: list[str] = []
     for found in re.finditer(_LITERAL.pattern + r"|([$@]?[A-Za-z_]\w*)", text, re.DOTALL):
-        literal = next((one for one in found.groups()[:4] if one is not None), None)
+        literal = next((group for group in found.groups()[:4] if group is not None), None)
         if literal is not None:
             parts.append(_unescaped(literal))
         elif found[5].lstrip("$@") in names:

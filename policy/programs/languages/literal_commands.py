@@ -55,7 +55,7 @@ def read(catalog: Catalog, shell: Shell, text: str, call: Call) -> None:
 def _commands(catalog: Catalog, text: str) -> Iterator[tuple[str, str]]:
     """Yield pairs of a command and a statement for a database, one of them empty."""
     found = [one for one, _ in zip(_LITERAL.finditer(text), range(_MOST_LITERALS), strict=False)]
-    bodies = [next((part for part in one.groups() if part is not None), "") for one in found]
+    bodies = [next((part for part in match.groups() if part is not None), "") for match in found]
     for at, literal in enumerate(found):
         if not _runs(text, found[: at + 1], literal):
             continue
@@ -70,7 +70,7 @@ def _commands(catalog: Catalog, text: str) -> Iterator[tuple[str, str]]:
         if carried.named(catalog, words[0].split()):
             yield words[0], ""
         elif carried.named(catalog, words):
-            quoted = ("'" + one.replace("'", "'\\''") + "'" for one in words[1:])
+            quoted = ("'" + word.replace("'", "'\\''") + "'" for word in words[1:])
             yield " ".join((words[0], *quoted)), ""
 
 
@@ -87,8 +87,8 @@ def _runs(text: str, before: list[re.Match[str]], literal: re.Match[str]) -> boo
     if _AFTER.match(text, literal.end()):
         return True
     names = list(_around(plain))
-    return not any(_SAYS.search(one) for one in names[:1]) and any(
-        _RUNS.search(one) for one in names
+    return not any(_SAYS.search(name) for name in names[:1]) and any(
+        _RUNS.search(name) for name in names
     )
 
 

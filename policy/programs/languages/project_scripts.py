@@ -57,7 +57,7 @@ def _written(shell: Shell, name: str) -> list[str]:
     if not isinstance(scripts, dict):
         return []
     steps = (f"pre{name}", {"t": "test", "tst": "test"}.get(name, name), f"post{name}")
-    return [text for one in steps if isinstance(text := scripts.get(one), str)]
+    return [text for step in steps if isinstance(text := scripts.get(step), str)]
 
 
 def make(shell: Shell, call: Call, named: str) -> None:

@@ -108,18 +108,18 @@ def file(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> str:
     drops(shell, Call(("python", *words)))
     if path.endswith("setup.py") and {"upload", "register"} & set(words[1:]):
         shell.find(Tier.DANGER, "network", "`setup.py upload` sends the project to the index")
-    for one in words[1:]:
-        governed(shell, one)
+    for word in words[1:]:
+        governed(shell, word)
     return HOLE
 
 
 def _without_network(shell: Shell, before: set[Finding]) -> None:
     """Let what a file of code asks other machines count like a file that is not read: a cell has no
     network, so it fails by itself."""
-    for one in [*shell.facts.findings]:
-        if one not in before and one.rule == "network" and one.tier is Tier.DANGER:
-            del shell.facts.findings[one]
-            shell.find(Tier.CAUTION, "code", f"{one.reason}, and a cell has no network")
+    for finding in [*shell.facts.findings]:
+        if finding not in before and finding.rule == "network" and finding.tier is Tier.DANGER:
+            del shell.facts.findings[finding]
+            shell.find(Tier.CAUTION, "code", f"{finding.reason}, and a cell has no network")
 
 
 def managed(catalog: Catalog, shell: Shell, call: Call, words: list[str]) -> None:

@@ -253,8 +253,8 @@ class Code(Values, ast.NodeVisitor):
         name = self._dotted(node.func)
         if isinstance(node.func, ast.Subscript) and _TABLES.search(ast.unparse(node.func)[:400]):
             self._shell.find(Tier.DANGER, "opaque", "it finds a function by a name at run time")
-        args = [self.value(one) for one in node.args]
-        keywords = {one.arg: one.value for one in node.keywords if one.arg}
+        args = [self.value(argument) for argument in node.args]
+        keywords = {keyword.arg: keyword.value for keyword in node.keywords if keyword.arg}
         if name in _ENVIRONMENT and args and id(node) not in self._tested:
             self._variable(args[0])
         if name in ("print", "sys.stdout.write"):
@@ -354,24 +354,26 @@ class Code(Values, ast.NodeVisitor):
         items = self._items(node.args[0]) if node.args else None
         shell = self._shell
         if name.startswith(("os.exec", "os.spawn", "os.posix_spawn")):
-            values = [one for one in args if one != HOLE]
+            values = [argument for argument in args if argument != HOLE]
             program = (
                 values[1]
                 if name.startswith("os.spawn") and len(values) > 1
                 else (values[0] if values else HOLE)
             )
             rest = (
-                next((self._items(one) for one in node.args if self._items(one)), None)
+                next(
+                    (self._items(argument) for argument in node.args if self._items(argument)), None
+                )
                 or values[1:]
             )
             shell.find(Tier.DANGER, "runs-program", f"`{name}` runs another program")
             shell.aside(lambda: shell.call(Call((program, *rest[1:]), plain=False)))
             return
-        if any(one.arg in ("start_new_session", "preexec_fn") for one in node.keywords):
+        if any(keyword.arg in ("start_new_session", "preexec_fn") for keyword in node.keywords):
             shell.find(Tier.DANGER, "processes", f"`{name}` starts a program that leaves the call")
         if items is not None:
             words = tuple(items)
-            if any(one.arg == "shell" for one in node.keywords):
+            if any(keyword.arg == "shell" for keyword in node.keywords):
                 words = ("sh", "-c", *items)
             named = _first_is_literal(node.args[0])
             shell.aside(lambda: shell.call(Call(words, plain=False, named=named)))
@@ -428,7 +430,7 @@ class Code(Values, ast.NodeVisitor):
         elif name in _OS_WRITES:
             self._touch(How.WRITE, first)
         elif name in ("fileinput.input", "fileinput.FileInput"):
-            if any(one.arg == "inplace" for one in node.keywords):
+            if any(keyword.arg == "inplace" for keyword in node.keywords):
                 for path in self._items(node.args[0]) or [first] if node.args else self._args[1:]:
                     self._touch(How.WRITE, path)
         elif name in _LISTS:

@@ -66,7 +66,7 @@ class Values:
             case ast.Name(id=name):
                 return self._names.get(name, HOLE)
             case ast.JoinedStr(values=parts):
-                return "".join(self.value(one) for one in parts)
+                return "".join(self.value(part) for part in parts)
             case ast.FormattedValue(value=inner):
                 return self.value(inner)
             case ast.BinOp(left=left, op=ast.Add(), right=right):
@@ -145,7 +145,7 @@ class Values:
         """
         if "range" in self._names:
             return None
-        known = [natural(self.value(one)) for one in bounds]
+        known = [natural(self.value(bound)) for bound in bounds]
         few = [one for one in known if one is not None and one < _MOST_BOUND]
         if known and len(few) == len(known) and few[2:] != [0]:
             found = range(*few[:3])[:_MOST_NUMBERS]
@@ -179,7 +179,7 @@ class Values:
 
     def _called(self, node: ast.Call) -> str:
         name = self._dotted(node.func)
-        args = [self.value(one) for one in node.args]
+        args = [self.value(argument) for argument in node.args]
         if name in (
             "pathlib.Path",
             "pathlib.PurePath",
@@ -230,8 +230,8 @@ class Values:
             case "replace" if len(args) == 2:
                 return base.replace(args[0], args[1])
             case "format":
-                for one in args:
-                    base = base.replace("{}", one, 1)
+                for argument in args:
+                    base = base.replace("{}", argument, 1)
                 return base
             case (
                 "decode"
@@ -258,8 +258,9 @@ class Values:
 def _elsewhere(node: ast.Call) -> bool:
     """Return whether a call of `tempfile` may name a folder, or a name that leaves it."""
     plain = all(
-        isinstance(one.value, ast.Constant) and one.arg in ("prefix", "suffix", "delete", "mode")
-        and "/" not in str(one.value.value)
-        for one in node.keywords
+        isinstance(keyword.value, ast.Constant)
+        and keyword.arg in ("prefix", "suffix", "delete", "mode")
+        and "/" not in str(keyword.value.value)
+        for keyword in node.keywords
     )  # fmt: skip
     return bool(node.args) or not plain

@@ -34,7 +34,7 @@ def _sed(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         ("-e", "--expression", "-f", "--file", "-l", "--line-length"),
         ("--in-place", "--quiet"),
     )
-    in_place = any(re.match(r"-[nErsuz]*i|--in-place", one) for one in call.args)
+    in_place = any(re.match(r"-[nErsuz]*i|--in-place", argument) for argument in call.args)
     scripts = parsed.values("-e", "--expression")
     files = list(parsed.operands)
     sources = parsed.values("-f", "--file")
@@ -103,15 +103,15 @@ def _each(shell: Shell, text: str | None) -> None:
 
 def _substituted(text: str, scripts: list[str]) -> str:
     for script in scripts:
-        found = _SED_FLAGS.fullmatch(script.strip())
-        if found is None or found[5]:
+        match = _SED_FLAGS.fullmatch(script.strip())
+        if match is None or match[5]:
             return HOLE
         try:
-            wanted = re.compile(found[2].replace("\\(", "(").replace("\\)", ")"))
+            wanted = re.compile(match[2].replace("\\(", "(").replace("\\)", ")"))
         except re.error:
             return HOLE
-        new = found[3].replace("\\" + found[1], found[1])
-        text = wanted.sub(new.replace("\\", "\\\\"), text, count=0 if "g" in found[4] else 1)
+        new = match[3].replace("\\" + match[1], match[1])
+        text = wanted.sub(new.replace("\\", "\\\\"), text, count=0 if "g" in match[4] else 1)
     return text
 
 
@@ -222,10 +222,10 @@ def _awk_printed(
 ) -> str | None:
     """Return what a `print ... | command` hands to the command."""
     start = max(0, pipe.start() - _MOST_PRINTED)
-    found = _AWK_PRINT.search(program[start : pipe.start()])
-    if found is None:
+    match = _AWK_PRINT.search(program[start : pipe.start()])
+    if match is None:
         return None
-    return _awk_value(found[1], names) if '"' in found[1] else call.stdin
+    return _awk_value(match[1], names) if '"' in match[1] else call.stdin
 
 
 def _awk_program(

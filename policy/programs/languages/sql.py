@@ -64,7 +64,7 @@ def statements(catalog: Catalog, shell: Shell, call: Call, text: str) -> None:
         shell.find(Tier.DANGER, "runs-text", "a statement runs a program")
         shell.run_text(found[1] or found[2] or found[3] or "")
     for found in _OUT.finditer(text):
-        catalog.use(shell, Use.WRITE, next((one for one in found.groups() if one), ""), call)
+        catalog.use(shell, Use.WRITE, next((group for group in found.groups() if group), ""), call)
     for found in _IN.finditer(text):
         shell.touch(How.READ, found[1] or found[2] or "", program=call.name)
 

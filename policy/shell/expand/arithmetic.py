@@ -34,7 +34,7 @@ _SETS = re.compile(
 
 def assigned(text: str) -> list[str]:
     """Return the variables that an arithmetic text sets."""
-    return list(dict.fromkeys(one[1] or one[2] for one in _SETS.finditer(text)))
+    return list(dict.fromkeys(match[1] or match[2] for match in _SETS.finditer(text)))
 
 
 def evaluate(text: str, value: Callable[[str], str]) -> str:

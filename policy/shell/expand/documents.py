@@ -69,10 +69,10 @@ def _pieces(words: Words, text: str, quotes: Quotes) -> Iterator[Piece]:
     tail, base, seen = f"\n{end}\n".encode(), len(head), raw
     root = parse(head + seen + tail).root_node
     for _ in range(_MOST_PROCESSES if quotes is Quotes.FULL else 0):
-        found = _process(root, seen, base)
-        if found is None:
+        match = _process(root, seen, base)
+        if match is None:
             break
-        seen = seen[: found.start()] + b"$(" + seen[found.end() :]
+        seen = seen[: match.start()] + b"$(" + seen[match.end() :]
         root = parse(head + seen + tail).root_node
     if root.has_error:
         words.unclear(text)
@@ -95,9 +95,9 @@ def _process(root: Node, raw: bytes, base: int) -> re.Match[bytes] | None:
     """Return the first process substitution that stands in no expansion, or None."""
     at = 0
     for node in (*_expansions(root), None):
-        found = _PROCESS.search(raw, at, len(raw) if node is None else node.start_byte - base)
-        if found is not None or node is None:
-            return found
+        match = _PROCESS.search(raw, at, len(raw) if node is None else node.start_byte - base)
+        if match is not None or node is None:
+            return match
         at = node.end_byte - base
     return None
 

@@ -28,15 +28,15 @@ _ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 
 def expand(words: Words, body: str, *, quoted: bool) -> str:
     """Return the value of `${body}`."""
-    found = _FORM.fullmatch(body)
-    if found is None:
+    match = _FORM.fullmatch(body)
+    if match is None:
         words.evaluated(body)
         return HOLE
-    name, key, rest = found["name"], found["key"], found["rest"]
-    if found["bang"]:
+    name, key, rest = match["name"], match["key"], match["rest"]
+    if match["bang"]:
         return _indirect(words, name, key, rest, quoted=quoted)
     value = _look(words, name, key, quoted=quoted)
-    if found["length"]:
+    if match["length"]:
         return _length(words, name, key, value)
     return _apply(words, name, value, rest, quoted=quoted)
 
@@ -260,7 +260,7 @@ def _replaced(value: str, parts: list[Token], new: str, *, everywhere: bool, anc
         work += len(value) - at
         if work * len(parts) > MOST_WORK:
             raise TooMuchWork
-        places = [one for one in ends(parts, value, at) if one > at]
+        places = [end for end in ends(parts, value, at) if end > at]
         if places:
             out.append(new)
             at = places[-1]

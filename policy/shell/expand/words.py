@@ -124,7 +124,7 @@ class Words:
         """Return the words that adjoining nodes become together."""
         if len(nodes) == 1:
             return self.fields(nodes[0])
-        return self.finish("".join(self.expand(one) for one in nodes))
+        return self.finish("".join(self.expand(node) for node in nodes))
 
     def finish(self, raw: str) -> list[str]:
         """Return the fields of an expanded word, quotes and braces resolved."""
@@ -166,7 +166,7 @@ class Words:
         """Return the expanded text of a node, with fields and quotes still marked."""
         kind = node.type
         if kind in ("word", "number", "extglob_pattern", "variable_name", "test_operator", "regex"):
-            if node.child_count and any(one.type in _EXPANDING for one in node.children):
+            if node.child_count and any(child.type in _EXPANDING for child in node.children):
                 return self._gaps(node, node.start_byte, node.end_byte, splitting=splitting)
             return unquote(source(node))
         if kind == "string":
@@ -176,7 +176,7 @@ class Words:
         if kind == "ansi_c_string":
             return QUOTED + ansi(source(node)[2:-1]) + QUOTED
         if kind == "translated_string":
-            return "".join(self.expand(one) for one in node.named_children)
+            return "".join(self.expand(child) for child in node.named_children)
         if kind == "simple_expansion":
             name, rest = source(node)[1:], ""
             if name[:1] in _ONE_CHARACTER:
@@ -193,7 +193,7 @@ class Words:
         if kind == "brace_expression":
             return unquote(source(node))
         if kind == "array":
-            return BREAK.join(self.expand(one) for one in node.named_children)
+            return BREAK.join(self.expand(child) for child in node.named_children)
         if node.child_count:
             return self._gaps(node, node.start_byte, node.end_byte, splitting=splitting)
         return unquote(source(node))

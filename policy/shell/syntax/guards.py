@@ -108,8 +108,8 @@ def uncontrolled(text: str) -> str:
 
 def hidden(text: str) -> str | None:
     """Return the invisible or look-alike character that the text holds, or None."""
-    found = None if text.isascii() else _HIDDEN.search(text)
-    return f"U+{ord(found[0]):04X}" if found else None
+    match = None if text.isascii() else _HIDDEN.search(text)
+    return f"U+{ord(match[0]):04X}" if match else None
 
 
 def _nesting(text: str) -> int:

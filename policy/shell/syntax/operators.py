@@ -56,8 +56,8 @@ def _documents(
         if end < 0 and text.endswith(f"\n{delimiter}"):
             end = max(line, len(text) - len(delimiter) - 1)
         if end < 0 and f"\t{delimiter}" in text:
-            found = re.compile(rf"\n\t+{re.escape(delimiter)}(?:\n|\Z)").search(text, line)
-            end = found.start() if found else -1
+            match = re.compile(rf"\n\t+{re.escape(delimiter)}(?:\n|\Z)").search(text, line)
+            end = match.start() if match else -1
         if end < 0:
             missing.add(delimiter)
             continue

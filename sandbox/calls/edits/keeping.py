@@ -206,8 +206,14 @@ def _closed(roots: Sequence[str], call: str, paths: PathsOf) -> _Closed:
             held.append(root)
             if not found:
                 continue
-            changes[root] = [_change(one) for one in found]
-            digests.append({one.after.path: one.after.sha256 for one in found if one.after.sha256})
+            changes[root] = [_change(changed) for changed in found]
+            digests.append(
+                {
+                    changed.after.path: changed.after.sha256
+                    for changed in found
+                    if changed.after.sha256
+                }
+            )
             texts.append(_text(edits, call, found, paths((root,))))
     return _Closed(tuple(held), changes, digests, masked_diff("".join(texts)))
 
@@ -217,11 +223,11 @@ def _text(edits: OwnEdits, call: str, found: Sequence[Changed], paths: PathPolic
     with edits.folder_of(call) as (top, folder):
         pieces = [
             Piece(
-                _change(one),
-                nothing if one.before.was is None else below(folder, one.slot),
-                nothing if one.after.now is None else below(top, one.after.path),
+                _change(changed),
+                nothing if changed.before.was is None else below(folder, changed.slot),
+                nothing if changed.after.now is None else below(top, changed.after.path),
             )
-            for one in found
+            for changed in found
         ]
         return diffs.text(pieces, paths.is_secret, lambda path: _counts(paths, path))
 

@@ -76,16 +76,18 @@ class Several:
         newer: set[str] = set()
         for entry in entries:
             try:
-                one = await self._undoing.of(entry, dry_run=dry_run, newer=newer)
+                undo_result = await self._undoing.of(entry, dry_run=dry_run, newer=newer)
             except Stopped:
                 raise
             except SandboxError as error:
                 stay.append(StayingCall(id=entry.id, because=str(error)))
                 continue
-            done.append(one)
+            done.append(undo_result)
             gone.append(entry)
-            newer |= {path for view in one.changes for path in (view.path, view.source) if path}
-        left = tuple(one.id for one in stay)
+            newer |= {
+                path for view in undo_result.changes for path in (view.path, view.source) if path
+            }
+        left = tuple(call.id for call in stay)
         report = UndoReport(done=tuple(done), left=left, stay=tuple(stay))
         if not dry_run:
             return report
@@ -99,7 +101,7 @@ class Several:
         later = await self._changed_later(entries)
         if later:
             diff = await asyncio.to_thread(self._of_calls_alone, diff, entries, later)
-        calls = tuple(one.id for one in entries)
+        calls = tuple(entry.id for entry in entries)
         session = chosen.session or ""
         return ChangedReport(
             calls=calls, session=session, changes=changes, diff=diff, later=tuple(later)
@@ -114,7 +116,7 @@ class Several:
             look = await cell.ask({"call": entry.last, "shown": False}, op="outlook")
             later |= dict.fromkeys(path for path in look["refused"] if path not in own)
             shown = await self._keepers.shown(look, workspaces)
-            own |= {path for one in shown.views for path in (one.path, one.source) if path}
+            own |= {path for view in shown.views for path in (view.path, view.source) if path}
         return sorted(later)
 
     def _of_calls_alone(self, diff: str, entries: Sequence[CallEntry], later: Sequence[str]) -> str:
@@ -166,7 +168,7 @@ class Several:
             paths = self._keepers.paths(workspaces)
             shown = await asyncio.to_thread(shown_of, answer["changes"], workspaces, paths)
             prefix = "" if len(places) == 1 else place + "/"
-            views += [one.model_copy(update={"path": prefix + one.path}) for one in shown.views]
+            views += [view.model_copy(update={"path": prefix + view.path}) for view in shown.views]
             texts.append(await asyncio.to_thread(masked_diff, answer["diff"]))
         return tuple(views), "".join(texts)
 

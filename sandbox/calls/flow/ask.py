@@ -46,16 +46,18 @@ class Asking:
         if call.given.silent:
             call.output.take(2, _SILENT)
         call.stdin = in_pieces(call.given.data or None)
-        said = await self._permission(call, context)
-        call.preview = said.preview
-        await self._parts.record.answered(call.id, said)
-        if not said.approved:
-            refused = self._refuse(call, f"{said.decision.message} ({said.reason or 'no'})")
+        permission = await self._permission(call, context)
+        call.preview = permission.preview
+        await self._parts.record.answered(call.id, permission)
+        if not permission.approved:
+            refused = self._refuse(
+                call, f"{permission.decision.message} ({permission.reason or 'no'})"
+            )
             return await self._escalated(call, refused)
-        if said.decision != call.decision:  # the policy changed while the person thought
-            call.answer = said.answer
+        if permission.decision != call.decision:  # the policy changed while the person thought
+            call.answer = permission.answer
             if not call.on_host:
-                call.request = runner_request(call.plan, said.decision, call.id, call.env)
+                call.request = runner_request(call.plan, permission.decision, call.id, call.env)
             await self._parts.record.decided(call.id, call.plan, call.decision, call.env)
         return None
 

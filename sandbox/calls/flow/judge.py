@@ -122,12 +122,12 @@ class Judging:
     async def _window(self, call: Call, effects: Effects) -> Objection | None:
         """Give a person time to object to what is about to land."""
         seconds = call.decision.objection_seconds
-        said = await self._parts.record.waiting(call.id, effects, seconds)
+        waiting_record = await self._parts.record.waiting(call.id, effects, seconds)
         if told := ON_WAIT.get(None):
             told(call.id, seconds)
         if call.answer.effective is not None:
             levels = call.answer.effective.policy.standing.levels
-            self._parts.people.tell(said, call.plan.user, levels)
+            self._parts.people.tell(waiting_record, call.plan.user, levels)
         return await self._parts.objections.wait(call.id, seconds)
 
     async def _note(self, call: Call, transaction: Transaction, effects: Effects) -> None:

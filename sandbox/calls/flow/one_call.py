@@ -59,7 +59,7 @@ class CallFlow:
         self.edits = EditKeeping(
             parts.record,
             parts.policies.paths,
-            lambda: [one.path for one in parts.known.all()],
+            lambda: [workspace.path for workspace in parts.known.all()],
             cell_of,
             parts.settings.undo_mib << 20,
         )

@@ -86,7 +86,7 @@ class Parts:
         self.outlets = Outlets(
             self.settings.network,
             self.record.network,
-            SecretReader(lambda: [one.path for one in self.known.all()]),
+            SecretReader(lambda: [workspace.path for workspace in self.known.all()]),
         )
         self.host_made = HostMade(self.files, self.turns.count)
 

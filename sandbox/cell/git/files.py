@@ -118,7 +118,7 @@ class Coming:
         found = set(self._held.get(folder, ()))
         if folder not in self._gone:
             prefix = folder + "/" if folder else ""
-            found |= {one for one in self._now.names(folder) if prefix + one not in self._gone}
+            found |= {name for name in self._now.names(folder) if prefix + name not in self._gone}
         return sorted(found)
 
     def link(self, path: str) -> bytes | None:

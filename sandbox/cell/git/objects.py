@@ -78,7 +78,7 @@ class Store:
     def begins(self, digits: str) -> bool:
         """Whether the id of an object begins with some hexadecimal digits, at least four."""
         tails = self._files.names(digits[:2])
-        if any(one.startswith(digits[2:]) and _is_hex(one) for one in tails):
+        if any(tail.startswith(digits[2:]) and _is_hex(tail) for tail in tails):
             return True
         return any(pack.begins(digits) for pack in self.packs())
 

@@ -138,4 +138,4 @@ def found(
 
 def meanings(indexes: Iterable[Found]) -> dict[str, str]:
     """Return the meaning of each index, by its path."""
-    return {one.place.path: meaning(one.held) for one in indexes}
+    return {index.place.path: meaning(index.held) for index in indexes}

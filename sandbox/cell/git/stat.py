@@ -63,23 +63,23 @@ def settle(
     """
     amended = []
     landed = _landed(ops, back=back)
-    for one in indexes:
-        op = ops[one.place.position]
-        prefix = work_tree(one.place.path)
+    for index in indexes:
+        op = ops[index.place.position]
+        prefix = work_tree(index.place.path)
         if op.action == META:
             continue
         with contextlib.suppress(OSError):
             before = read(folder, op.slot) if op.action == SWAP else None
             if prefix is None:
-                stats = _forgotten(one, before)  # where the files lie is not known
+                stats = _forgotten(index, before)  # where the files lie is not known
             else:
-                stats = _stats(root, os.fsencode(prefix), one, landed, before)
-            untracked = _untracked(one.held, before)
+                stats = _stats(root, os.fsencode(prefix), index, landed, before)
+            untracked = _untracked(index.held, before)
             if stats or untracked is not None:
-                content = serialise(one.held, stats, untracked)
-                identity = replace(root, folder, one, content, durable=durable)
+                content = serialise(index.held, stats, untracked)
+                identity = replace(root, folder, index, content, durable=durable)
                 if identity is not None:
-                    amended.append(one.place.amendment(op, identity, back=back))
+                    amended.append(index.place.amendment(op, identity, back=back))
     return amended
 
 

@@ -34,7 +34,7 @@ def prefixes(folder: str, files: Files) -> list[str]:
     found = [_prefix(parts[:count]) for count in range(len(parts))] or [""]
     if ".git" in parts:  # a module's: its name is its path, unless it was moved
         outer = parts.index(".git")
-        names = [one for one in parts[outer + 1 :] if one != "modules"]
+        names = [part for part in parts[outer + 1 :] if part != "modules"]
         found.append(_prefix([*parts[:outer], *names]))
     settings = content(files, _prefix(parts) + "config", _SETTINGS_BYTES) or b""
     for named in _SET.findall(settings):

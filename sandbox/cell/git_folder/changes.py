@@ -60,9 +60,9 @@ class _Notes:
         self._top = top
         self._layer = layer
         self._came = _names_by_folder(changes)
-        self._arrived = {one["path"] for one in changes if one["kind"] != "deleted"}
-        self._left = {one["path"] for one in changes if one["kind"] == "deleted"}
-        self._left |= {one["source"] for one in changes if one.get("source")}
+        self._arrived = {change["path"] for change in changes if change["kind"] != "deleted"}
+        self._left = {change["path"] for change in changes if change["kind"] == "deleted"}
+        self._left |= {change["source"] for change in changes if change.get("source")}
         self._before: dict[str, bool] = {}
         self._after: dict[str, bool] = {}
         self._above: dict[str, list[str]] = {}

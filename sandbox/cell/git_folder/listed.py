@@ -52,7 +52,7 @@ def skipped_file(content: bytes) -> str:
     """Return a file that an index says to be left out of the work tree; "" for none."""
     index = parse(content)
     entries = index.entries if index is not None else ()
-    return next((os.fsdecode(one.path) for one in entries if one.more & _SKIP), "")
+    return next((os.fsdecode(entry.path) for entry in entries if entry.more & _SKIP), "")
 
 
 class _Old:

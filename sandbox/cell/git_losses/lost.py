@@ -136,7 +136,11 @@ def repositories(changes: Iterable[Change], files: Standing) -> set[str]:
 
 def _heads(changes: Iterable[Change]) -> set[str]:
     """Return the folders in which a `HEAD` comes: they may be new repositories."""
-    files = (one["path"] for one in changes if one["kind"] != "deleted" and one["type"] == "file")
+    files = (
+        change["path"]
+        for change in changes
+        if change["kind"] != "deleted" and change["type"] == "file"
+    )
     return {path[: -len("HEAD")].rstrip("/") for path in files if f"/{path}".endswith("/HEAD")}
 
 

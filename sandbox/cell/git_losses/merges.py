@@ -63,9 +63,11 @@ class _Index:
         if entries is None:
             raise Odd(f"`{path}` cannot be read")
         self.trees = Trees(side.objects)
-        self.unmerged = {one.path for one in entries if one.stage}
-        self.oids = {one.oid for one in entries}
-        self._merged: dict[bytes, Staged] = {one.path: one for one in entries if not one.stage}
+        self.unmerged = {entry.path for entry in entries if entry.stage}
+        self.oids = {entry.oid for entry in entries}
+        self._merged: dict[bytes, Staged] = {
+            entry.path: entry for entry in entries if not entry.stage
+        }
         self._folders = {path: one.oid for path, one in self._merged.items() if one.mode == _TREE}
 
     def at(self, path: bytes) -> Entry | None:
@@ -87,7 +89,7 @@ def _untaken(index: _Index, ours: bytes, theirs: bytes, bases: Iterable[bytes]) 
     """Give the paths that the other side alone changed and that are staged as if it had not."""
     trees = index.trees
     mine, other = (trees.of_commit(one)[0] for one in (ours, theirs))
-    tops = [trees.of_commit(one)[0] for one in bases]
+    tops = [trees.of_commit(base)[0] for base in bases]
     first = tops[0] if tops else None
 
     def is_theirs_alone(path: bytes, before: Entry | None) -> bool:

@@ -118,7 +118,7 @@ class Refs:
 
     def _checked_out(self) -> Iterator[str]:
         """Give the folders of linked work trees that git takes for one, as prefixes."""
-        return (one for one in self.trees() if self._files.status(one + "gitdir") is not None)
+        return (tree for tree in self.trees() if self._files.status(tree + "gitdir") is not None)
 
     def names(self) -> Iterator[str]:
         """Give the names of all that leads to an object, of linked work trees too. Raises Odd."""
@@ -141,7 +141,7 @@ class Refs:
         what was fetched. That is enough to keep an object, and not enough to give one up.
         """
         for folder in ("", *self.trees()):
-            paths = [folder + one for one in self._files.names(folder.rstrip("/"))]
+            paths = [folder + name for name in self._files.names(folder.rstrip("/"))]
             paths = [one for one in paths if not _NO_NAMES.fullmatch(one[len(folder) :])]
             for operation in _OPERATIONS:
                 paths += self._below(folder + operation)
@@ -207,7 +207,7 @@ class Refs:
 def is_name(name: str) -> bool:
     """Whether git would take a name for a reference's."""
     parts = name.split("/")
-    return not _FORBIDDEN.search(name) and all(not one.endswith(".lock") for one in parts)
+    return not _FORBIDDEN.search(name) and all(not part.endswith(".lock") for part in parts)
 
 
 def _shared(name: str) -> str:
@@ -242,11 +242,11 @@ def _read_packed(text: bytes, width: int) -> dict[str, tuple[bytes, bytes]]:
 
 
 def _read_line(text: bytes, path: str, width: int) -> Line:
-    found = _LINE.fullmatch(text)
-    if found is None:
+    match = _LINE.fullmatch(text)
+    if match is None:
         raise Odd(f"`{path}` cannot be read")
-    old, new = (_oid(found[n], width, path) for n in (1, 2))
-    return Line(old, new, text, text[len(found[1]) :], int(found[4] or 0))
+    old, new = (_oid(match[n], width, path) for n in (1, 2))
+    return Line(old, new, text, text[len(match[1]) :], int(match[4] or 0))
 
 
 def _oid(word: bytes, width: int, path: str) -> bytes:

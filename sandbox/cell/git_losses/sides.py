@@ -172,14 +172,14 @@ def ids(lines: Iterable[Line]) -> set[bytes]:
 
 def loose_id(path: str) -> bytes:
     """Return the object whose place a path in a repository is; nothing for others."""
-    found = _LOOSE.fullmatch(path)
-    return bytes.fromhex(found[1] + found[2]) if found and len(found[2]) % 2 == 0 else b""
+    match = _LOOSE.fullmatch(path)
+    return bytes.fromhex(match[1] + match[2]) if match and len(match[2]) % 2 == 0 else b""
 
 
 def pack_of(path: str) -> str:
     """Return the place of the pack that a path in a repository belongs to, among its objects."""
-    found = _PACK.fullmatch(path)
-    return f"pack/{found[1]}" if found else ""
+    match = _PACK.fullmatch(path)
+    return f"pack/{match[1]}" if match else ""
 
 
 def tree_of(path: str) -> tuple[str, str]:

@@ -81,7 +81,7 @@ def _named(change: Change, start: str, layer: int) -> list[bytes]:
         lines = (line.split(b" ", 1) for line in text.split(b"\n") if b" refs/" in line)
         names = {os.fsencode(one) for one in change["git_refs"] if _BRANCH_OR_TAG.fullmatch(one)}
         return [bytes.fromhex(oid.decode("ascii")) for oid, name in lines if name in names]
-    found = re.fullmatch(r"([0-9a-f]{40}|[0-9a-f]{64})\n?", change["git_text"])
-    if found is None or not _BRANCH_OR_TAG.fullmatch(change["path"][len(start) :]):
+    match = re.fullmatch(r"([0-9a-f]{40}|[0-9a-f]{64})\n?", change["git_text"])
+    if match is None or not _BRANCH_OR_TAG.fullmatch(change["path"][len(start) :]):
         return []
-    return [bytes.fromhex(found[1])]
+    return [bytes.fromhex(match[1])]

@@ -119,7 +119,7 @@ class Staged:
                 if oid:
                     top, parents = trees.of_commit(oid)
                     others = parents[1:] if name == STASH else []
-                    tops += [top, *(trees.of_commit(one)[0] for one in others)]
+                    tops += [top, *(trees.of_commit(other)[0] for other in others)]
         for entry in entries:
             found = (trees.at(top, entry.path) for top in tops)
             if all(one is None or one.oid != entry.oid for one in found):

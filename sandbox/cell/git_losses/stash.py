@@ -44,21 +44,21 @@ def is_applied(
         wanted += list(trees.differing(None, trees.of_commit(parents[2])[0]))
     tops = [
         tree
-        for one in islice(commits, MOST_COMMITS)
-        if one != oid and store.kind(one) == b"commit"
-        for tree in _tops(trees, one)
+        for commit in islice(commits, MOST_COMMITS)
+        if commit != oid and store.kind(commit) == b"commit"
+        for tree in _tops(trees, commit)
     ]
     for path, before, after in wanted:
         found, text = blob_at(files, path, store.width)
         if found == after.oid:
             continue
         entries = [trees.at(one, path) for one in tops]
-        if any(one is not None and one.oid == after.oid for one in entries):
+        if any(entry is not None and entry.oid == after.oid for entry in entries):
             continue
         added = _lines(trees.text(after)) - _lines(trees.text(before))
         others = [text] if text is not None else []
-        others += [trees.text(one) for one in entries if one is not None]
-        if all(len(one) > MOST_LINES_BYTES or added - _lines(one) for one in others):
+        others += [trees.text(entry) for entry in entries if entry is not None]
+        if all(len(other) > MOST_LINES_BYTES or added - _lines(other) for other in others):
             return False
     return True
 
@@ -66,7 +66,7 @@ def is_applied(
 def _tops(trees: Trees, oid: bytes) -> list[bytes]:
     """Return the tree of a commit; where that may be a stash, of what belongs to it as well."""
     top, parents = trees.of_commit(oid)
-    return [top, *(trees.of_commit(one)[0] for one in parents[1:])]
+    return [top, *(trees.of_commit(parent)[0] for parent in parents[1:])]
 
 
 def _lines(text: bytes) -> Counter[bytes]:

@@ -81,7 +81,7 @@ def slot(number: int) -> str:
 def note(kept: Kept) -> bytes:
     """Return the text of a note."""
     row = kept._asdict()
-    return json.dumps({"v": VERSION, **row, "files": [list(one) for one in kept.files]}).encode()
+    return json.dumps({"v": VERSION, **row, "files": [list(file) for file in kept.files]}).encode()
 
 
 def read_note(folder: int) -> Kept:
@@ -95,8 +95,8 @@ def read_note(folder: int) -> Kept:
         kept = Kept(files=files, **found)
     except (ValueError, TypeError, AttributeError, KeyError, RecursionError):
         raise Damaged("its note cannot be read") from None
-    good = all(_is_path(one.path) and _is_identity(one.was) for one in kept.files)
-    good = good and all(one.folder == "" or _is_path(one.folder) for one in kept.files)
+    good = all(_is_path(file.path) and _is_identity(file.was) for file in kept.files)
+    good = good and all(file.folder == "" or _is_path(file.folder) for file in kept.files)
     texts = (kept.call, kept.sign, kept.session, kept.use)
     if not good or not all(isinstance(one, str) for one in texts):
         raise Damaged("its note cannot be read")
@@ -122,7 +122,7 @@ def note_of(edits: int, name: str) -> Kept | None:
 def names(edits: int) -> list[str]:
     """Return the names of the edits in an open folder, but for copies that are being made."""
     with os.scandir(edits) as entries:
-        found = [one.name for one in entries if one.is_dir(follow_symlinks=False)]
+        found = [entry.name for entry in entries if entry.is_dir(follow_symlinks=False)]
     return [name for name in found if not name.endswith(NEW)]
 
 
@@ -149,8 +149,8 @@ def read_after(folder: int) -> tuple[list[After], float]:
     try:
         found = json.loads(text)
         files, when = [After(*one) for one in found["files"]], float(found["time"])
-        good = all(_is_path(one.path) and _is_identity(one.now) for one in files)
-        good = good and all(_are_folders(one.folders) for one in files)
+        good = all(_is_path(file.path) and _is_identity(file.now) for file in files)
+        good = good and all(_are_folders(file.folders) for file in files)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise Damaged("what it left cannot be read") from None
     if not good:

@@ -35,7 +35,9 @@ def plan(
     root: int, folder: int, walked: Walk, agent: str, *, durable: bool, fault: Fault | None
 ) -> list[Op]:
     """Stage all new content, made by `agent`, and return the operations in their order."""
-    moves = {one["path"]: one["source"] for one in walked.changes if one["kind"] == "renamed"}
+    moves = {
+        change["path"]: change["source"] for change in walked.changes if change["kind"] == "renamed"
+    }
     stage = Stage(folder, walked.owners, agent, {**walked.origins, **moves})
     for number, put in enumerate(walked.puts):
         if put.source is None:

@@ -65,9 +65,11 @@ def find_places(port: int, pid: int = 1) -> list[str]:
     Raises BadDial where there is none.
     """
     own = own_listeners(pid)
-    places = {place for one in own if one.port == port for place in _places(one.address)}
+    places = {
+        place for listener in own if listener.port == port for place in _places(listener.address)
+    }
     if not places:
-        ports = sorted({one.port for one in own if _places(one.address)})
+        ports = sorted({listener.port for listener in own if _places(listener.address)})
         said = ", ".join(map(str, ports[:MOST_SAID])) or "none"
         raise BadDial(f"nothing of it listens on port {port} (its ports: {said})")
     return [address for address in (_LOOPBACK, _LOOPBACK_6) if address in places]
@@ -83,8 +85,8 @@ def own_listeners(pid: int) -> list[Listener]:
                 listening += read_table(file)
         except FileNotFoundError:  # a kernel without IPv6
             continue
-    held = _held_of({one.inode for one in listening})
-    return [one for one in listening if one.inode in held]
+    held = _held_of({listener.inode for listener in listening})
+    return [listener for listener in listening if listener.inode in held]
 
 
 def read_table(lines: Iterable[str]) -> list[Listener]:
@@ -146,13 +148,13 @@ def _open_files() -> Iterator[str]:
 def _connecting(address: str, port: int) -> socket.socket:
     """Begin to connect: a server that takes no connection keeps nobody waiting here."""
     family = socket.AF_INET6 if address == _LOOPBACK_6 else socket.AF_INET
-    one = socket.socket(family, socket.SOCK_STREAM)
+    connection = socket.socket(family, socket.SOCK_STREAM)
     try:
-        one.setblocking(False)
-        code = one.connect_ex((address, port))
+        connection.setblocking(False)
+        code = connection.connect_ex((address, port))
         if code not in (0, errno.EINPROGRESS):
             raise OSError(code, os.strerror(code), f"port {port}")
     except BaseException:
-        one.close()
+        connection.close()
         raise
-    return one
+    return connection

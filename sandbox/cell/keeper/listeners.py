@@ -47,8 +47,8 @@ def open_listeners(wanted: Sequence[Sequence[Any]], pid: int = 1) -> list[socket
             for kind, address, port in wanted:
                 sockets.append(_bound(kind, address, int(port)))
     except BaseException:
-        for one in sockets:
-            one.close()
+        for connection in sockets:
+            connection.close()
         raise
     return sockets
 
@@ -59,7 +59,7 @@ def hand_over(sockets: Sequence[socket.socket], door: str) -> None:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as way:
             way.connect(door)
             for start in range(0, len(sockets), AT_ONCE):
-                part = [one.fileno() for one in sockets[start : start + AT_ONCE]]
+                part = [connection.fileno() for connection in sockets[start : start + AT_ONCE]]
                 socket.send_fds(way, [b"l"], part)
                 if way.recv(1) != b"l":  # taken: one message is not joined with the next
                     raise OSError(104, "the supervisor took no sockets", door)
@@ -70,18 +70,18 @@ def hand_over(sockets: Sequence[socket.socket], door: str) -> None:
 
 def _bound(kind: str, address: str, port: int) -> socket.socket:
     if kind == "udp":  # without SO_REUSEADDR: nobody else gets the port while it is held
-        one = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        connection = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     else:
-        one = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        connection = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        one.bind((address, port))
+        connection.bind((address, port))
         if kind == "tcp":
-            one.listen(BACKLOG)
+            connection.listen(BACKLOG)
     except OSError as error:
-        one.close()
+        connection.close()
         raise OSError(error.errno, error.strerror, f"{kind} {address}:{port}") from None
-    return one
+    return connection
 
 
 @contextlib.contextmanager

@@ -496,12 +496,12 @@ class Keeper:
     def _seen(self, transaction: Transaction) -> dict[str, Any]:
         """Return what the observer saw of a transaction that is closed; nothing is no news."""
         seen = [self._watch.settle(layer) for layer in transaction.layers]
-        alarm = next((one.alarm for one in seen if one.alarm is not None), None)
+        alarm = next((watched.alarm for watched in seen if watched.alarm is not None), None)
         found = {
             "alarm": alarm,
             "lost": transaction.unwatched or self._watch.lost,
-            "behind": any(one.behind for one in seen),
-            "lossy": any(one.lossy for one in seen),
+            "behind": any(watched.behind for watched in seen),
+            "lossy": any(watched.lossy for watched in seen),
         }
         return {"watch": {k: v for k, v in found.items() if v}} if any(found.values()) else {}
 

@@ -85,7 +85,7 @@ def _take_in(vault: Vault, edits: int, name: str, call: str) -> int:
 
 def _claimed(vault: Vault, kept: Kept) -> set[str]:
     """Return the folders that an earlier record made, where this edit found none as well."""
-    wanted = {one.folder for one in kept.files if one.folder}
+    wanted = {file.folder for file in kept.files if file.folder}
     if not wanted:
         return set()
     found = set()

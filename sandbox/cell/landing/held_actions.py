@@ -122,7 +122,7 @@ class Afterwards:
         turns = [landing.turn(space.root) for space in self._spaces]  # before it is looked at
         held = self._held(call)
         walks = self._chosen(held, request["names"])
-        if landing.mark_of([one.changes if one else [] for one in walks]) != request["mark"]:
+        if landing.mark_of([walk.changes if walk else [] for walk in walks]) != request["mark"]:
             raise Turned
         if all(walked is None or walked.empty for walked in walks):
             raise LandingError("nothing of it can land: device nodes, sockets and FIFOs never do")

@@ -93,7 +93,7 @@ def take_back(name: str, roots: Mapping[str, str], fault: Fault | None = None) -
                 continue
             result = landing.retract(root, name, fault=fault)
             if result.conflicts:
-                named = ", ".join(f"`{one}`" for one in result.conflicts[:NAMED])
+                named = ", ".join(f"`{conflict}`" for conflict in result.conflicts[:NAMED])
                 stands[path] = f"{named} changed since"
         except (LandingError, OSError, RecursionError) as error:
             stands[path] = str(error)

@@ -154,17 +154,17 @@ class _Emitter(InotifyEmitter):
         """What was heard to be created, since anything last moved or went away."""
 
     def queue_event(self, event: FileSystemEvent) -> None:
-        one = self._layers.get(str(self.watch.path))
-        if one is None or type(event) not in FILTER or self._again(event):
+        watched = self._layers.get(str(self.watch.path))
+        if watched is None or type(event) not in FILTER or self._again(event):
             return
         if _too_deep(event.dest_path or event.src_path):
-            one.cannot_watch(errno.ENAMETOOLONG)
+            watched.cannot_watch(errno.ENAMETOOLONG)
             return
-        one.on_any_event(event)
+        watched.on_any_event(event)
         if event.is_directory and event.event_type != "deleted":
             path = os.fsencode(event.dest_path or event.src_path)
             if self._secure(path):
-                one.look_below(os.fsdecode(path))
+                watched.look_below(os.fsdecode(path))
 
     def _again(self, event: FileSystemEvent) -> bool:
         """Whether nothing but watchdog says an event once more.
@@ -190,9 +190,9 @@ class _Emitter(InotifyEmitter):
         mask = Mask(group.event_mask | InotifyConstants.IN_ONLYDIR)
         watch = inotify_add_watch(self._inotify_fd._inotify_fd, path, mask)
         if watch < 0:
-            one = self._layers.get(str(self.watch.path))
-            if one is not None:
-                one.cannot_watch(ctypes.get_errno())
+            watched = self._layers.get(str(self.watch.path))
+            if watched is not None:
+                watched.cannot_watch(ctypes.get_errno())
             return False
         with group._lock:
             if group._active_callbacks_by_watch.get(watch) == path:
@@ -220,9 +220,9 @@ class _Reader(InotifyFD):
             return super().add_callback(*arguments)
         except OSError as error:
             path = os.fsdecode(arguments[0])
-            for one in list(self._layers.values()):
-                if path.startswith(f"{one.layer.folder}/"):
-                    one.cannot_watch(error.errno or 0)
+            for watched in list(self._layers.values()):
+                if path.startswith(f"{watched.layer.folder}/"):
+                    watched.cannot_watch(error.errno or 0)
             raise
 
 
@@ -364,19 +364,19 @@ class Watcher:
         elif message["op"] == "watch":
             self._begin(folder, message["lower"])
         elif message["op"] == "forget":
-            one = self._watched.pop(folder, None)
-            if one is not None:
-                self._unschedule(one)
+            watched = self._watched.pop(folder, None)
+            if watched is not None:
+                self._unschedule(watched)
             self.say({"op": "forgotten", "layer": folder})
         elif message["op"] == "alive":
             self.say({"op": "alive", "layer": folder})
 
     def _begin(self, folder: str, lower: str) -> None:
         assert self._patterns is not None
-        one = _Watched(self, WatchedLayer(folder, lower, self._patterns))
-        self._watched[folder] = one
+        watched = _Watched(self, WatchedLayer(folder, lower, self._patterns))
+        self._watched[folder] = watched
         try:
-            self._schedule(one)
+            self._schedule(watched)
         except (OSError, RuntimeError) as error:
             del self._watched[folder]
             self.say({"op": "failed", "layer": folder, "why": str(error), "lacks": _limit(error)})

@@ -126,12 +126,12 @@ class Below:
         the ctime of what was renamed; what lies in that may bear older times.
         """
         places = [path, *above(path)]
-        if not any((found := self.status(one)) and self.later(found) for one in places):
+        if not any((found := self.status(place)) and self.later(found) for place in places):
             return False
         known = fs.handle(self.root, path) if origin else None
         if known is not None and not self._masks_below(path):
             return known != origin
-        return any((found := self.status(one)) and self.arrived(one, found) for one in places)
+        return any((found := self.status(place)) and self.arrived(place, found) for place in places)
 
     def _masks_below(self, path: str) -> bool:
         """Whether the layer's folder stands for one of the mask's layer."""

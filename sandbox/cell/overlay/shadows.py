@@ -26,9 +26,9 @@ def note_shadows(walked: Walk, root: str) -> None:
     for change in walked.changes:
         folder, _, name = change["path"].rpartition("/")
         if change["kind"] in ("created", "modified", "renamed") and change["type"] != "directory":
-            found = _NATIVE.fullmatch(name)
-            if found:
-                natives.append((change, join(folder, found[1])))
+            match = _NATIVE.fullmatch(name)
+            if match:
+                natives.append((change, join(folder, match[1])))
     if not natives:
         return
     top = fs.open_directory(root)
@@ -46,9 +46,9 @@ class _There:
 
     def __init__(self, top: int, walked: Walk) -> None:
         self._top = top
-        self._come = {one["path"] for one in walked.changes if one["kind"] != "deleted"}
-        gone = [one["path"] for one in walked.changes if one["kind"] == "deleted"]
-        self._gone = {*gone, *(one["source"] for one in walked.changes if "source" in one)}
+        self._come = {change["path"] for change in walked.changes if change["kind"] != "deleted"}
+        gone = [change["path"] for change in walked.changes if change["kind"] == "deleted"]
+        self._gone = {*gone, *(change["source"] for change in walked.changes if "source" in change)}
 
     def has(self, path: str) -> bool:
         """Whether something lies at a path."""

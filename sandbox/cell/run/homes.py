@@ -39,7 +39,7 @@ class Home:
     def pristine(self) -> bool:
         """Whether it holds exactly what it was furnished with."""
         try:
-            found = {one.name for one in os.scandir(self._path)}
+            found = {entry.name for entry in os.scandir(self._path)}
             return found == set(self._files) and all(
                 _holds(os.path.join(self._path, name), text) for name, text in self._files.items()
             )

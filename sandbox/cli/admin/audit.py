@@ -103,12 +103,14 @@ def show(query: Query, *, follow: bool, **flags: bool) -> int:
     """
     found = _audit().calls(query)
     lines = [
-        (str(one.ts), json.dumps(one.model_dump()) if flags["as_json"] else _line(one))
-        for one in reversed(found)
+        (str(entry.ts), json.dumps(entry.model_dump()) if flags["as_json"] else _line(entry))
+        for entry in reversed(found)
     ]
     around = _around(query, whole=len(found) != query.limit, oldest=lines[0][0] if lines else "")
     if around:
-        lines = sorted([*lines, *((str(one.ts), _around_line(one, flags)) for one in around)])
+        lines = sorted(
+            [*lines, *((str(record.ts), _around_line(record, flags)) for record in around)]
+        )
     for _, text in lines:
         terminal.show(text)
     if not lines and not follow and not flags["as_json"]:
@@ -158,7 +160,7 @@ def _around(query: Query, *, whole: bool, oldest: str) -> list[TamperedRecord]:
     begin = "" if query.since is None else datetime.fromtimestamp(query.since, UTC).isoformat()
     until = float("inf") if query.until is None else query.until
     found = Store(terminal.dirs()).tampered(begin if whole else oldest)
-    return [one for one in found if seconds_of(one.ts or "") < until]
+    return [record for record in found if seconds_of(record.ts or "") < until]
 
 
 def _around_line(one: TamperedRecord, flags: dict[str, bool]) -> str:
@@ -290,7 +292,8 @@ def counted(title: str, rows: list[tuple[str, dict[str, int]]]) -> str:
 
     verdicts = ("allow", "report", "ask", "deny")
     cells = [
-        (safe_line(name), *(str(counts.get(one, 0)) for one in verdicts)) for name, counts in rows
+        (safe_line(name), *(str(counts.get(verdict, 0)) for verdict in verdicts))
+        for name, counts in rows
     ]
     return table((title, *verdicts), cells)
 

@@ -76,7 +76,11 @@ def guard(paths: tuple[str, ...], **flags: bool) -> int:
     if flags["once"] or flags["acknowledge"]:
         guarding.look()
         found = OpenChanges(dirs).read()
-        here = [one for one in found if wanted is None or one.workspace in wanted]
+        here = [
+            tampered_record
+            for tampered_record in found
+            if wanted is None or tampered_record.workspace in wanted
+        ]
         for one in here:
             terminal.show(json.dumps(one.as_json()) if flags["as_json"] else line(one))
         if flags["acknowledge"] and here:
@@ -136,7 +140,7 @@ def _acknowledge(found: list[TamperedRecord], here: list[TamperedRecord], *, ask
     if ask and not terminal.ask("Have you seen all of these, so that they are told no more?"):
         terminal.say("they are told on")
         return terminal.REFUSED
-    until = max(one.n or 0 for one in found)
+    until = max(tampered_record.n or 0 for tampered_record in found)
     record = AcknowledgedRecord(until=until, by=terminal.user())
     Store(terminal.dirs()).append(record, durable=True)
     terminal.show(f"acknowledged {len(found)} change{'' if len(found) == 1 else 's'}")

@@ -109,11 +109,17 @@ def list_(**flags: bool) -> int:
 
     found = list_images(connect())
     if flags["as_json"]:
-        terminal.show_json([asdict(one) for one in found])
+        terminal.show_json([asdict(image_info) for image_info in found])
     elif found:
         rows = [
-            (one.tag, one.role, one.made_from, f"{one.size / 1e6:.0f} MB", _age(one.current))
-            for one in found
+            (
+                image_info.tag,
+                image_info.role,
+                image_info.made_from,
+                f"{image_info.size / 1e6:.0f} MB",
+                _age(image_info.current),
+            )
+            for image_info in found
         ]
         terminal.show(table(("image", "role", "from", "size", "state"), rows))
     else:

@@ -73,7 +73,7 @@ def _agreed(new: list[Needed], *, yes: bool) -> bool:
     for one in new:
         terminal.show(safe_line(f"the project's {one.language} (`{one.why}`): {one.folder}"))
     if yes and not terminal.is_an_agents():
-        folders = " and ".join(dict.fromkeys(one.folder for one in new))
+        folders = " and ".join(dict.fromkeys(needed.folder for needed in new))
         terminal.show(safe_line(f"`--yes`: cells see {folders}, read-only, at the same path"))
         return True
     return terminal.agree(

@@ -84,12 +84,12 @@ def verify(
 
 def lines(report: Report) -> list[str]:
     """Return a report as it reads in the log of a CI service."""
-    found = [_line(one) for one in report.paths]
+    found = [_line(path) for path in report.paths]
     if report.chain is not None:
         found.append(f"BROKEN   {report.log}: {report.chain}")
     elif not report.head_kept:
         found.append(f"note     {report.log}: no head was kept of it, so a cut end does not show")
-    missing = sum(not one.approved for one in report.paths)
+    missing = sum(not path.approved for path in report.paths)
     count = len(report.paths)
     base = report.branch or report.base[:HASH_CHARS]
     since = f"between {base} and {report.tip[:HASH_CHARS]}"

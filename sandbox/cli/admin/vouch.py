@@ -76,7 +76,7 @@ def vouch(names: tuple[str, ...], base: str | None, tip: str, reason: str, **fla
     record = VouchRecord(
         event="vouched",
         workspace=top,
-        changes=[one.as_record() for one in changes],
+        changes=[change.as_record() for change in changes],
         by=terminal.user(),
         answer_reason=reason,
     )
@@ -94,18 +94,18 @@ def _list(*, as_json: bool) -> int:
 
     found = _all()
     if as_json:
-        terminal.show_json([asdict(one) for one in found])
+        terminal.show_json([asdict(vouched) for vouched in found])
         return 0
     rows = [
         (
-            safe_line(one.path),
-            safe_line(one.workspace),
-            one.kind,
-            _content(one.sha256),
-            safe_line(one.by),
-            one.when[:19].replace("T", " "),
+            safe_line(vouched.path),
+            safe_line(vouched.workspace),
+            vouched.kind,
+            _content(vouched.sha256),
+            safe_line(vouched.by),
+            vouched.when[:19].replace("T", " "),
         )
-        for one in found
+        for vouched in found
     ]
     heads = ("path", "repository", "change", "content", "by", "when")
     terminal.show(table(heads, rows) if rows else "nothing is vouched for")
@@ -121,7 +121,7 @@ def _withdraw(here: Path, names: tuple[str, ...], reason: str) -> int:
 
     top = Repository(here).top
     paths = [printable(relative_name(top, here, name)) for name in names]
-    known = {one.path for one in _all() if one.workspace == str(top)}
+    known = {vouched.path for vouched in _all() if vouched.workspace == str(top)}
     for path in paths:
         if path not in known:
             raise BadInput(

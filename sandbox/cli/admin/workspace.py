@@ -162,12 +162,12 @@ def validate(path: str, **flags: bool) -> int:
       lockgate workspace validate src/app.py
       lockgate workspace validate /etc/passwd
     """
-    found = Registry(terminal.dirs()).validate(path)
+    validation = Registry(terminal.dirs()).validate(path)
     if flags["as_json"]:
-        terminal.show_json(asdict(found))
+        terminal.show_json(asdict(validation))
     else:
-        terminal.show(f"{'valid' if found.valid else 'not valid'}: {found.reason}")
-    return 0 if found.valid else terminal.REFUSED
+        terminal.show(f"{'valid' if validation.valid else 'not valid'}: {validation.reason}")
+    return 0 if validation.valid else terminal.REFUSED
 
 
 def _unseen(path: str) -> list[str]:

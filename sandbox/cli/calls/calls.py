@@ -68,44 +68,44 @@ def log(
     found = store.search(wanted, held=flags["held"]) if some else store.calls(limit=limit)
     if session is not None:
         whole = store.session(session)
-        found = [one for one in found if one.session == whole][:limit]
+        found = [entry for entry in found if entry.session == whole][:limit]
     if flags["as_json"]:
-        terminal.show_json([one.model_dump() for one in found])
+        terminal.show_json([entry.model_dump() for entry in found])
         return 0
     around = [] if some else store.tampered(str(found[-1].ts or "") if len(found) == limit else "")
     if not found and not around:
         terminal.show("no call is recorded" + (" that matches" if some else ""))
         return 0
-    networks = ("sent",) if any(one.connections for one in found) else ()
-    sessions = ("session",) if any(one.session for one in found) else ()
+    networks = ("sent",) if any(entry.connections for entry in found) else ()
+    sessions = ("session",) if any(entry.session for entry in found) else ()
     rows: list[tuple[str, ...]] = [
         (
-            one.id,
-            str(one.ts or "")[:19],
-            one.agent or "",
-            subject(one),
-            one.verdict or "",
-            ", ".join(one.rules or ())[:30],
-            ended(one),
-            *((sent(one),) if networks else ()),
-            *(((one.session or "")[:SESSION_CHARS],) if sessions else ()),
-            brief(one.changes or (), total=one.changes_total),
+            entry.id,
+            str(entry.ts or "")[:19],
+            entry.agent or "",
+            subject(entry),
+            entry.verdict or "",
+            ", ".join(entry.rules or ())[:30],
+            ended(entry),
+            *((sent(entry),) if networks else ()),
+            *(((entry.session or "")[:SESSION_CHARS],) if sessions else ()),
+            brief(entry.changes or (), total=entry.changes_total),
         )
-        for one in found
+        for entry in found
     ]
     rows += [
         (
             "",
-            str(one.ts or "")[:19],
+            str(record.ts or "")[:19],
             "",
-            f"around Lockgate, in {one.workspace}",
+            f"around Lockgate, in {record.workspace}",
             "",
-            one.rule or "",
-            "put back" if one.restored else "left so",
+            record.rule or "",
+            "put back" if record.restored else "left so",
             *("" for _ in (*networks, *sessions)),
-            brief(({"kind": one.kind, "path": one.path},)),
+            brief(({"kind": record.kind, "path": record.path},)),
         )
-        for one in around
+        for record in around
     ]
     if around:
         rows.sort(key=lambda row: row[1], reverse=True)
@@ -144,23 +144,23 @@ def show(call: str, part: str | None, before: str | None, **flags: bool) -> int:
     store = _store()
     if call == "last":
         call = last_here(everywhere=flags["all_workspaces"], what="recorded", fits=_is_call)
-    found = store.call(call)
+    entry = store.call(call)
     if before is not None:
         from sandbox.calls.edits.kept_contents import read_before
 
-        terminal.show_bytes(read_before(found.workspace or "", found.id, before))
+        terminal.show_bytes(read_before(entry.workspace or "", entry.id, before))
         return 0
-    if found.is_held and part != "output" and terminal.person_present():
-        _look_anew(found.id)
-        found = store.call(found.id)
-    stdout, stderr = store.output(found.id)
-    diff = store.diff(found.id)
-    gone = store.dropped(found.id, seconds_of(found.ts or ""))
+    if entry.is_held and part != "output" and terminal.person_present():
+        _look_anew(entry.id)
+        entry = store.call(entry.id)
+    stdout, stderr = store.output(entry.id)
+    diff = store.diff(entry.id)
+    gone = store.dropped(entry.id, seconds_of(entry.ts or ""))
     if gone:
         terminal.say("what calls of that time wrote is no longer kept (`outputs_mib`)")
     if flags["as_json"]:
         texts = {"stdout": safe(stdout), "stderr": safe(stderr), "diff": diff, "dropped": gone}
-        terminal.show_json({**found.model_dump(), **texts})
+        terminal.show_json({**entry.model_dump(), **texts})
         return 0
     if part == "output":
         terminal.show_bytes(stdout if flags["raw"] else safe(stdout).encode())
@@ -170,11 +170,11 @@ def show(call: str, part: str | None, before: str | None, **flags: bool) -> int:
         if diff:
             terminal.show(safe_block(diff).rstrip("\n"))
         elif not gone:
-            terminal.say("no diff of it is kept" if found.changes else "it changed nothing")
+            terminal.say("no diff of it is kept" if entry.changes else "it changed nothing")
         return 0
     from sandbox.present.render import record
 
-    terminal.show(record(found, safe(stdout), safe(stderr), diff))
+    terminal.show(record(entry, safe(stdout), safe(stderr), diff))
     return 0
 
 

@@ -61,11 +61,11 @@ def last_here(*, everywhere: bool, what: str, fits: Callable[[CallEntry], bool])
 
     here, store = None if everywhere else workspace_here(), Store(terminal.dirs())
     # those that wait are few, and known: where none does, all calls would be looked through
-    for one in store.held() if what == HELD else store.newest(here):
-        if fits(one) and here in (None, *one.workspaces):
+    for entry in store.held() if what == HELD else store.newest(here):
+        if fits(entry) and here in (None, *entry.workspaces):
             if here is None and not everywhere:
-                raise BadInput(in_no_workspace(one.model_dump(), what))
-            return one.id
+                raise BadInput(in_no_workspace(entry.model_dump(), what))
+            return entry.id
     if here is None:
         raise BadInput(f"no call is {what}")
     raise BadInput(f"no call is {what} in `{here}`; `--all-workspaces` looks everywhere")
@@ -120,5 +120,5 @@ def workspace_here() -> str | None:
         here = os.getcwd()  # noqa: PTH109
     except OSError:
         return None
-    found = Registry(terminal.dirs()).holding(here)
-    return None if found is None else found.path
+    workspace = Registry(terminal.dirs()).holding(here)
+    return None if workspace is None else workspace.path

@@ -43,7 +43,7 @@ def clean(path: str | None, back: str | None, forget: str | None, **flags: bool)
     if path is None and back is None and forget is None:
         found = cleaning.listed()
         if flags["as_json"]:
-            terminal.show_json([asdict(one) for one in found])
+            terminal.show_json([asdict(cleaned) for cleaned in found])
         for one in found if not flags["as_json"] else ():
             terminal.show(safe_line(f"{one.id}  {one.path}  {one.files} files"))
         return 0

@@ -210,7 +210,7 @@ def held(**flags: bool) -> int:
     if not found:
         terminal.show("nothing waits")
         return 0
-    known = {one.id: one for one in _store().held()}
+    known = {entry.id: entry for entry in _store().held()}
     places = short_names({one["workspace"] for one in found})
     rows = [
         (
@@ -271,18 +271,18 @@ def land(call: str, paths: tuple[str, ...], **flags: bool) -> int:
       lockgate land last
       lockgate land 4f1c src/ 'docs/**/*.md'
     """
-    found = _store().call(_held_one(call, everywhere=flags["all_workspaces"]))
+    entry = _store().call(_held_one(call, everywhere=flags["all_workspaces"]))
     terminal.require_person("landing what was held")
     if not flags["yes"]:
         from sandbox.present.render import changes
 
-        total = found.changes_total
-        terminal.show(changes(found.changes or (), total=total))
+        total = entry.changes_total
+        terminal.show(changes(entry.changes or (), total=total))
         what = f" {len(paths)} of its paths" if paths else ""
-        if not terminal.ask(f"Land{what and what + ' of'} {found.id}?"):
+        if not terminal.ask(f"Land{what and what + ' of'} {entry.id}?"):
             terminal.say("not landed")
             return terminal.REFUSED
-    request = LandRequest(found.id, paths, force=flags["force"])
+    request = LandRequest(entry.id, paths, force=flags["force"])
     return _settle(request, as_json=flags["as_json"])
 
 

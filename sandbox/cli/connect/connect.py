@@ -169,8 +169,8 @@ def _carry_out(
     from sandbox.connect.agents import wanted
     from sandbox.connect.records import Connection, Connections, Kept
 
-    todo = [one for one in changes if one.changes]
-    made = [one.path for one in changes if one.without is None and one.new is not None]
+    todo = [change for change in changes if change.changes]
+    made = [change.path for change in changes if change.without is None and change.new is not None]
     todo += _excluding(agent, places, made)
     if not todo and old is not None and old.mode is mode:
         terminal.say(f"{agent} is connected already ({mode.value}); nothing is changed")
@@ -180,7 +180,11 @@ def _carry_out(
     before: dict[Path, Kept] = {one.path: one for one in old.files} if old else {}
     mine = {file.path for file in wanted(agent, mode, places).files}
     scope = Scope.USER if places.project is None else Scope.PROJECT
-    files = [changing.kept(one, (), before.get(one.path)) for one in changes if one.path in mine]
+    files = [
+        changing.kept(change, (), before.get(change.path))
+        for change in changes
+        if change.path in mine
+    ]
     known = Connections(terminal.dirs())
 
     def remember(kept: list[Kept]) -> Path:
@@ -189,9 +193,12 @@ def _carry_out(
 
     remember(files)  # before anything is written, so that it can always be taken back
     _note(todo, places, agent, "connected")
-    folders = {one.path: changing.carry_out(one, within=places.project) for one in todo}
-    kept = [changing.kept(one, folders.get(one.path, ()), before.get(one.path)) for one in changes
-            if one.path in mine]  # fmt: skip
+    folders = {change.path: changing.carry_out(change, within=places.project) for change in todo}
+    kept = [
+        changing.kept(change, folders.get(change.path, ()), before.get(change.path))
+        for change in changes
+        if change.path in mine
+    ]
     folder = remember(kept)
     terminal.say(f"{agent} is connected ({mode.value}); what was there is kept in {folder}")
     return True
@@ -203,11 +210,11 @@ def _excluding(agent: str, places: Places, made: list[Path]) -> list[Change]:
     from sandbox.connect.excluded import excluding
 
     try:
-        found = excluding(agent, places.project, made) if places.project is not None else None
+        change = excluding(agent, places.project, made) if places.project is not None else None
     except PolicyError as error:
         terminal.say(f"its files are not kept out of commits: {error}")
         return []
-    return [found] if found is not None else []
+    return [change] if change is not None else []
 
 
 def _agreed(changes: list[Change], *, yes: bool) -> bool:
@@ -230,13 +237,17 @@ def _note(
     root = places.project
     said = [
         {
-            "path": str(one.path.relative_to(root)) if root else str(one.path),
-            "kind": "deleted" if one.new is None else "created" if one.now is None else "modified",
+            "path": str(change.path.relative_to(root)) if root else str(change.path),
+            "kind": "deleted"
+            if change.new is None
+            else "created"
+            if change.now is None
+            else "modified",
             "type": "file",
-            **({} if one.new is None else {"sha256": sha256(one.new)}),
+            **({} if change.new is None else {"sha256": sha256(change.new)}),
         }
-        for one in changes
-        if root is None or one.path.is_relative_to(root)
+        for change in changes
+        if root is None or change.path.is_relative_to(root)
     ]
     record = ConnectionRecord(
         event=event,

@@ -44,14 +44,16 @@ def ps(**flags: bool) -> int:
     roots = tree(dirs, now["running"], now["cells"])
     latch = Latch(dirs)
     stopped = [info for info in (latch.read(), *latch.agents()) if info is not None]
-    asking = len({one.request.wanted.digest for one in Grants(dirs).open_questions(time.time())})
+    asking = len(
+        {question.request.wanted.digest for question in Grants(dirs).open_questions(time.time())}
+    )
     gone = ended(dirs, stopped, now["running"], now["cells"])
     here = [info for info in stopped if info not in gone]
     if flags["as_json"]:
         terminal.show_json(
             {
                 **now,
-                "changed_around": [one.as_json() for one in changed],
+                "changed_around": [record.as_json() for record in changed],
                 "agents": roots,
                 "questions": asking,
                 "stopped": [info.message() for info in here],
@@ -89,7 +91,7 @@ def ps(**flags: bool) -> int:
 
 def around(changed: Sequence[TamperedRecord]) -> str:
     """Say in one line what was changed around Lockgate and not acknowledged."""
-    names = dict.fromkeys(f"`{safe_line(one.path)}`" for one in reversed(changed))
+    names = dict.fromkeys(f"`{safe_line(record.path)}`" for record in reversed(changed))
     more = f" and {len(names) - MOST_NAMED} more" if len(names) > MOST_NAMED else ""
     return (
         f"changed around Lockgate: {', '.join(list(names)[:MOST_NAMED])}{more}; "

@@ -151,9 +151,9 @@ def _say_others(latch: Latch, agent: str | None) -> None:
         for info in filter(None, (latch.read(), *map(latch.read, above(agent)))):
             terminal.say(f"still in force: {safe_line(info.message())}")
         return
-    others = [one for one in latch.agents() if one.agent]
+    others = [latch_info for latch_info in latch.agents() if latch_info.agent]
     if others:
-        some = ", ".join(safe_line(str(one.agent)) for one in others)
+        some = ", ".join(safe_line(str(other.agent)) for other in others)
         terminal.say(f"agents that are stopped or paused: {some}; `lockgate resume --agent A`")
 
 
@@ -166,6 +166,6 @@ def _path(name: str) -> str:
     found = Registry(dirs).find(name)
     if found is not None:
         return found.path
-    paths = [one.agent for one in Latch(dirs).agents() if one.agent]
+    paths = [latch_info.agent for latch_info in Latch(dirs).agents() if latch_info.agent]
     fits = [one for one in paths if one.rpartition(BETWEEN)[2] == name]
     return fits[0] if len(fits) == 1 and name not in paths else name

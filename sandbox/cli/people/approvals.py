@@ -93,8 +93,8 @@ def approvals(**flags: bool) -> int:
 
     now = time.time()
     questions = answering.open_grants().open_questions(now)
-    times = Counter(one.request.wanted.digest for one in questions)
-    newest = {one.request.wanted.digest: one for one in questions}
+    times = Counter(question.request.wanted.digest for question in questions)
+    newest = {question.request.wanted.digest: question for question in questions}
     found = sorted(newest.values(), key=lambda one: one.request.asked)
     if flags["as_json"]:
         terminal.show_json(

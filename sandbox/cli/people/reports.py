@@ -42,39 +42,39 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
     if flags["as_json"]:
         from sandbox.audit.store import Store
 
-        names = [one.call for one in found]
+        names = [noted.call for noted in found]
         sessions = Store(terminal.dirs()).sessions_of(names)
         calls = Store(terminal.dirs()).some(names)
         terminal.show_json(
             [
                 {
-                    "call": one.call,
-                    "session": sessions.get(one.call),
-                    **one.report.model_dump(mode="json"),
-                    "told": one.delivered,
-                    "undone_by": call.undone_by if (call := calls.get(one.call)) else None,
+                    "call": noted.call,
+                    "session": sessions.get(noted.call),
+                    **noted.report.model_dump(mode="json"),
+                    "told": noted.delivered,
+                    "undone_by": call.undone_by if (call := calls.get(noted.call)) else None,
                 }
-                for one in found
+                for noted in found
             ]
         )
     elif found:
         from sandbox.audit.store import Store
 
-        calls = Store(terminal.dirs()).some([one.call for one in found])
+        calls = Store(terminal.dirs()).some([noted.call for noted in found])
         rows = [
             (
-                one.report.timestamp,
-                one.report.category,
-                safe_line(one.report.details),
-                _undo(one.report, calls.get(one.call)),
+                noted.report.timestamp,
+                noted.report.category,
+                safe_line(noted.report.details),
+                _undo(noted.report, calls.get(noted.call)),
             )
-            for one in found
+            for noted in found
         ]
         terminal.show(table(("time", "category", "what", "undo"), rows))
     else:
         terminal.show("nothing to report")
     if not (keep or terminal.is_an_agents()):  # an agent that read them has told nobody
-        store.delivered([one.call for one in found], "batch")
+        store.delivered([noted.call for noted in found], "batch")
     return 0
 
 

@@ -69,7 +69,7 @@ def waiting_list(view: View, *, now: float, width: int, height: int) -> Text:
 
 def _visible(view: View, most: int) -> Sequence[Request]:
     """Return the questions that there is room for, around the chosen one."""
-    calls = [one.call for one in view.questions]
+    calls = [question.call for question in view.questions]
     at = calls.index(view.chosen) if view.chosen in calls else 0
     first = max(0, min(at - most // 2, len(calls) - most))
     return view.questions[first : first + most]

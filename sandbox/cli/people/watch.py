@@ -134,7 +134,7 @@ class ApprovalsWatch:
 
         now = time.time()
         try:
-            found = [one.request for one in self._grants.open_questions(now)]
+            found = [question.request for question in self._grants.open_questions(now)]
         except Unavailable as error:  # another one writes; it is looked at again soon
             self._message = str(error)
         else:
@@ -155,12 +155,15 @@ class ApprovalsWatch:
 
     def chosen(self) -> Request | None:
         """Return the question that is chosen."""
-        return next((one for one in self._questions if one.wanted.digest == self._chosen), None)
+        return next(
+            (question for question in self._questions if question.wanted.digest == self._chosen),
+            None,
+        )
 
     def move(self, key: bytes) -> None:
         """Choose the question above or below, where the key says so."""
         step = -1 if key in _UP else 1 if key in _DOWN else 0
-        asked = [one.wanted.digest for one in self._questions]
+        asked = [question.wanted.digest for question in self._questions]
         if step and self._chosen in asked:
             at = min(max(asked.index(self._chosen) + step, 0), len(asked) - 1)
             self._chosen = asked[at]

@@ -105,7 +105,7 @@ def validate(files: tuple[str, ...], workspace: str | None, **flags: bool) -> in
         one["warnings"] = _warnings(Path(one["file"])) if one["valid"] else []
         if document := documents.get(one["file"]):
             one["warnings"] += without_effect(document, Policy.default())
-    wrong = any(not one["valid"] for one in results)
+    wrong = any(not result["valid"] for result in results)
     if flags["as_json"]:
         terminal.show_json(results)
         return terminal.REFUSED if wrong else 0
@@ -199,7 +199,7 @@ def trust(workspace: str | None, **flags: bool) -> int:
         return 0
     effective = effective_of(known, place)
     document = next(
-        (one.document for one in effective.sources if one.layer is Layer.WORKSPACE), None
+        (source.document for source in effective.sources if source.layer is Layer.WORKSPACE), None
     )
     if document is None:
         raise BadInput(f"`{path}` is not there; there is nothing to trust")

@@ -57,7 +57,7 @@ def simulate(
     dirs, now, opinion = terminal.dirs().create(), time.time(), SecondOpinion()
     query = Query(since=instant(since, now), until=instant(until, now), limit=limit)
     try:
-        found = replay(
+        simulation = replay(
             Audit(dirs).decisions(query),
             Judge(dirs, Policies(dirs), opinion),
             Judge(dirs, Instead(dirs, Layer(layer), path), opinion),
@@ -65,9 +65,9 @@ def simulate(
     finally:
         opinion.close()
     if flags["as_json"]:
-        terminal.show_json(found.as_json())
-        return DIFFERS if found.differs else 0
-    for one in found.differs[:_SHOWN]:
+        terminal.show_json(simulation.as_json())
+        return DIFFERS if simulation.differs else 0
+    for one in simulation.differs[:_SHOWN]:
         times = f" ({one.times} times)" if one.times > 1 else ""
         masked = " (masked in the record: judged as it stands there)" if one.masked else ""
         what = one.action or one.tool
@@ -77,21 +77,21 @@ def simulate(
                 f"(rule {one.rule or 'none'}){masked}"
             )
         )
-    if len(found.differs) > _SHOWN:
-        terminal.show(f"... and {len(found.differs) - _SHOWN} more; `--json` shows all")
-    changed = ", ".join(f"{count} {what}" for what, count in found.changes.items())
+    if len(simulation.differs) > _SHOWN:
+        terminal.show(f"... and {len(simulation.differs) - _SHOWN} more; `--json` shows all")
+    changed = ", ".join(f"{count} {what}" for what, count in simulation.changes.items())
     terminal.show(
-        f"{found.stricter + found.milder} of {found.decisions} decisions would differ"
-        + (f": {changed}" if changed else "")
+        f"{simulation.stricter + simulation.milder} of {simulation.decisions} decisions would "
+        "differ" + (f": {changed}" if changed else "")
     )
-    if found.drifted:
+    if simulation.drifted:
         terminal.show(
-            f"{found.drifted} more get another verdict today than then, whatever {safe_line(file)} "
-            "says: policy files, trust or workspaces have changed"
+            f"{simulation.drifted} more get another verdict today than then, whatever "
+            f"{safe_line(file)} says: policy files, trust or workspaces have changed"
         )
-    if found.unreadable:
-        terminal.show(f"{found.unreadable} could not be read from the record")
-    return DIFFERS if found.differs else 0
+    if simulation.unreadable:
+        terminal.show(f"{simulation.unreadable} could not be read from the record")
+    return DIFFERS if simulation.differs else 0
 
 
 @click.command(short_help="Propose narrow rules from what was approved again and again.")
@@ -123,7 +123,7 @@ def suggest(since: str | None, least: int, **flags: bool) -> int:
     except PolicyError as error:
         raise BadInput(str(error)) from None
     if flags["as_json"]:
-        terminal.show_json([one.as_json() for one in found])
+        terminal.show_json([suggestion.as_json() for suggestion in found])
     elif found:
         terminal.show(text_of(found).rstrip("\n"))
     else:

@@ -68,7 +68,11 @@ def named(known: Policies, name: str, place: str) -> Effective:
     if name in {one.value for one in Layer}:
         full = effective_of(known, place)
         order = list(Layer)
-        kept = [one for one in full.sources if order.index(one.layer) <= order.index(Layer(name))]
+        kept = [
+            source
+            for source in full.sources
+            if order.index(source.layer) <= order.index(Layer(name))
+        ]
         return combine(known.base(), built_in.paths, kept)
     try:
         document = known.document(Layer.USER, Path(name))
@@ -99,4 +103,4 @@ def chosen(known: Policies, place: str, files: tuple[str, ...]) -> tuple[tuple[L
     if not files:
         return counting
     of = {path: layer for layer, path in counting}
-    return tuple((of.get(Path(one).absolute(), Layer.USER), Path(one)) for one in files)
+    return tuple((of.get(Path(file).absolute(), Layer.USER), Path(file)) for file in files)

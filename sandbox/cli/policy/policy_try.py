@@ -51,19 +51,19 @@ def test(file: str, workspace: str | None, draft: str | None, **flags: bool) -> 
     began = time.perf_counter()
     outcomes = list(run(cases, found))
     seconds = time.perf_counter() - began
-    failed = [one for one in outcomes if one.wrong]
+    failed = [outcome for outcome in outcomes if outcome.wrong]
     if flags["as_json"]:
         terminal.show_json(
             [
                 {
-                    "case": one.case.place,
-                    "call": one.case.shown,
-                    "verdict": one.decision.verdict.value,
-                    "rules": list(one.decision.rules),
-                    "passed": not one.wrong,
-                    "wrong": one.wrong or None,
+                    "case": outcome.case.place,
+                    "call": outcome.case.shown,
+                    "verdict": outcome.decision.verdict.value,
+                    "rules": list(outcome.decision.rules),
+                    "passed": not outcome.wrong,
+                    "wrong": outcome.wrong or None,
                 }
-                for one in outcomes
+                for outcome in outcomes
             ]
         )
         return terminal.REFUSED if failed else 0

@@ -165,10 +165,10 @@ class PushReader:
         line = line.removesuffix(b"\n")
         if re.fullmatch(rb"shallow [0-9a-f]{40,64}", line):
             return
-        found = _COMMAND.fullmatch(line.partition(b"\0")[0])
-        if found is None:  # a signed push among them
+        match = _COMMAND.fullmatch(line.partition(b"\0")[0])
+        if match is None:  # a signed push among them
             raise BadPush("what it would change cannot be read")
-        name = found[1].decode("utf-8", "replace")
+        name = match[1].decode("utf-8", "replace")
         if not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._patterns):
             raise BadPush(f"it would change `{name}`, for which the credential is not")
 
