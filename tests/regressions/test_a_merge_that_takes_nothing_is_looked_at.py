@@ -81,3 +81,33 @@ def test_what_takes_less_than_a_merge_waits(repository: Path, tmp_path: Path, sc
 def test_what_a_merge_leaves_lands(repository: Path, tmp_path: Path, script: str) -> None:
     found = judge_script(repository, tmp_path, script)
     assert held_for(found, "git-history") == [], found.message
+
+
+BEGUN = "git merge -q --no-commit other"
+LATER = {
+    "one file of it put back": "git reset -q -- a; git checkout -q -- a",
+    "a deletion of it put back": "git reset -q -- c",
+    "what it added taken out": "git rm -qf --cached new",
+    "all of it": "git read-tree HEAD",
+}
+GOES_ON = {
+    "a further edit": "echo more >> new; git add new",
+    "something else staged": "echo more >> b; git add b",
+    "the commit": "git commit -qm merged",
+    "the merge taken back": "git update-index -q --refresh; git merge --abort",
+}
+
+
+@pytest.mark.parametrize("script", LATER.values(), ids=LATER)
+def test_a_merge_under_way_keeps_what_it_took(
+    repository: Path, tmp_path: Path, script: str
+) -> None:
+    found = judge_script(repository, tmp_path, script, prepare=BEGUN)
+    assert found.outcome is Outcome.HOLD
+    assert any(".git/index" in one for one in held_for(found, "git-history")), found.message
+
+
+@pytest.mark.parametrize("script", GOES_ON.values(), ids=GOES_ON)
+def test_a_merge_under_way_goes_on(repository: Path, tmp_path: Path, script: str) -> None:
+    found = judge_script(repository, tmp_path, script, prepare=BEGUN)
+    assert held_for(found, "git-history") == [], found.message

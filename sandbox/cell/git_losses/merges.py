@@ -3,9 +3,10 @@
 
 With `MERGE_HEAD` the next commit becomes a merge, whoever makes it: all that the other side did
 counts as merged from then on, and what is not staged of it is given up for good, without a line in
-any diff. `git merge` stages what it takes. So what the other side alone changed since both parted
-must be staged, in its own or a later form: a file that it changed no longer as it was before, one
-that it added somewhere, one that it deleted no more. What both sides changed may be anything.
+any diff. `git merge` stages what it takes, and until the commit that stays staged. So what the
+other side alone changed since both parted must be staged, in its own or a later form: a file that
+it changed no longer as it was before, one that it added somewhere, one that it deleted no more.
+What both sides changed may be anything.
 
 `git merge -s ours --no-commit` is looked at by a person for that: it gives up all of a side.
 
@@ -17,7 +18,7 @@ Runs in the keeper: standard library only, Python 3.9. Reads only.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from ..git.index_format import Entry as Staged
 from ..git.objects import Entry
@@ -30,29 +31,35 @@ from .underway import named_objects
 _GITLINK, _TREE = 0o160000, 0o040000
 
 
-def taken_for_merged(old: Side, new: Side, paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Give each `MERGE_HEAD` that comes, where a merge would have staged more. Raises Odd."""
-    for path in sorted(paths):
-        folder, name = tree_of(path)
-        if name != "MERGE_HEAD":
-            continue
-        before = named_objects(old.files, path)
+def taken_for_merged(old: Side, new: Side, paths: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Give each merge that comes and has less staged than a merge would, and each one under way of
+    which something is staged no more. Raises Odd."""
+    touched = {tree_of(path)[0] for path in paths if tree_of(path)[1] in ("MERGE_HEAD", "index")}
+    for folder in sorted(touched):
+        path = folder + "MERGE_HEAD"
+        known = named_objects(old.files, path)
         for oid in named_objects(new.files, path):
-            if oid not in before and (why := _why(new, folder, oid)):
-                yield path, why
+            left = _given_up(new, folder, oid)
+            if left is None and oid not in known:
+                yield path, "what it names is merged already"
+                continue
+            before = set(_given_up(old, folder, oid) or ()) if oid in known else set()
+            lost = next((one for one in left or () if one not in before), None)
+            if lost is not None:
+                shown = os.fsdecode(lost)
+                at = path if path in paths else folder + "index"
+                yield at, f"a merge stages what it takes of `{shown}`, and that is not staged"
 
 
-def _why(side: Side, folder: str, oid: bytes) -> str:
-    """Say what speaks against a merge with a commit; nothing where it may be one. Raises Odd."""
+def _given_up(side: Side, folder: str, oid: bytes) -> Iterator[bytes] | None:
+    """Give the paths of which a merge with a commit would have staged more; None where that commit
+    is merged already. Raises Odd."""
     ours = side.refs.resolve(folder + "HEAD")
     theirs = tagged(side.objects, oid) or oid
     if not ours or history(side.objects, [ours], {theirs}):
-        return "what it names is merged already"
+        return None
     index = _Index(side, folder + "index")
-    for path in _untaken(index, ours, theirs, merge_bases(side.objects, ours, theirs)):
-        shown = os.fsdecode(path)
-        return f"a merge would have staged what it takes of `{shown}`, and that is not staged"
-    return ""
+    return _untaken(index, ours, theirs, merge_bases(side.objects, ours, theirs))
 
 
 class _Index:

@@ -24,7 +24,7 @@ from .refs import Line, Ref, is_name
 from .sides import STASH, Sides, ids, indexes, loose_id, pack_of, staged, tree_of
 from .staged import Staged
 from .stash import is_applied
-from .underway import given_up, left_behind
+from .underway import given_up, left_behind, named_objects
 
 Loss = Iterator["tuple[str, str]"]
 MOST_REFERENCES = 20_000
@@ -305,8 +305,18 @@ class Remains:
         """Give indexes that go, are emptied, or lose what was staged and is nowhere else."""
         for path in self._files:
             if tree_of(path)[1] == "index":
-                look = Staged(self._old, self._new, path, self._coming, self._work_tree)
+                look = Staged(
+                    *(self._old, self._new, path, self._coming, self._work_tree),
+                    self._merged_from(tree_of(path)[0]),
+                )
                 yield from ((path, why) for why in look.losses(self._files, self._near))
+
+    def _merged_from(self, folder: str) -> set[bytes]:
+        """Return the commits that a merge under way took from, as far as references reach them."""
+        objects = self._new.objects
+        named = named_objects(self._old.files, folder + "MERGE_HEAD")
+        commits = {tagged(objects, oid) or oid for oid in named if objects.has(oid)}
+        return history(objects, self._by_references, commits) if commits else set()
 
 
 def _is_ref(path: str) -> bool:

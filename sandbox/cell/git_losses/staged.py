@@ -29,9 +29,17 @@ class Staged:
     """Compares an index before and after."""
 
     def __init__(
-        self, old: Side, new: Side, path: str, coming: Coming, work_tree: str | None
+        self,
+        old: Side,
+        new: Side,
+        path: str,
+        coming: Coming,
+        work_tree: str | None,
+        kept: Iterable[bytes] = (),
     ) -> None:
-        self._old, self._new, self._path = old, new, path
+        """Look at the index at `path`. `kept` are commits beside HEAD that are there afterwards and
+        may hold what was staged."""
+        self._old, self._new, self._path, self._kept = old, new, path, tuple(kept)
         self._folder = tree_of(path)[0]
         # where the files of linked work trees lie is told outside of what can be read
         known = None if self._folder or work_tree is None else work_tree.rstrip("/")
@@ -120,6 +128,7 @@ class Staged:
                     top, parents = trees.of_commit(oid)
                     others = parents[1:] if name == STASH else []
                     tops += [top, *(trees.of_commit(other)[0] for other in others)]
+        tops += [trees.of_commit(oid)[0] for oid in self._kept]
         for entry in entries:
             found = (trees.at(top, entry.path) for top in tops)
             if all(one is None or one.oid != entry.oid for one in found):
