@@ -3,8 +3,8 @@
 
 The keeper enters the cell's network namespace for no longer than that, waits for nothing there and
 carries nothing itself. Cells of one agent may share that namespace, so it looks first who listens.
-INVARIANT (P4, dialled): only a socket on which a process of this very cell listens is dialled, on
-its loopback address; the cell learns nothing and can reach nobody by it.
+INVARIANT (P4, dialled): only a loopback address at which processes of this very cell listen, and
+nobody else's do, is dialled; the cell learns nothing and can reach nobody by it.
 """
 
 from __future__ import annotations
@@ -52,32 +52,45 @@ def dial(port: int, pid: int = 1) -> socket.socket:
     for address in places:
         try:
             with inside(pid):
-                return _connecting(address, port)
+                dialled = _connecting(address, port)
         except OSError as error:
             refused = error
+            continue
+        if address in _places_of(port, pid):  # still: nobody else listens there by now
+            return dialled
+        dialled.close()
+        raise BadDial(f"who listens on port {port} changed meanwhile")
     assert refused is not None
     raise refused
 
 
 def find_places(port: int, pid: int = 1) -> list[str]:
-    """Return the loopback addresses at which processes of the cell listen on a port.
+    """Return the loopback addresses at which processes of the cell, and no others, listen.
 
-    Raises BadDial where there is none.
+    Raises BadDial where there is none for the port.
     """
-    own = own_listeners(pid)
-    places = {
-        place for listener in own if listener.port == port for place in _places(listener.address)
-    }
-    if not places:
-        ports = sorted({listener.port for listener in own if _places(listener.address)})
-        said = ", ".join(map(str, ports[:MOST_SAID])) or "none"
-        raise BadDial(f"nothing of it listens on port {port} (its ports: {said})")
-    return [address for address in (_LOOPBACK, _LOOPBACK_6) if address in places]
+    places = _places_of(port, pid)
+    if places:
+        return places
+    own, _ = listeners_of(pid)
+    if any(listener.port == port and _places(listener.address) for listener in own):
+        raise BadDial(f"on port {port} a process of another cell of this agent listens as well")
+    ports = sorted({listener.port for listener in own if _places(listener.address)})
+    said = ", ".join(map(str, ports[:MOST_SAID])) or "none"
+    raise BadDial(f"nothing of it listens on port {port} (its ports: {said})")
 
 
-def own_listeners(pid: int) -> list[Listener]:
+def _places_of(port: int, pid: int) -> list[str]:
+    own, others = (
+        {place for each in side if each.port == port for place in _places(each.address)}
+        for side in listeners_of(pid)
+    )
+    return [address for address in (_LOOPBACK, _LOOPBACK_6) if address in own - others]
+
+
+def listeners_of(pid: int) -> tuple[list[Listener], list[Listener]]:
     """Return what processes of this process namespace listen on, in the network namespace of one of
-    them. Raises BadDial where there is too much to look through."""
+    them, and what others do there. Raises BadDial where there is too much to look through."""
     listening = []
     for table in ("tcp", "tcp6"):
         try:
@@ -86,7 +99,8 @@ def own_listeners(pid: int) -> list[Listener]:
         except FileNotFoundError:  # a kernel without IPv6
             continue
     held = _held_of({listener.inode for listener in listening})
-    return [listener for listener in listening if listener.inode in held]
+    own = [listener for listener in listening if listener.inode in held]
+    return own, [listener for listener in listening if listener.inode not in held]
 
 
 def read_table(lines: Iterable[str]) -> list[Listener]:

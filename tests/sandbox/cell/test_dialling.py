@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -59,3 +60,32 @@ def test_a_cell_with_more_open_files_than_are_looked_through_is_refused(
         monkeypatch.setattr(dialling, "MOST_FILES", 3)
         with pytest.raises(BadDial, match="too many files are open"):
             find_places(port, os.getpid())
+
+
+def test_a_port_on_which_another_cell_listens_too_is_not_dialled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Cells of an agent share a network: one takes every address, the other only some."""
+    own = Listener("::", 8000, "1")
+    others = [Listener("127.0.0.1", 8000, "2")]
+    monkeypatch.setattr(dialling, "listeners_of", lambda _pid: ([own], others))
+    assert find_places(8000) == ["::1"]
+    others.append(Listener("::", 8000, "3"))
+    with pytest.raises(BadDial, match="another cell of this agent listens as well"):
+        find_places(8000)
+    others.clear()
+    assert find_places(8000) == ["127.0.0.1", "::1"]
+
+
+def test_who_listens_is_looked_at_again_once_it_is_dialled(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        own = [Listener("127.0.0.1", port, "1")]
+        looks = [(own, []), (own, []), (own, [Listener("127.0.0.1", port, "2")])]
+        monkeypatch.setattr(dialling, "listeners_of", lambda _pid: looks.pop(0))
+        monkeypatch.setattr(dialling, "inside", lambda _pid: contextlib.nullcontext())
+        with dial(port) as dialled:
+            assert dialled.fileno() >= 0  # the control
+        looks[:0] = [(own, [])]
+        with pytest.raises(BadDial, match="changed meanwhile"):
+            dial(port)
