@@ -26,9 +26,12 @@ from sandbox.network.login.uses import Secret, Use
 MODULE = "sandbox.network.serve"
 START_SECONDS = 30.0
 END_SECONDS = 5.0
+LOST = "the gateway ended before the call"
 MOST_LINE = 1 << 16
 MOST_CONNECTIONS = 500
 """Connections that are kept one by one; more are only counted."""
+MOST_ENDS = 1 << 15
+"""Characters of how the kept connections ended, altogether; further ones are kept in one word."""
 
 
 @dataclass(slots=True)
@@ -49,25 +52,34 @@ class Traffic:
     """How the gateway ended before its call did."""
     credentials: dict[str, int] = field(default_factory=dict)
     """How many requests got a credential, by its id."""
+    _ends: int = 0
+    """Characters of how connections ended."""
 
     def hear(self, line: bytes) -> None:
-        """Take what a gateway says; what is nothing of that counts as nothing."""
-        with contextlib.suppress(ValueError, KeyError, TypeError):
-            what = json.loads(line)
-            if "refused" in what:
-                self.refused.append(str(what["refused"]))
-            elif "used" in what:
-                used = str(what["used"])
-                self.credentials[used] = self.credentials.get(used, 0) + 1
-            elif "over" in what:
-                self.over = str(what["over"])
-            elif "connection" in what:
-                one = dict(what["connection"])
-                self.count += 1
-                self.sent += int(one["sent"])
-                self.received += int(one["received"])
-                if len(self.connections) < MOST_CONNECTIONS:
-                    self.connections.append(one)
+        """Take what a gateway says. Raises ValueError where it cannot be read."""
+        try:
+            self._take(json.loads(line))
+        except (KeyError, TypeError, RecursionError) as error:
+            raise ValueError("no line of a gateway") from error
+
+    def _take(self, what: dict[str, Any]) -> None:
+        if "refused" in what:
+            self.refused.append(str(what["refused"]))
+        elif "used" in what:
+            used = str(what["used"])
+            self.credentials[used] = self.credentials.get(used, 0) + 1
+        elif "over" in what:
+            self.over = str(what["over"])
+        elif "connection" in what:
+            one = dict(what["connection"])
+            self.count += 1
+            self.sent += int(one["sent"])
+            self.received += int(one["received"])
+            if len(self.connections) < MOST_CONNECTIONS:
+                end = str(one["end"])
+                self._ends += len(end)
+                one["end"] = end if self._ends <= MOST_ENDS else end.partition(":")[0]
+                self.connections.append(one)
 
     @property
     def stopped(self) -> str:
@@ -152,7 +164,7 @@ class Gateway:
             async with asyncio.timeout(START_SECONDS):
                 line = await process.stdout.readline()
                 ready = b"ready" in line
-        except TimeoutError:
+        except (TimeoutError, ValueError):
             ready = False
         except BaseException:  # nobody waits for it any more
             await self.end()
@@ -174,28 +186,35 @@ class Gateway:
         assert process.stdin is not None
         process.stdin.close()
         try:
-            async with asyncio.timeout(END_SECONDS):
-                await process.wait()
-        except TimeoutError:
-            pass
+            if not await _waited(process):
+                with contextlib.suppress(ProcessLookupError):
+                    process.kill()
+                await _waited(process)
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.kill()
-            await process.wait()
             if self._hearing is not None:
-                await asyncio.gather(self._hearing, return_exceptions=True)
+                await asyncio.wait((self._hearing,), timeout=END_SECONDS)
+                self._hearing.cancel()
+            process._transport.close()  # type: ignore[attr-defined]  # whoever holds its pipes
 
     async def _hear(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
-        with contextlib.suppress(ValueError):  # a line beyond any measure
+        try:
             while line := await process.stdout.readline():
                 self.traffic.hear(line)
                 self._look_for_wish(process, line)
                 if self.traffic.over and not self._ending:
                     self._end_call()
-        if not self._ending:
-            status = await process.wait()
-            self.traffic.lost = f"the gateway ended before the call, with status {status}"
+        except ValueError:  # one that is too long, or no line of a gateway
+            self.traffic.lost = f"{LOST}: it said what cannot be read"
+            with contextlib.suppress(ProcessLookupError):
+                process.kill()
+            while await process.stdout.read(MOST_LINE):
+                pass  # a pipe that nobody reads would hold its end up
+        if not self.traffic.lost and not self._ending:
+            await _waited(process)
+            self.traffic.lost = f"{LOST}, with status {process.returncode}"
 
     def _look_for_wish(self, process: asyncio.subprocess.Process, line: bytes) -> None:
         """Begin to read a secret that the gateway asks for, if it is one of this call's."""
@@ -226,6 +245,14 @@ class Gateway:
         if not process.stdin.is_closing():
             answer = {"secret": {"id": id, "host": host, **told}}
             process.stdin.write(json.dumps(answer).encode() + b"\n")
+
+
+async def _waited(process: asyncio.subprocess.Process) -> bool:
+    """Wait for the end of a process, for a time; return whether it came."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(END_SECONDS):
+            await process.wait()
+    return process.returncode is not None
 
 
 def check_size(reaches: Sequence[Reach]) -> None:

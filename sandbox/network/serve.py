@@ -16,6 +16,8 @@ import contextlib
 import datetime
 import json
 import os
+import select
+import signal
 import socket
 import sys
 from collections.abc import Mapping
@@ -31,6 +33,11 @@ from sandbox.network.login.uses import Use
 MOST_LINE = 1 << 21
 MOST_REFUSED = 100
 """Refused names that are said; more are not."""
+MOST_TEXT = 500
+"""Characters of each text that is said."""
+MOST_UNSAID = 1 << 20
+"""Bytes that wait for the supervisor to read them."""
+FINISH_SECONDS = 2.0
 _LOOKUPS = 8
 """Names that are looked up at once."""
 
@@ -77,13 +84,56 @@ class Refusals:
 
 
 class Voice:
-    """Says things to the supervisor."""
+    """Says things to the supervisor, in lines of bounded length, and waits for nobody.
 
-    @staticmethod
-    def say(**what: Any) -> None:
-        """Write one line."""
-        with contextlib.suppress(OSError):
-            os.write(1, json.dumps(what).encode() + b"\n")
+    INVARIANT (P4, gateway): what cannot be said is not carried: the gateway ends where its lines
+    are not taken.
+    """
+
+    def __init__(self, out: int = 1) -> None:
+        self._out = out
+        self._unsaid = bytearray()
+        os.set_blocking(out, False)
+
+    def say(self, **what: Any) -> None:
+        """Write one line, now or once there is room; its texts are cut to `MOST_TEXT`."""
+        self.write(_cut(what))
+
+    def write(self, what: Any) -> None:
+        """Write one line whose texts are of known length."""
+        self._unsaid += json.dumps(what).encode() + b"\n"
+        if len(self._unsaid) > MOST_UNSAID:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self._flush():
+            asyncio.get_running_loop().add_writer(self._out, self._go_on)
+
+    def finish(self) -> None:
+        """Write what is left, for as long as anybody takes it."""
+        while self._flush():
+            if not select.select((), (self._out,), (), FINISH_SECONDS)[1]:
+                return
+
+    def _go_on(self) -> None:
+        if not self._flush():
+            asyncio.get_running_loop().remove_writer(self._out)
+
+    def _flush(self) -> bool:
+        """Write what there is room for; return whether something is left."""
+        try:
+            while self._unsaid:
+                del self._unsaid[: os.write(self._out, self._unsaid)]
+        except BlockingIOError:
+            return True
+        except OSError:  # nobody hears it any more: standard input ends too
+            self._unsaid.clear()
+        return False
+
+
+def _cut(what: Any) -> Any:
+    """Return plain data with every text in it cut."""
+    if isinstance(what, dict):
+        return {name: _cut(one) for name, one in what.items()}
+    return what[:MOST_TEXT] if isinstance(what, str) else what
 
 
 class Ears:
@@ -148,9 +198,10 @@ async def serve(
             await asyncio.start_server(carrier.take, sock=one, limit=carrier.BUFFER)
     ears = Ears(broker)
     loop.add_reader(0, ears.listen)
-    voice.say(ready=True, certificate=certificate)
+    voice.write({"ready": True, "certificate": certificate})
     await ears.over.wait()
     await carrier.close()
+    voice.finish()
 
 
 def main() -> None:

@@ -17,6 +17,8 @@ from urllib.parse import quote, unquote_to_bytes
 
 MOST_COMMANDS = 1 << 18
 """Bytes of a push before its pack: what it would change."""
+MOST_NAME = 100
+"""Characters of a branch's name in what is said of it."""
 _FETCHES, _PUSHES = "git-upload-pack", "git-receive-pack"
 _ENCODED_PLAIN = re.compile(r"%(?:2[dDeE]|3[0-9]|4[1-9a-fA-F]|5[0-9aAfF]|6[1-9a-fA-F]|7[0-9aAeE])")
 """A percent sign before what needs none: letters, digits, `-`, `.`, `_`, `~`."""
@@ -170,7 +172,8 @@ class PushReader:
             raise BadPush("what it would change cannot be read")
         name = match[1].decode("utf-8", "replace")
         if not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._patterns):
-            raise BadPush(f"it would change `{name}`, for which the credential is not")
+            shown = name if len(name) <= MOST_NAME else f"{name[:MOST_NAME]}..."
+            raise BadPush(f"it would change `{shown}`, for which the credential is not")
 
 
 class Masker:
