@@ -43,7 +43,7 @@ class Peer:
 
     def agent(self) -> Agent | None:
         """Return the agent that it belongs to. Raises BadInput where it has ended."""
-        if self._registry.empty or not self.pid:
+        if not self.pid or self._registry.empty:
             return None
         now = self._registry.host.process(self.pid)
         if now is None or now.ended or self._process is None or now.known != self._process.known:

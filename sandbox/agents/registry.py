@@ -18,7 +18,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from sandbox.agents.declared import Declarations
-from sandbox.errors import BadInput
+from sandbox.errors import BadInput, Unavailable
 from sandbox.host import files as own_files
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN, Latch, above
@@ -26,6 +26,7 @@ from sandbox.processes.cgroup import FOLDER as GROUPS
 from sandbox.processes.cgroup import ControlGroup
 from sandbox.processes.lost import Lost
 from sandbox.processes.passes import Passes
+from sandbox.processes.scarcity import refuse_scarcity
 from sandbox.processes.seen import SeenProcesses
 from sandbox.processes.supervisor_process import supervisor
 from sandbox.processes.table import Host, Known, boot
@@ -105,21 +106,26 @@ class Registry:
 
     @property
     def empty(self) -> bool:
-        """Whether no agent is registered; cheap."""
-        try:
-            return not any(name.endswith(".json") for name in os.listdir(self._folder))  # noqa: PTH208
-        except OSError:
-            return True
+        """Whether no agent is registered; cheap. Raises Unavailable where that cannot be seen."""
+        return not any(name.endswith(".json") for name in self._names())
 
     def all(self) -> list[Agent]:
-        """Return the registered agents of this boot, whether or not they still run."""
+        """Return the registered agents of this boot, whether or not they still run.
+
+        Raises Unavailable where they cannot be read.
+        """
         now = boot()
-        try:
-            names = sorted(os.listdir(self._folder))  # noqa: PTH208
-        except OSError:
-            return []
+        names = sorted(self._names())
         found = (_read(self._folder / name) for name in names if name.endswith(".json"))
         return [agent for agent in found if agent is not None and agent.boot == now]
+
+    def _names(self) -> list[str]:
+        try:
+            return os.listdir(self._folder)  # noqa: PTH208
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise _unseen(self._folder, error) from None
 
     def find(self, name: str) -> Agent | None:
         """Return an agent by its id or its path."""
@@ -311,12 +317,22 @@ class Registry:
         return own_files.locked(self._folder / "lock", self._folder)
 
 
+def _unseen(path: Path, error: OSError) -> Unavailable:
+    """Return the error for entries that cannot be seen: an agent would pass for nobody's."""
+    refuse_scarcity(error)
+    return Unavailable(f"`{path}`: {error.strerror}; which agents there are cannot be seen")
+
+
 def _read(path: Path) -> Agent | None:
     try:
         data = json.loads(own_files.read(path))
         starter = data.pop("starter")
         agent = Agent(**data, starter=(int(starter[0]), int(starter[1])) if starter else None)
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unseen(path, error) from None
+    except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):
         return None
     return agent if agent.id == path.stem and _sound(agent) else None
 

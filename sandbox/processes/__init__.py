@@ -1,4 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Processes of this host: table, sweep, control groups."""
 
-__all__ = ["cgroup", "lost", "passes", "seen", "supervisor_process", "sweep", "table", "targets"]
+__all__ = [
+    "cgroup",
+    "lost",
+    "passes",
+    "scarcity",
+    "seen",
+    "supervisor_process",
+    "sweep",
+    "table",
+    "targets",
+]

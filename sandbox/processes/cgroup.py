@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from sandbox.processes.scarcity import refuse_scarcity
+
 ROOT = Path("/sys/fs/cgroup")
 FOLDER = "lockgate"
 OLD_SECONDS = 60.0
@@ -63,11 +65,18 @@ class ControlGroup:
                 (parent / "cgroup.procs").write_text(str(pid))
 
     def members(self) -> set[int]:
-        """Return the numbers of its processes, those of groups that were made below it too."""
+        """Return the numbers of its processes, those of groups that were made below it too.
+
+        Raises Unavailable where nothing can be read just now.
+        """
         found: set[int] = set()
-        for folder, _, _ in os.walk(self.path):
-            with contextlib.suppress(OSError, ValueError):
+        for folder, _, _ in os.walk(self.path, onerror=refuse_scarcity):
+            try:
                 found.update(map(int, (Path(folder) / "cgroup.procs").read_text().split()))
+            except OSError as error:
+                refuse_scarcity(error)
+            except ValueError:
+                continue
         return found
 
     def freeze(self) -> None:

@@ -13,6 +13,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sandbox.host import files as own_files
+from sandbox.processes.scarcity import refuse_scarcity
 from sandbox.processes.table import Host, Known
 
 MOST_BYTES = 64 * 1024
@@ -26,10 +27,14 @@ class SeenProcesses:
         self._path = path
 
     def read(self) -> frozenset[Known]:
-        """Return all that were seen; a line that a crash has cut is left out."""
+        """Return all that were seen; a line that a crash has cut is left out. Raises Unavailable
+        where nothing can be read just now."""
         try:
             text = own_files.read(self._path, "ascii")
-        except (OSError, ValueError):
+        except OSError as error:
+            refuse_scarcity(error)
+            return frozenset()
+        except ValueError:
             return frozenset()
         found = set()
         for line in text.split("\n")[:-1]:

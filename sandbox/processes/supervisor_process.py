@@ -13,6 +13,7 @@ import os
 from pathlib import Path
 
 from sandbox.host import files as own_files
+from sandbox.processes.scarcity import refuse_scarcity
 from sandbox.processes.table import Host, Known
 
 _MODULE = "sandbox.server.server"
@@ -22,7 +23,8 @@ def supervisor(lock: Path, host: Host) -> Known | None:
     """Return the supervisor that holds a state folder's lock, or None where none runs."""
     try:
         fd = os.open(lock, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-    except OSError:
+    except OSError as error:
+        refuse_scarcity(error)
         return None
     try:
         fcntl.flock(fd, fcntl.LOCK_SH | fcntl.LOCK_NB)

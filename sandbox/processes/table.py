@@ -8,7 +8,6 @@ whose process was compared with that name after the handle was opened.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import signal
@@ -16,6 +15,8 @@ from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from pathlib import Path
 from typing import NamedTuple
+
+from sandbox.processes.scarcity import refuse_scarcity
 
 MARKER = "LOCKGATE_AGENT"
 """The variable that marks an agent's processes: `ID:TOKEN`."""
@@ -86,7 +87,7 @@ class Host:
     def table(self) -> Table:
         """Return all processes by number; those that end meanwhile may be left out."""
         found, missed = Table(), set()
-        for name in os.listdir(_PROC):  # noqa: PTH208 - names alone; half the time
+        for name in _names(_PROC):
             if name.isdecimal():
                 if (one := self.process(int(name))) is not None:
                     found[one.pid] = one
@@ -125,9 +126,8 @@ class Host:
         """
         text = _content(f"{_PROC}/{pid}/environ")
         if not text and exited:
-            with contextlib.suppress(OSError):
-                for thread in os.listdir(f"{_PROC}/{pid}/task"):  # noqa: PTH208
-                    text = text or _content(f"{_PROC}/{pid}/task/{thread}/environ")
+            for thread in _names(f"{_PROC}/{pid}/task"):
+                text = text or _content(f"{_PROC}/{pid}/task/{thread}/environ")
         for entry in text.split(b"\0") if _MARKER in text else ():
             if entry.startswith(_MARKER):
                 return entry[len(_MARKER) :].decode("utf-8", "replace")
@@ -257,11 +257,23 @@ def _parsed(text: bytes) -> Proc | None:
         return None
 
 
+def _names(folder: str) -> list[str]:
+    """Return what a folder of /proc holds; nothing for a process that has ended. Raises Unavailable
+    where nothing can be read at all just now."""
+    try:
+        return os.listdir(folder)  # noqa: PTH208 - names alone; half the time
+    except OSError as error:
+        refuse_scarcity(error)
+        return []
+
+
 def _content(path: str) -> bytes:
-    """Return a whole file of /proc, empty where it cannot be read."""
+    """Return a whole file of /proc, empty where it cannot be read. Raises Unavailable where nothing
+    can be read at all just now."""
     try:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    except OSError:
+    except OSError as error:
+        refuse_scarcity(error)
         return b""
     try:
         data = os.read(fd, 4096)
@@ -271,7 +283,8 @@ def _content(path: str) -> bytes:
         while data and sum(map(len, parts)) < _MOST:
             parts.append(data := os.read(fd, 1 << 16))
         return b"".join(parts)
-    except OSError:
+    except OSError as error:
+        refuse_scarcity(error)
         return b""
     finally:
         os.close(fd)

@@ -15,12 +15,14 @@ import os
 import signal
 import sys
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from policy.model import ActionPlan
+from sandbox.agents.peer import peer_pid
 from sandbox.agents.registry import Registry as Agents
 from sandbox.audit.events import ChildRecord, OutcomeRecord
 from sandbox.calls.edits.tool_use import ToolUse
@@ -32,6 +34,7 @@ from sandbox.guard.child import Guardian
 from sandbox.host.dirs import Dirs
 from sandbox.host.version import ROOT, VERSION
 from sandbox.operations.requests import Request, StopRequest
+from sandbox.processes.scarcity import most_connections, raise_open_files
 from sandbox.results import CallResult
 from sandbox.server.code_watch import CodeWatch
 from sandbox.server.connection import Connection
@@ -116,6 +119,9 @@ class Server:
         """Calls that a hook admitted and that are made over another connection."""
         self._hooks: HookDoor | None = None
         self._connections: set[asyncio.Task[None]] = set()
+        self._most = most_connections()
+        self._of_process: Counter[int] = Counter()
+        """How many of them each process has."""
         self._stops: set[asyncio.Task[None]] = set()
         self._active = 0
         self._done = asyncio.Event()
@@ -239,15 +245,25 @@ class Server:
             print(f"refused a client of uid {uid}", file=sys.stderr, flush=True)
             writer.close()
             return
+        peer = peer_pid(writer.get_extra_info("socket"))
+        if len(self._connections) >= self._most or self._of_process[peer] >= self._most // 2:
+            writer.close()  # else no file could be opened to see who asks for what
+            return
         task = asyncio.current_task()
         assert task is not None
         self._connections.add(task)
+        self._of_process[peer] += 1
         try:
             await Connection(self, self._supervisor, reader, writer).serve()
         except asyncio.CancelledError:
             pass  # the server ends; asyncio would log it as an error
+        except Unavailable as error:
+            print(f"a connection was not served: {error}", file=sys.stderr, flush=True)
         finally:
             self._connections.discard(task)
+            self._of_process[peer] -= 1
+            if not self._of_process[peer]:
+                del self._of_process[peer]
             writer.close()
 
     async def _until_done(self) -> None:
@@ -283,6 +299,7 @@ async def _run(dirs: Dirs, ready: Callable[[], None]) -> None:
     from sandbox.calls.supervisor import Supervisor
     from sandbox.config.settings import load_settings
 
+    raise_open_files()
     settings = load_settings(dirs)
     supervisor = Supervisor(dirs)
     server = Server(

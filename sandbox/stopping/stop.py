@@ -170,7 +170,13 @@ class Stop:
 
     def _run(self) -> StopReport:
         problems = [] if self._agent is not None else self._set_latch(None)
-        whom = self._whom()
+        try:
+            whom = self._whom()
+        except Unavailable as error:
+            if self._agent is not None:
+                raise
+            whom = _Whom(None, ())  # the cells at least
+            problems.append(f"what runs of agents may go on: {error}")
         if self._agent is not None:
             problems = self._set_latch(whom.path)
         cells = CellSweep(self._host, ContainerNotes(self._dirs), self._connected, agent=whom.path)

@@ -14,8 +14,9 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sandbox.errors import BadInput, Busy
+from sandbox.errors import BadInput, Busy, Unavailable
 from sandbox.host.dirs import Dirs
+from sandbox.processes.scarcity import most_connections, raise_open_files
 from sandbox.web.app import application
 from sandbox.web.doorway import CONNECTION, HOST
 from sandbox.web.visitors import Wayfarer
@@ -23,8 +24,8 @@ from sandbox.web.visitors import Wayfarer
 BACKLOG = 128
 END_SECONDS = 3
 """How long requests that go on may take when the server is told to end."""
-MOST_AT_ONCE = 500
-"""Connections and requests; further ones are turned away."""
+HEAD_SECONDS = 10.0
+"""How long a connection may take until the head of a request is there."""
 
 
 async def serve_http(dirs: Dirs, *, port: int | None, say: Callable[[str], None]) -> None:
@@ -32,6 +33,7 @@ async def serve_http(dirs: Dirs, *, port: int | None, say: Callable[[str], None]
 
     Raises Busy where another one serves, BadInput where the port is taken.
     """
+    raise_open_files()
     with _only_one(dirs), contextlib.ExitStack() as stack:
         listeners = [_local(dirs, stack)]
         if port is not None:
@@ -48,7 +50,6 @@ async def serve_http(dirs: Dirs, *, port: int | None, say: Callable[[str], None]
             server_header=False,
             date_header=False,
             proxy_headers=False,
-            limit_concurrency=MOST_AT_ONCE,
             timeout_graceful_shutdown=END_SECONDS,
         )
         say(f"serving HTTP on the socket `{dirs.web_socket}`")
@@ -60,11 +61,39 @@ async def serve_http(dirs: Dirs, *, port: int | None, say: Callable[[str], None]
 def _protocol(dirs: Dirs) -> type[asyncio.Protocol]:
     """Return the protocol that looks who is at the other end when a connection is made."""
 
+    room = {True: most_connections() // 2, False: most_connections() // 4}
+    """How many connections more may come, by whether they come over this user's own socket."""
+
     class Watched(H11Protocol):
+        taken = False
+
         def connection_made(self, transport: Any) -> None:
-            other = Wayfarer(dirs, transport.get_extra_info("socket"))
-            self.app_state = {**self.app_state, CONNECTION: other}
+            connection = transport.get_extra_info("socket")
+            self.is_local = connection.family == socket.AF_UNIX
             super().connection_made(transport)
+            if not room[self.is_local]:
+                transport.abort()
+                return
+            try:
+                other = Wayfarer(dirs, connection)
+            except Unavailable:
+                transport.abort()
+                return
+            room[self.is_local] -= 1
+            self.taken = True
+            self.app_state = {**self.app_state, CONNECTION: other}
+            self.loop.call_later(HEAD_SECONDS, self._end_silent)
+
+        def _end_silent(self) -> None:
+            """Close a connection over which no whole request has begun."""
+            if self.cycle is None and not self.transport.is_closing():
+                self.transport.close()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            if self.taken:
+                self.taken = False
+                room[self.is_local] += 1
+            super().connection_lost(exc)
 
     return Watched
 

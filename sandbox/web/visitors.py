@@ -20,6 +20,7 @@ from sandbox.agents.registry import Agent, Registry
 from sandbox.client.line import peer_uid
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN
+from sandbox.processes.scarcity import refuse_scarcity
 from sandbox.processes.table import Host, Known
 
 _TABLE = Path("/proc/self/net/tcp")
@@ -133,7 +134,8 @@ def holders(host: Host, inode: int) -> Iterator[Known]:
                 os.readlink(f"/proc/{name}/fd/{number}") == wanted  # noqa: PTH115
                 for number in os.listdir(f"/proc/{name}/fd")  # noqa: PTH208
             )
-        except OSError:  # it has ended, or is another user's
+        except OSError as error:  # it has ended, or is another user's
+            refuse_scarcity(error)
             continue
         if held and (process := host.process(int(name))) is not None:
             yield process.known
