@@ -9,8 +9,9 @@ default it reads, and a push needs branches that it names.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
@@ -61,13 +62,18 @@ class SecretSource(_Part):
     """A command that prints it, run without a shell."""
     git: bool = False
     """The user's own credential helpers of git, asked for the host."""
+    env: Annotated[tuple[Word, ...], Field(max_length=MOST_WORDS)] = ()
+    """Further variables of the supervisor that the command, or git's helpers, get."""
 
     @model_validator(mode="after")
     def _one(self) -> SecretSource:
         if sum(map(bool, (self.variable, self.file, self.command, self.git))) != 1:
             raise ValueError("a secret comes from one of `variable`, `file`, `command` and `git`")
-        if self.variable and _VARIABLE.fullmatch(self.variable) is None:
-            raise ValueError(f"`{self.variable}` is no name of a variable")
+        if self.env and not (self.command or self.git):
+            raise ValueError("`env` goes with `command` or `git`")
+        for name in (self.variable, *self.env):
+            if name and _VARIABLE.fullmatch(name) is None:
+                raise ValueError(f"`{name}` is no name of a variable")
         if self.file and not self.file.startswith(("/", "~/")):
             raise ValueError(f"`{self.file}` is no absolute path")
         if any("\0" in word for word in (self.file, *self.command)):
@@ -98,13 +104,27 @@ class Credential(_Part):
     header: str = ""
     """Of form `header`."""
     methods: tuple[str, ...] = ("GET", "HEAD")
-    """Requests that get it; beside these, what `git fetch` posts."""
+    """Requests that get it."""
+    fetch: bool = False
+    """Whether what `git fetch` posts gets it too; unless said, where `push` or `programs` show that
+    it is for git."""
     paths: tuple[str, ...] = ()
     """Where they go, by the beginning of their path (`/team`); none: anywhere on the host."""
     push: tuple[str, ...] = ()
     """Branches that `git push` may change with it (`agent/*`); others: `refs/...`."""
     programs: tuple[str, ...] = ()
     """Only for calls of these programs, with nothing else beside; an install needs its client."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _for_git(cls, said: Any) -> Any:
+        if not isinstance(said, dict) or "fetch" in said:
+            return said
+        programs = said.get("programs") or ()
+        named = isinstance(programs, list | tuple) and any(
+            str(one).split(" ")[0] == "git" for one in programs
+        )
+        return {**said, "fetch": named or bool(said.get("push"))}
 
     @field_validator("hosts")
     @classmethod
@@ -152,13 +172,19 @@ class Credential(_Part):
             raise ValueError("`user` holds a sign that no name has")
         return self
 
-    def covers(self, name: str, port: int) -> bool:
-        """Whether it is for a host."""
-        return f"{name}:{port}" in self.hosts
+    def within(self, places: Iterable[tuple[str, int]]) -> tuple[str, ...]:
+        """Return its hosts that these names, or patterns, and ports stand for."""
+        reached = tuple(places)
+        return tuple(
+            host
+            for host in self.hosts
+            for name, _, port in (host.rpartition(":"),)
+            if any(int(port) == at and names.covers(one, name) for one, at in reached)
+        )
 
     def words(self) -> str:
         """Say what it may be used for, for people."""
-        what = ", ".join(self.methods) or "git fetch"
+        what = ", ".join((*self.methods, *(["git fetch"] if self.fetch else [])))
         where = f" below {', '.join(self.paths)}" if self.paths else ""
         branches = ", ".join(branch.removeprefix("refs/heads/") for branch in self.push)
         return f"`{self.id}` ({what}{where}{f'; push to {branches}' if branches else ''})"

@@ -301,12 +301,21 @@ def hosts_for(grant: Grant, plan: ActionPlan, now: float) -> tuple[Host, ...]:
 
 
 def with_hosts(decision: Decision, hosts: tuple[Host, ...]) -> Decision:
-    """Return a decision with further hosts that its call may reach, where it can reach any."""
+    """Return a decision with further hosts that its call may reach, where it can reach any; they
+    get no credential."""
     if not hosts or not may_open(decision):
         return decision
     network = decision.rights.network
     more = tuple(dict.fromkeys((*network.hosts, *hosts)))
-    network = network.model_copy(update={"hosts": more})
+    before = [(host.name, host.port) for host in network.hosts]
+    opened = [(host.name, host.port) for host in hosts]
+    credentials = []
+    for credential in network.credentials:
+        known, new = credential.within(before), credential.within(opened)
+        left = tuple(one for one in credential.hosts if one in known or one not in new)
+        if left:
+            credentials.append(credential.model_copy(update={"hosts": left}))
+    network = network.model_copy(update={"hosts": more, "credentials": tuple(credentials)})
     rights = decision.rights.model_copy(update={"network": network})
     return decision.model_copy(update={"rights": rights})
 

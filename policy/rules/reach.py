@@ -197,15 +197,14 @@ class NetworkRules(Frozen):
         programs, paths = frozenset(facts.programs), _own_paths(facts)
         out = []
         for credential in self.credentials:
-            named = any(
-                credential.covers(host.name, host.port) or _may_stand_for(host, credential)
-                for host in hosts
-            )
             if credential.programs and not _only(credential.programs, programs, paths):
                 continue
-            if named or (indexes and credential.programs):
+            named = credential.within((host.name, host.port) for host in hosts)
+            if indexes and credential.programs:  # the host alone knows where its indexes are
+                named = credential.hosts
+            if named:
                 push = credential.push if "git push" in programs else ()
-                out.append(credential.model_copy(update={"push": push}))
+                out.append(credential.model_copy(update={"push": push, "hosts": named}))
         return tuple(out)
 
     def _allowed(self, plan: ActionPlan, facts: Facts) -> list[Host]:
@@ -217,14 +216,6 @@ def _own_paths(facts: Facts) -> frozenset[str]:
     """Return the paths by which a call starts programs that are not the image's."""
     called = {words[0] for words in facts.calls if words and "/" in words[0]}
     return frozenset(one for one in called if not one.startswith(_OF_IMAGE))
-
-
-def _may_stand_for(host: Host, credential: Credential) -> bool:
-    """Whether a pattern that is opened stands for a host of a credential."""
-    return "*" in host.name and any(
-        names.covers(host.name, name) and int(port) == host.port
-        for name, _, port in (one.rpartition(":") for one in credential.hosts)
-    )
 
 
 def _installs(facts: Facts) -> bool:

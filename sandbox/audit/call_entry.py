@@ -61,6 +61,8 @@ class CallEntry(BaseModel):
     refused: list[str] | None = None
     credentials: Fields | None = None
     """How many requests over its network got a credential, by its id."""
+    unread: Fields | None = None
+    """Why a credential could not be read, by its id."""
     sent: int | None = None
     """Bytes over its network, of all connections."""
     received: int | None = None

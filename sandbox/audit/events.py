@@ -141,6 +141,8 @@ class NetworkRecord(AuditRecord):
     """How its gateway ended before it did."""
     credentials: dict[str, int] | None = None
     """How many requests got a credential, by its id."""
+    unread: dict[str, str] | None = None
+    """Why a credential could not be read, by its id."""
 
 
 class PortRecord(AuditRecord):

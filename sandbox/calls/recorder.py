@@ -179,7 +179,10 @@ class Recorder:
                 sent=traffic.sent,
                 received=traffic.received,
                 **given_fields(
-                    refused=traffic.refused, lost=traffic.lost, credentials=traffic.credentials
+                    refused=traffic.refused,
+                    lost=traffic.lost,
+                    credentials=traffic.credentials,
+                    unread=traffic.unread,
                 ),
             )
         )

@@ -52,6 +52,8 @@ class Traffic:
     """How the gateway ended before its call did."""
     credentials: dict[str, int] = field(default_factory=dict)
     """How many requests got a credential, by its id."""
+    unread: dict[str, str] = field(default_factory=dict)
+    """Why a credential could not be read, by its id; for people."""
     _ends: int = 0
     """Characters of how connections ended."""
 
@@ -229,18 +231,20 @@ class Gateway:
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
 
-    @staticmethod
     async def _give(
+        self,
         process: asyncio.subprocess.Process,
         read: Callable[[str, str], Secret],
         id: str,
         host: str,
     ) -> None:
-        """Tell the gateway a secret, or why there is none; it is kept nowhere here."""
+        """Tell the gateway a secret, or that there is none; it is kept nowhere here. Why there is
+        none is for people, and in no cell."""
         try:
             told = asdict(await asyncio.to_thread(read, id, host))
         except NoSecret as error:
-            told = {"problem": str(error)}
+            self.traffic.unread[id] = str(error)
+            told = {"problem": "it cannot be read"}
         assert process.stdin is not None
         if not process.stdin.is_closing():
             answer = {"secret": {"id": id, "host": host, **told}}

@@ -102,6 +102,10 @@ def _reached(call: CallEntry) -> list[tuple[str, str]]:
         ("credential", f"`{name}`, in {count} requests")
         for name, count in (call.credentials or {}).items()
     ]
+    rows += [
+        ("no credential", f"`{name}`: {safe_line(str(why))}")
+        for name, why in (call.unread or {}).items()
+    ]
     if call.refused:
         rows.append(("not reached", ", ".join(map(str, call.refused))))
     for one in call.ports or ():

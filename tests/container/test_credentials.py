@@ -127,8 +127,11 @@ def test_a_secret_that_cannot_be_read_is_said_and_nothing_goes_out(
     host.heard.clear()
     fetch = f"curl -sS https://{NAME}:{host.port}/api"
     done = lab.sh(fetch, derived_from=right(host, inside, {}))
-    assert "lies in a workspace, where an agent could write it" in done.stdout
-    assert "the credential `code`" in done.message
+    assert "the credential `code` cannot be read" in done.stdout
+    assert "the credential `code` cannot be read" in done.message
+    assert str(inside) not in done.stdout
+    shown = render.record(lab.supervisor._record.store.call(done.id), "", "", "")
+    assert f"`code`: `{inside}` lies in a workspace, where an agent could write it" in shown
     assert host.heard == []
     assert "credentials" not in record(lab, done)
 

@@ -76,11 +76,11 @@ class Broker:
             raise Refused(f"the credential `{use.id}` cannot be read in time") from None
 
     def hear(self, told: Mapping[str, Any]) -> None:
-        """Take a secret from the supervisor, or why there is none."""
+        """Take a secret from the supervisor, or that there is none."""
         waiting = self._secrets.get((str(told["id"]), str(told["host"])))
         if waiting is None or waiting.done():
             return
         if told.get("problem"):
-            waiting.set_exception(Refused(f"the credential `{told['id']}`: {told['problem']}"))
+            waiting.set_exception(Refused(f"the credential `{told['id']}` cannot be read"))
         else:
             waiting.set_result(Secret(str(told["value"]), str(told["user"])))

@@ -17,16 +17,16 @@ from typing import Any, Protocol
 import h11
 
 from sandbox.network.ends import TLS_PORT, Refused
+from sandbox.network.login.beside import check_answer, dropped_beside
+from sandbox.network.login.spellings import Masker, spellings
 from sandbox.network.login.uses import (
     BadPush,
-    Masker,
     PushReader,
     RequestLine,
     Secret,
     Use,
     chosen,
     header_of,
-    spellings,
 )
 
 MOST_HEAD = 65_536
@@ -39,12 +39,8 @@ _OF_CONNECTION = frozenset(
      b"content-length", b"host", b"alt-svc")
 )  # fmt: skip
 """Headers that are about one connection, or said anew."""
-_NEVER_BESIDE = frozenset(
-    (b"authorization", b"accept-encoding", b"range", b"if-range", b"x-http-method-override",
-     b"x-http-method", b"x-method-override")
-)  # fmt: skip
-"""Headers of a client that do not go beside a credential: its own login, what would make a server
-do another thing than the method says, and what would spell an echoed secret in another way."""
+_LOGINS = (b"set-cookie", b"set-cookie2")
+"""Headers of an answer that hand out a login of its own."""
 Headers = list[tuple[bytes, bytes]]
 
 
@@ -133,6 +129,8 @@ class LoginExchange:
         """Carry one request and its answer; return whether another can follow."""
         asked = self._read(request)
         use = chosen(self._uses, asked)
+        if use is not None and any(b"_" in name for name, _ in request.headers):
+            raise _Odd(400, "a credential goes beside no header whose name has an underscore")
         if asked.pushes and use is None:
             raise _Odd(403, "no credential of this call is for such a push")
         secret = await self._secret(use) if use is not None else None
@@ -147,9 +145,9 @@ class LoginExchange:
         sending = asyncio.ensure_future(self._send_body(far, first))
         sending.add_done_callback(lambda done: _gone(done, far))
         try:
-            masker = Masker(spellings(use, secret) if use is not None and secret else ())
+            spelled = _spelled(use, secret)
             try:
-                answer = await self._answered(masker, use, secret)
+                answer = await self._answered(Masker(spelled), spelled)
             except h11.RemoteProtocolError:
                 raise _Odd(502, "the host's answer is no HTTP/1.1 that can be passed on") from None
             if not sending.done() and self._cell.their_state is h11.DONE:
@@ -192,8 +190,11 @@ class LoginExchange:
         headers = _kept(request.headers)
         if use is not None and secret is not None:
             name, value = header_of(use, secret)
-            dropped = {*_NEVER_BESIDE, name.lower()}
-            headers = [field for field in headers if field[0] not in dropped]
+            headers = [
+                field
+                for field in headers
+                if field[0] != name.lower() and not dropped_beside(field[0])
+            ]
             headers += [(name, value), (b"Accept-Encoding", b"identity")]
         for said in (b"content-length", b"transfer-encoding"):
             headers += [(name, value) for name, value in request.headers if name == said]
@@ -251,8 +252,8 @@ class LoginExchange:
             self._host = h11.Connection(h11.CLIENT, max_incomplete_event_size=MOST_HEAD)
         return self._far
 
-    async def _answered(self, masker: Masker, use: Use | None, secret: Secret | None) -> bool:
-        """Pass an answer on; return whether it came whole."""
+    async def _answered(self, masker: Masker, spelled: Sequence[bytes]) -> bool:
+        """Pass an answer on; return whether it came whole. `spelled`: what must not be in it."""
         assert self._far is not None
         event = await _next(self._host, self._far)
         while isinstance(event, h11.InformationalResponse):
@@ -260,13 +261,10 @@ class LoginExchange:
         if not isinstance(event, h11.Response):
             raise _Odd(502, "the host ended without an answer")
         headers = _kept(event.headers)
-        if use is not None and secret is not None:
-            headers = [
-                field for field in headers if field[0] != b"set-cookie"
-            ]  # a login of its own
-            for spelled in spellings(use, secret):
-                if any(spelled in value for _, value in headers) or spelled in event.reason:
-                    raise _Odd(502, "the host's answer holds the credential")
+        if spelled:
+            headers = [field for field in headers if field[0] not in _LOGINS]
+            if why := check_answer(headers, bytes(event.reason), spelled):
+                raise _Odd(502, f"the host's answer {why}")
         chunked = any(name == b"transfer-encoding" for name, _ in event.headers)
         if not chunked:
             headers += [field for field in event.headers if field[0] == b"content-length"]
@@ -315,6 +313,13 @@ def _kept(headers: Any) -> Headers:
              for word in value.split(b",")}  # fmt: skip
     dropped = _OF_CONNECTION | named
     return [(name, value) for name, value in headers if name not in dropped]
+
+
+def _spelled(use: Use | None, secret: Secret | None) -> tuple[bytes, ...]:
+    """Return what must not come back with an answer."""
+    if use is None or secret is None:
+        return ()
+    return spellings(use.form, secret.user, secret.value)
 
 
 def _gone(done: asyncio.Future[None], far: FarSide) -> None:

@@ -2,26 +2,25 @@
 """Reads the secret of a credential on the host, where a person said that it is. Blocking.
 
 INVARIANT (P7, secrets): nothing that an agent can write decides what is read or run here: no file
-of a workspace, no link, no program of one. No secret is in a message.
+of a workspace, no link, no program of one, no variable or setting that leads there. No secret is in
+a message.
 """
 
 from __future__ import annotations
 
 import os
-import shutil
-import signal
+import pwd
 import stat
-import subprocess
-import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import PurePosixPath
 
 from policy.credentials import Credential, Form
+from sandbox.network.login.commands import CannotRun, run
+from sandbox.network.login.reaches import Ground
 from sandbox.network.login.uses import Secret
 
-SECONDS = 20.0
-"""How long a command may take to print a secret."""
 MOST_BYTES = 16_384
+MOST_SETTINGS = 1 << 20
+"""Bytes of git's settings."""
 SHORTEST = 8
 """Characters; a shorter secret could not be told from other text, and kept out of answers."""
 _NO_QUESTIONS = {
@@ -32,6 +31,13 @@ _NO_QUESTIONS = {
 }
 
 
+_PASSED = frozenset(
+    ("USER", "LOGNAME", "LANG", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "GNUPGHOME",
+     "SSH_AUTH_SOCK", "DISPLAY")
+)  # fmt: skip
+"""Variables that a command gets, beside `LC_*` and those that its credential names."""
+
+
 class NoSecret(Exception):
     """There is no secret to be had; the text says why, and holds nothing of it."""
 
@@ -40,40 +46,53 @@ class SecretReader:
     """Reads secrets for the gateways of one supervisor."""
 
     def __init__(
-        self, workspaces: Callable[[], Iterable[str]], given: Mapping[str, str] | None = None
+        self,
+        workspaces: Callable[[], Iterable[str]],
+        given: Mapping[str, str] | None = None,
+        home: str | None = None,
     ) -> None:
         """`workspaces` are where agents can write; `given` the variables, this process's own if
-        nobody says."""
+        nobody says; `home` the person's, that of the password database if nobody says."""
         self._workspaces = workspaces
         self._given = given
+        self._own_home = home
 
     def read(self, credential: Credential, host: str) -> Secret:
         """Return a credential's secret for a host (`name:port`). Raises NoSecret."""
         source, user = credential.secret, credential.user
+        ground = Ground(self._workspaces(), self._home())
         if source.variable:
             value = self._variables.get(source.variable, "")
             if not value:
                 raise NoSecret(f"the supervisor was started without `{source.variable}`")
         elif source.file:
-            value = self._file(source.file)
+            value = self._file(ground, source.file)
         elif source.command:
-            value = self._printed(source.command, b"")
+            value = _text(self._printed(ground, source.command, source.env, b"", MOST_BYTES))
         else:
-            user, value = self._from_git(host.removesuffix(":443"))
+            user, value = self._from_git(ground, host.removesuffix(":443"), source.env)
         return _checked(credential.form, user, value.strip("\r\n"))
 
     @property
     def _variables(self) -> Mapping[str, str]:
         return os.environ if self._given is None else self._given
 
-    def _file(self, said: str) -> str:
-        home = self._variables.get("HOME", "")
-        path = f"{home}/{said[2:]}" if said.startswith("~/") else said
+    def _home(self) -> str:
+        if self._own_home is not None:
+            return self._own_home
+        try:
+            return pwd.getpwuid(os.geteuid()).pw_dir
+        except KeyError:
+            raise NoSecret("the account that runs Lockgate has no home") from None
+
+    @staticmethod
+    def _file(ground: Ground, said: str) -> str:
+        path = f"{ground.home}/{said[2:]}" if said.startswith("~/") else said
         path = os.path.normpath(path)
         real = os.path.realpath(path)
         if real != path:
             raise NoSecret(f"`{path}` goes over a link; name the place that it leads to")
-        if self._in_workspace(path):
+        if ground.holds(path):
             raise NoSecret(f"`{path}` lies in a workspace, where an agent could write it")
         try:
             place = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
@@ -87,63 +106,66 @@ class SecretReader:
                 raise NoSecret(f"`{path}` can be written by others than you: chmod go-w it")
             return _text(file.read(MOST_BYTES + 1))
 
-    def _from_git(self, host: str) -> tuple[str, str]:
+    def _from_git(self, ground: Ground, host: str, env: Sequence[str]) -> tuple[str, str]:
         """Ask the helpers of the user's own settings, as git would."""
+        listed = ("git", "config", "--list", "--show-origin", "-z")
+        self._check_settings(ground, self._printed(ground, listed, env, b"", MOST_SETTINGS))
         asked = f"protocol=https\nhost={host}\n\n".encode()
-        printed = self._printed(("git", "-c", "core.askPass=", "credential", "fill"), asked)
+        fill = ("git", "-c", "core.askPass=", "credential", "fill")
+        printed = _text(self._printed(ground, fill, env, asked, MOST_BYTES))
         found = dict(line.partition("=")[::2] for line in printed.splitlines())
         if not found.get("username") or not found.get("password"):
             raise NoSecret(f"git's helpers know none for `{host}`")
         return found["username"], found["password"]
 
-    def _printed(self, command: Sequence[str], stdin: bytes) -> str:
-        """Run a command of a person's, without a shell, and return what it prints."""
-        path = os.pathsep.join(
-            folder
-            for folder in self._variables.get("PATH", os.defpath).split(os.pathsep)
-            if folder.startswith("/") and not self._in_workspace(folder)
-        )
-        program = shutil.which(command[0], path=path)
-        if program is None or not program.startswith("/"):
-            raise NoSecret(f"there is no program `{command[0]}` outside of the workspaces")
-        if self._in_workspace(program):
-            raise NoSecret(f"`{program}` lies in a workspace, where an agent could write it")
-        shown = f"`{' '.join(command)}`"
-        kept = {key: value for key, value in self._variables.items() if not key.startswith("GIT_")}
-        with tempfile.TemporaryFile() as out:
-            try:
-                process = subprocess.Popen(
-                    [program, *command[1:]],
-                    stdin=subprocess.PIPE,
-                    stdout=out,
-                    stderr=subprocess.DEVNULL,
-                    cwd="/",
-                    env={**kept, "PATH": path, **_NO_QUESTIONS},
-                    start_new_session=True,
-                )
-            except OSError as error:
-                raise NoSecret(f"{shown} cannot be started: {error.strerror}") from None
-            try:
-                process.communicate(stdin, timeout=SECONDS)
-            except subprocess.TimeoutExpired:
-                raise NoSecret(f"{shown} took longer than {SECONDS:.0f} seconds") from None
-            finally:
-                if process.poll() is None:
-                    os.killpg(process.pid, signal.SIGKILL)
-                    process.wait()
-            if process.returncode != 0:
-                raise NoSecret(f"{shown} ended with status {process.returncode}")
-            out.seek(0)
-            return _text(out.read(MOST_BYTES + 1))
+    @staticmethod
+    def _check_settings(ground: Ground, listed: bytes) -> None:
+        """Raise NoSecret where settings of git, or what they run or read, lie in a workspace."""
+        words = iter(os.fsdecode(listed).split("\0"))
+        for origin, setting in zip(words, words, strict=False):
+            kind, _, place = origin.partition(":")
+            if kind == "file" and ground.holds(place):
+                raise NoSecret(f"`{place}`, whose settings git obeys, lies in a workspace")
+            name, _, value = setting.partition("\n")
+            section = name.partition(".")[0].lower()
+            if section == "include" or section == "includeif":
+                beside = os.path.join(os.path.dirname(place), value)  # noqa: PTH118, PTH120
+                if ground.holds(beside) or ground.mentions(value):
+                    raise NoSecret(f"git's setting `{name}` leads into a workspace")
+            elif section == "credential" and ground.mentions(value):
+                raise NoSecret(f"git's setting `{name}` leads into a workspace")
 
-    def _in_workspace(self, path: str) -> bool:
-        """Whether a path lies in a workspace, by its words or by where it leads."""
-        spelled = {PurePosixPath(os.path.normpath(path)), PurePosixPath(os.path.realpath(path))}
-        for workspace in self._workspaces():
-            roots = {PurePosixPath(workspace), PurePosixPath(os.path.realpath(workspace))}
-            if any(place.is_relative_to(root) for place in spelled for root in roots):
-                return True
-        return False
+    def _printed(
+        self,
+        ground: Ground,
+        command: Sequence[str],
+        env: Sequence[str],
+        stdin: bytes,
+        most: int,
+    ) -> bytes:
+        """Run a command of a person's, without a shell, and return what it prints."""
+        if ground.holds(ground.home):
+            raise NoSecret("your home lies in a workspace, where an agent could write it")
+        given = self._variables
+        path = ground.search_path(given.get("PATH", os.defpath))
+        program = ground.program(command[0], path)
+        if program is None:
+            raise NoSecret(f"there is no program `{command[0]}` outside of the workspaces")
+        if way := ground.way_in(program, path):
+            raise NoSecret(f"`{command[0]}` runs `{way}`, which lies in a workspace")
+        if any(ground.mentions(word) for word in command[1:]):
+            raise NoSecret(f"a word of the command `{command[0]}` leads into a workspace")
+        kept = {
+            name: value
+            for name, value in given.items()
+            if (name in _PASSED or name in env or name.startswith("LC_"))
+            and not ground.mentions(value)
+        }
+        variables = {**kept, "HOME": ground.home, "PATH": path, **_NO_QUESTIONS}
+        try:
+            return run((program, *command[1:]), variables, stdin, most)
+        except CannotRun as error:
+            raise NoSecret(f"`{command[0]}` {error}") from None
 
 
 def _text(data: bytes) -> str:

@@ -7,13 +7,14 @@ a push goes nowhere until every branch in it was compared.
 
 from __future__ import annotations
 
-import base64
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import quote, unquote_to_bytes
+from urllib.parse import unquote_to_bytes
+
+from sandbox.network.login.spellings import joined
 
 MOST_COMMANDS = 1 << 18
 """Bytes of a push before its pack: what it would change."""
@@ -38,6 +39,8 @@ class Use:
     paths: tuple[str, ...]
     push: tuple[str, ...]
     """Patterns of whole names (`refs/heads/agent/*`)."""
+    fetch: bool = False
+    """Whether it is for what `git fetch` posts."""
 
     @classmethod
     def of(cls, said: Mapping[str, Any]) -> Use:
@@ -45,7 +48,8 @@ class Use:
         lists = {
             name: tuple(map(str, said[name])) for name in ("hosts", "methods", "paths", "push")
         }
-        return cls(str(said["id"]), form=str(said["form"]), header=str(said["header"]), **lists)
+        form, header = str(said["form"]), str(said["header"])
+        return cls(str(said["id"]), form=form, header=header, fetch=said["fetch"] is True, **lists)
 
     def as_json(self) -> dict[str, Any]:
         """Return it as plain data."""
@@ -80,7 +84,7 @@ class RequestLine:
         """Its path; empty where a server could read it in another way."""
         path = self.target.partition("?")[0]
         told = unquote_to_bytes(path)
-        if _ENCODED_PLAIN.search(path) or re.search(rb"[%\\;\x00-\x1f\x7f]", told):
+        if _ENCODED_PLAIN.search(path) or re.search(rb"[%\\;\x00-\x1f\x7f-\xff]", told):
             return ""
         first, *segments = told.split(b"/")
         if first or any(segment in (b".", b"..") for segment in segments) or b"" in segments[:-1]:
@@ -100,7 +104,7 @@ def _covers(use: Use, asked: RequestLine, path: str) -> bool:
     query = asked.target.partition("?")[2]
     if asked.pushes:
         return bool(use.push) and _is_of_git(_PUSHES, asked, path, query)
-    return asked.method in use.methods or _is_of_git(_FETCHES, asked, path, query)
+    return asked.method in use.methods or (use.fetch and _is_of_git(_FETCHES, asked, path, query))
 
 
 def _is_of_git(service: str, asked: RequestLine, path: str, query: str) -> bool:
@@ -114,20 +118,10 @@ def _is_of_git(service: str, asked: RequestLine, path: str, query: str) -> bool:
 def header_of(use: Use, secret: Secret) -> tuple[bytes, bytes]:
     """Return the header that shows a secret to its host."""
     if use.form == "basic":
-        return b"Authorization", b"Basic " + _joined(secret)
+        return b"Authorization", b"Basic " + joined(secret.user, secret.value)
     if use.form == "bearer":
         return b"Authorization", b"Bearer " + secret.value.encode()
     return use.header.encode(), secret.value.encode()
-
-
-def spellings(use: Use, secret: Secret) -> tuple[bytes, ...]:
-    """Return what must not come back: the secret, as its header or an address spells it."""
-    plain = [secret.value.encode(), quote(secret.value, safe="").encode()]
-    return tuple(dict.fromkeys([*plain, *([_joined(secret)] if use.form == "basic" else [])]))
-
-
-def _joined(secret: Secret) -> bytes:
-    return base64.b64encode(f"{secret.user}:{secret.value}".encode())
 
 
 class BadPush(ValueError):
@@ -174,33 +168,3 @@ class PushReader:
         if not any(fnmatch.fnmatchcase(name, pattern) for pattern in self._patterns):
             shown = name if len(name) <= MOST_NAME else f"{name[:MOST_NAME]}..."
             raise BadPush(f"it would change `{shown}`, for which the credential is not")
-
-
-class Masker:
-    """Replaces secrets in a stream by as many `*`."""
-
-    def __init__(self, secrets: Iterable[bytes]) -> None:
-        self._secrets = sorted(secrets, key=len, reverse=True)
-        self._kept = b""
-
-    def feed(self, data: bytes) -> bytes:
-        """Return what can be passed on; the beginning of what may be a secret waits."""
-        data = self._masked(self._kept + data)
-        wait = max((_overlap(data, secret) for secret in self._secrets), default=0)
-        self._kept = data[len(data) - wait :]
-        return data[: len(data) - wait]
-
-    def finish(self) -> bytes:
-        """Return what waited."""
-        return self._kept
-
-    def _masked(self, data: bytes) -> bytes:
-        for secret in self._secrets:
-            data = data.replace(secret, b"*" * len(secret))
-        return data
-
-
-def _overlap(data: bytes, secret: bytes) -> int:
-    """Return how many bytes at the end of data are the beginning of a secret, but not all of it."""
-    most = min(len(data), len(secret) - 1)
-    return next((n for n in range(most, 0, -1) if data.endswith(secret[:n])), 0)

@@ -12,6 +12,9 @@ from policy.model import ActionPlan, Context, Host, Params, Workspace
 from policy.people.approval import with_hosts
 from policy.people.openers import names_wanted, say_opener
 from policy.people.shortfall import explain_failure
+from policy.protected.paths import PathPolicy
+from policy.sources.document import read_document
+from policy.sources.precedence import Layer, Source, combine
 
 CONTEXT = Context((Workspace("/w"),), home="/home/u")
 
@@ -98,3 +101,43 @@ def test_hosts_are_opened_for_calls_that_run_unasked_in_a_layer() -> None:
     assert reach("pip install six") == "the package index of pip, api.example:443"
     for other in ("cat a.txt", "curl https://b.example/", "rm -rf /"):
         assert "api.example" not in reach(other)
+
+
+def test_a_host_that_is_opened_later_gets_no_credential() -> None:
+    """Neither does a card name hosts of a credential that its call cannot reach."""
+    text = """
+network:
+  allow:
+    - {hosts: [a.example], programs: [python3], because: our code}
+  credentials:
+    - id: code
+      hosts: [a.example, b.example]
+      secret: {variable: TOKEN}
+      form: bearer
+      because: ours
+    - id: index
+      hosts: [b.example, index.example]
+      secret: {variable: TOKEN}
+      form: bearer
+      programs: [pip]
+      because: ours
+"""
+    source = Source(Layer.USER, read_document(text, "policy.yaml"))
+    policy = combine(Policy.default(), PathPolicy.default(), [source]).policy
+
+    def hosts_of(command: str) -> list[tuple[str, tuple[str, ...]]]:
+        plan = ActionPlan(tool="Bash", params=Params(command=command), workspace="/w")
+        decision = decide(plan, CONTEXT, policy)
+        opened = with_hosts(decision, (Host(name="b.example", port=443),))
+        assert any(one.name == "b.example" for one in opened.rights.network.hosts)
+        before, after = decision.rights.network, opened.rights.network
+        return [
+            *((one.id, one.hosts) for one in before.credentials),
+            *((one.id, one.hosts) for one in after.credentials),
+        ]
+
+    assert hosts_of("python3 fetch.py") == [("code", ("a.example:443",))] * 2
+    assert hosts_of("pip install six") == [
+        ("index", ("b.example:443", "index.example:443")),
+        ("index", ("index.example:443",)),
+    ]

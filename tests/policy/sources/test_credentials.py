@@ -52,7 +52,8 @@ def added(command: str, text: str = FETCHED) -> list[str]:
     return [one.words() for one in network.credentials]
 
 
-READS, PUSHES = "`code` (GET, HEAD)", "`code` (GET, HEAD; push to agent/*)"
+READS = "`code` (GET, HEAD, git fetch)"
+PUSHES = "`code` (GET, HEAD, git fetch; push to agent/*)"
 INDEX = "`index` (GET, HEAD)"
 USES = {
     "git clone https://code.example/team/lib.git": [READS],

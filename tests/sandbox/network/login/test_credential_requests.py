@@ -7,12 +7,15 @@ import asyncio
 import base64
 import contextlib
 import datetime
+import html
+import json
 import re
 import ssl
 from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -21,6 +24,7 @@ from sandbox.network.carrier import Carrier, Limits
 from sandbox.network.login.authority import far_context, make_authority
 from sandbox.network.login.broker import Broker
 from sandbox.network.login.exchange import LoginExchange
+from sandbox.network.login.spellings import Masker, spellings
 from sandbox.network.login.uses import Use
 from tests.sandbox.network.tls_servers import TestAuthority
 
@@ -98,7 +102,7 @@ async def _until_end(reader: asyncio.StreamReader) -> bytes:
 def use(**fields: Any) -> Use:
     """Return a credential, as a gateway knows it."""
     said = {"id": "code", "hosts": (), "form": "basic", "header": "", "methods": ("GET", "HEAD"),
-            "paths": (), "push": (), **fields}  # fmt: skip
+            "paths": (), "push": (), "fetch": False, **fields}  # fmt: skip
     return Use(**said)
 
 
@@ -253,7 +257,14 @@ NOT_COVERED = {
     "a way up behind a parameter": ("GET /team/..;/other", {"paths": ("/team/",)}),
     "a double encoding": ("GET /team/%252e%252e/other", {"paths": ("/team/",)}),
     "an empty segment": ("GET /team//other", {"paths": ("/team/",)}),
-    "a post that is no fetch": ("POST /team/git-upload-pack", {}),
+    "a post that is no fetch": ("POST /team/git-upload-pack", {"fetch": True}),
+    "a fetch where it is not for git": (
+        "POST /team/git-upload-pack HTTP/1.1\r\nContent-Length: 0\r\n"
+        "Content-Type: application/x-git-upload-pack-request\r\nX-Is:",
+        {},
+    ),
+    "other letters": ("GET /team/%e3%80%82%e3%80%82/x", {"paths": ("/team/",)}),
+    "bytes that are no letters": ("GET /team/%c0%ae%c0%ae/x", {"paths": ("/team/",)}),
 }
 
 
@@ -266,7 +277,8 @@ def test_a_request_that_it_is_not_for_goes_without(
     async def go() -> None:
         far = FarServer()
         async with cell(tmp_path, far, use(**fields)) as one:
-            await one.ask(f"{line} HTTP/1.1\r\nAuthorization: Basic b3duOm93bg==")
+            asked = line if "HTTP/1.1" in line else f"{line} HTTP/1.1"
+            await one.ask(f"{asked}\r\nAuthorization: Basic b3duOm93bg==")
             assert "b3duOm93bg==" in far.text
             assert (BASIC in far.text, one.used) == (False, [])
             await one.ask("GET /team/x%2fy HTTP/1.1")
@@ -278,7 +290,7 @@ def test_a_request_that_it_is_not_for_goes_without(
 def test_a_fetch_of_git_is_covered_whatever_the_methods(tmp_path: Path) -> None:
     async def go() -> None:
         far = FarServer()
-        async with cell(tmp_path, far, use(methods=())) as one:
+        async with cell(tmp_path, far, use(methods=(), fetch=True)) as one:
             await one.ask("GET /r.git/info/refs?service=git-upload-pack HTTP/1.1")
             post = "POST /r.git/git-upload-pack HTTP/1.1\r\nContent-Length: 4\r\nContent-Type: "
             await one.ask(f"{post}application/x-git-upload-pack-request", b"0000")
@@ -287,7 +299,49 @@ def test_a_fetch_of_git_is_covered_whatever_the_methods(tmp_path: Path) -> None:
     run(go())
 
 
+LEFT_BEHIND = ("X-Original-URL", "X-Rewrite-URL", "X-Forwarded-Host", "X-Forwarded-Prefix", "Range",
+               "Forwarded", "Request-Range", "X-HTTP-Method", "X-Original-Host")  # fmt: skip
+
+
+def test_no_header_that_changes_what_is_asked_goes_beside_a_credential(tmp_path: Path) -> None:
+    """The control: without a credential they are the call's own matter."""
+
+    async def go() -> None:
+        far = FarServer()
+        lines = "".join(f"\r\n{name}: mine" for name in LEFT_BEHIND)
+        async with cell(tmp_path, far, use(paths=("/team/",))) as one:
+            await one.ask(f"GET /other HTTP/1.1{lines}")
+            assert far.text.count(": mine") == len(LEFT_BEHIND)
+            far.heard.clear()
+            await one.ask(f"GET /team/x HTTP/1.1{lines}\r\nX-Own: yours")
+            assert "x-own: yours" in far.text
+            assert ": mine" not in far.text
+            assert BASIC in far.text
+
+    run(go())
+
+
+@pytest.mark.parametrize("name", ["X_HTTP_Method_Override", "transfer_encoding", "Content_Length"])
+def test_no_header_that_a_server_may_take_for_another_goes_beside_one(
+    tmp_path: Path, name: str
+) -> None:
+    async def go() -> None:
+        far = FarServer()
+        async with cell(tmp_path, far, use(paths=("/team/",))) as one:
+            refused = await one.ask(f"GET /team/x HTTP/1.1\r\n{name}: 5")
+            assert refused.startswith(b"HTTP/1.1 400")
+            assert b"underscore" in refused
+            assert far.heard == []
+            assert (await one.ask(f"GET /other HTTP/1.1\r\n{name}: 5")).endswith(b"ok")
+
+    run(go())
+
+
 ECHOES = {
+    "in a header's name": f"200 OK\r\nX-{SECRET}: 1".encode(),
+    "in its first line": f"200 {SECRET}".encode(),
+    "in a text that is encoded": b"200 OK\r\nContent-Encoding: gzip\r\nContent-Type: text/html",
+    "in JSON that is encoded": b"200 OK\r\nContent-Encoding: x\r\nContent-Type: text/json; a=b",
     "in a redirect": f"302 Found\r\nLocation: https://other.example/?t={SECRET}".encode(),
     "in a redirect, encoded": f"302 Found\r\nLocation: https://other.example/{BASIC}".encode(),
     "in a header": f"200 OK\r\nX-You-Sent: Basic {BASIC}".encode(),
@@ -311,7 +365,7 @@ def test_a_secret_in_an_answer_is_masked_and_no_login_comes_with_it(tmp_path: Pa
     async def go() -> None:
         body = f"you sent {SECRET}, {BASIC}, {SECRET[:5]}".encode()
         pieces = b"".join(b"1\r\n" + body[at : at + 1] + b"\r\n" for at in range(len(body)))
-        head = b"HTTP/1.1 200 OK\r\nSet-Cookie: session=1\r\n"
+        head = b"HTTP/1.1 200 OK\r\nSet-Cookie: session=1\r\nSet-Cookie2: session=2\r\n"
         for answer in (
             head + b"Content-Length: %d\r\n\r\n" % len(body) + body,
             head + b"Transfer-Encoding: chunked\r\n\r\n" + pieces + b"0\r\n\r\n",
@@ -325,6 +379,45 @@ def test_a_secret_in_an_answer_is_masked_and_no_login_comes_with_it(tmp_path: Pa
                 assert SECRET[:5].encode() in got.replace(b"1\r\n", b"").replace(b"\r\n", b"")
 
     run(go())
+
+
+def test_an_archive_that_is_encoded_comes_back(tmp_path: Path) -> None:
+    async def go() -> None:
+        told = b"Content-Encoding: gzip\r\nContent-Type: application/x-tar\r\n"
+        async with cell(tmp_path, FarServer(OK.replace(b"Con", told + b"Con", 1))) as one:
+            assert (await one.ask("GET /x.tgz HTTP/1.1")).endswith(b"ok")
+
+    run(go())
+
+
+VALUE = "abc/def+ghij?>klm=&x~\"'"
+JOINED = base64.b64encode(f"me:{VALUE}".encode()).decode()
+SPELLED = {
+    "base64": JOINED,
+    "base64 without its end": JOINED.rstrip("="),
+    "base64 of an address": JOINED.replace("=", "%3D").replace("+", "%2B").replace("/", "%2f"),
+    "base64 for addresses": JOINED.replace("+", "-").replace("/", "_"),
+    "base64 in JSON": JOINED.replace("/", "\\/"),
+    "base64 in JSON of a page": JOINED.replace("=", "\\u003d"),
+    "base64 in a page": JOINED.replace("=", "&#x3D;").replace("/", "&#x2F;"),
+    "JSON": json.dumps(VALUE)[1:-1],
+    "JSON with slashes": json.dumps(VALUE)[1:-1].replace("/", "\\/"),
+    "a page": html.escape(VALUE),
+    "a page, its text": html.escape(VALUE, quote=False),
+    "an address": quote(VALUE, safe=""),
+}
+
+
+@pytest.mark.parametrize("spelled", SPELLED.values(), ids=SPELLED)
+def test_each_usual_spelling_is_masked(spelled: str) -> None:
+    for size in (1, 7, 1000):
+        masker = Masker(spellings("basic", "me", VALUE))
+        text = f"before {spelled} after".encode()
+        parts = [masker.feed(text[at : at + size]) for at in range(0, len(text), size)]
+        masked = (b"".join(parts) + masker.finish()).decode()
+        assert masked.startswith("before *")
+        assert masked.endswith(" after")
+        assert len(re.sub(r"[*]", "", masked)) <= len("before  after") + 6  # `=` at the end stays
 
 
 HOSTILE = {
@@ -353,7 +446,7 @@ def test_a_hostile_host_harms_its_own_connection_alone(tmp_path: Path, answer: b
 @pytest.mark.parametrize("how, why", [
     ({"served": "other.example"}, "its certificate is not trusted here"),
     ({"trusted": False}, "its certificate is not trusted here"),
-    ({"problem": "`x` ended with status 1"}, "the credential `code`: `x` ended with status 1"),
+    ({"problem": "`x` ended with status 1"}, "the credential `code` cannot be read"),
 ])  # fmt: skip
 def test_no_secret_goes_where_the_host_does_not_prove_itself(
     tmp_path: Path, how: dict[str, Any], why: str
@@ -366,6 +459,7 @@ def test_no_secret_goes_where_the_host_does_not_prove_itself(
             assert why in answer.decode()
             assert far.heard == []
             assert why in await one.end()
+            assert b"status 1" not in answer
 
     run(go())
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from policy.credentials import Credential
-from sandbox.network.login import host_secrets
+from sandbox.network.login import commands
 from sandbox.network.login.host_secrets import NoSecret, SecretReader
 from sandbox.network.login.uses import Secret
 
@@ -26,13 +26,13 @@ class World:
         root = root.resolve()
         self.home, self.work = root / "home", root / "home" / "work"
         self.work.mkdir(parents=True)
-        self.env = {"HOME": str(self.home), "PATH": "/usr/local/bin:/usr/bin:/bin"}
+        self.env = {"PATH": "/usr/local/bin:/usr/bin:/bin"}
 
     def read(self, secret: dict[str, Any], **fields: Any) -> Secret:
         """Read a secret of these words."""
         said = {"id": "code", "hosts": ["code.example"], "because": "ours", "form": "bearer",
                 "secret": secret, **fields}  # fmt: skip
-        reader = SecretReader(lambda: [str(self.work)], self.env)
+        reader = SecretReader(lambda: [str(self.work)], self.env, str(self.home))
         return reader.read(Credential.model_validate(said), HOST)
 
     def file(self, place: Path, text: str = f"{VALUE}\n", mode: int = 0o600) -> Path:
@@ -118,6 +118,32 @@ def _program_of_the_workspace(world: World) -> dict[str, Any]:
     return {"command": ["gh", "auth", "token"]}
 
 
+def _argument_of_the_workspace(world: World) -> dict[str, Any]:
+    return {"command": ["python3", str(world.file(world.work / "tok.py", f"print('{VALUE}')"))]}
+
+
+def _argument_behind_a_link(world: World) -> dict[str, Any]:
+    """The last step leads out of the workspace again, but an agent may change where."""
+    (world.work / "way").symlink_to(world.file(world.home / "token"))
+    (world.home / "way").symlink_to(world.work / "way")
+    return {"command": ["cat", f"{world.home}/way"]}
+
+
+def _text_of_the_workspace(world: World) -> dict[str, Any]:
+    world.file(world.work / "tok", f"echo {VALUE}")
+    return {"command": ["sh", "-c", "true; . ~/work/tok"]}
+
+
+def _interpreter_of_the_workspace(world: World) -> dict[str, Any]:
+    own = world.file(world.work / "own", f"#!/bin/sh\necho {VALUE}\n", 0o755)
+    return {"command": [str(world.file(world.home / "tok", f"#!{own}\n", 0o755))]}
+
+
+def _home_of_the_workspace(world: World) -> dict[str, Any]:
+    world.home = world.work
+    return {"command": ["echo", VALUE]}
+
+
 def _program_behind_a_link(world: World) -> dict[str, Any]:
     tool = world.file(world.work / "tool", f"#!/bin/sh\necho {VALUE}\n", 0o755)
     (world.home / "tool").symlink_to(tool)
@@ -136,7 +162,13 @@ REFUSED: dict[str, tuple[Callable[[World], dict[str, Any]], str]] = {
     "a long one": (_long, "too long"),
     "no variable": (lambda _: {"variable": "TOKEN"}, "without `TOKEN`"),
     "a program of a workspace": (_program_of_the_workspace, "no program `gh` outside"),
+    "a word of a workspace": (_argument_of_the_workspace, "word of the command `python3`"),
+    "a word over a link": (_argument_behind_a_link, "word of the command `cat`"),
+    "a text that names one": (_text_of_the_workspace, "word of the command `sh`"),
+    "a script run by one": (_interpreter_of_the_workspace, "lies in a workspace"),
+    "a home in a workspace": (_home_of_the_workspace, "your home lies in a workspace"),
     "a program behind a link": (_program_behind_a_link, "lies in a workspace"),
+    "a command that never ends its line": (lambda _: {"command": ["yes"]}, "too long"),
     "a command that fails": (lambda _: {"command": ["false"]}, "`false` ended with status 1"),
     "a command that says nothing": (lambda _: {"command": ["true"]}, "empty"),
 }
@@ -152,6 +184,51 @@ def test_what_an_agent_could_decide_is_not_read(
 
 
 def test_a_command_that_waits_is_ended(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(host_secrets, "SECONDS", 0.2)
+    monkeypatch.setattr(commands, "SECONDS", 0.2)
     with pytest.raises(NoSecret, match="took longer"):
         world.read({"command": ["sh", "-c", "sleep 600; echo never"]})
+
+
+def test_a_command_gets_few_variables(world: World) -> None:
+    """None that an agent's word could be in decides what runs; those that a person names count."""
+    world.file(world.work / "sitecustomize.py", "print('an-agents-word')")
+    world.env |= {"PYTHONPATH": str(world.work), "BASH_ENV": str(world.work / "x"), "SHOWN": "a",
+                  "GNUPGHOME": f"{world.work}/keys", "LANG": "C.UTF-8", "XDG_CONFIG_HOME": "/x",
+                  "HOME": str(world.work), "NAMED": str(world.work)}  # fmt: skip
+    told = "import os; print(sorted(os.environ), os.environ['HOME'])"
+    secret = {"command": ["python3", "-c", told], "env": ["SHOWN", "NAMED"]}
+    assert world.read(secret).value.replace("'LC_CTYPE', ", "") == (
+        "['GCM_INTERACTIVE', 'GIT_ASKPASS', 'GIT_TERMINAL_PROMPT', 'HOME', 'LANG', 'PATH', "
+        f"'SHOWN', 'SSH_ASKPASS'] {world.home}"
+    )
+
+
+def test_what_a_command_prints_is_in_no_file(world: World) -> None:
+    told = "import os; print(os.readlink('/proc/self/fd/1'))"
+    assert world.read({"command": ["python3", "-c", told]}).value.startswith("pipe:")
+
+
+def test_a_command_may_leave_a_program_behind(world: World) -> None:
+    """An agent for keys that holds its output open does not make it wait."""
+    assert world.read({"command": ["sh", "-c", f"sleep 15 & echo {VALUE}"]}) == Secret(VALUE)
+
+
+HELPER = '[credential]\n\thelper = "!f() { echo username=me; echo password=' + VALUE + '; }; f"\n'
+SETTINGS = {
+    "an include": "[include]\n\tpath = {work}/settings\n",
+    "an include that may come to be": "[include]\n\tpath = ~/work/later\n" + HELPER,
+    "an include by its place": '[includeIf "gitdir:/x"]\n\tpath = work/later\n' + HELPER,
+    "a helper": "[credential]\n\thelper = {work}/helper\n" + HELPER,
+    "what a helper reads": "[credential]\n\thelper = store --file={work}/x\n" + HELPER,
+}
+
+
+@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+def test_git_obeys_no_settings_of_a_workspace(world: World, settings: str) -> None:
+    world.file(world.work / "settings", HELPER)
+    (world.home / "elsewhere").write_text(HELPER)
+    (world.home / ".gitconfig").write_text(f"[include]\n\tpath = {world.home}/elsewhere\n")
+    assert world.read({"git": True}, form="basic") == Secret(VALUE, "me")  # the control
+    (world.home / ".gitconfig").write_text(settings.replace("{work}", str(world.work)))
+    with pytest.raises(NoSecret, match=r"in(to)? a workspace"):
+        world.read({"git": True}, form="basic")
