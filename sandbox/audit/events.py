@@ -240,8 +240,10 @@ class UndoneRecord(CorrectionRecord):
 
 
 class LandingRecord(CorrectionRecord):
-    """A person's landing of what was held begins. A call that lands by itself has `landed: true` in
-    its `ended`."""
+    """A person's landing of what was held begins.
+
+    A call that lands by itself has `landed: true` in its `ended`.
+    """
 
     event: Literal["landing"] = "landing"
 

@@ -112,7 +112,7 @@ class People:
 
     async def _send_questions(self, channel: Channel, some: Sequence[dict[str, Any]]) -> None:
         """Send one question as it is, several in a row as one message with their count."""
-        several = {"event": "asked", "count": len(some), "questions": list(some)}
+        several = {"event": "several-asked", "count": len(some), "questions": list(some)}
         await self._send(channel, some[0] if len(some) == 1 else several)
 
     def tell(self, event: AuditRecord, user: str, levels: Levels) -> None:

@@ -251,7 +251,7 @@ def test_many_questions_in_a_row_are_one_message_with_a_count(tmp_path: Path) ->
     asyncio.run(ask())
     first, rest = map(json.loads, filter(None, out.read_text().splitlines()))
     assert first == {"event": "asked", "call": "c0"}
-    assert (rest["event"], rest["count"]) == ("asked", 5)
+    assert (rest["event"], rest["count"]) == ("several-asked", 5)
     assert [one["call"] for one in rest["questions"]] == ["c1", "c2", "c3", "c4", "c5"]
 
 
