@@ -125,7 +125,7 @@ class Caller:
     @classmethod
     def of_process(cls, registry: Registry, pid: int) -> Caller:
         """Return the caller that a process of this host is."""
-        return cls(registry, None if registry.empty else registry.of_process(pid))
+        return cls(registry, registry.of_process(pid))
 
     def attributed(self, plan: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a plan (as it came) with the agent and role that count. Raises BadInput."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A person's answers: each changes the file of questions and grants, and is put on record.
+"""What a person is shown of a question, and their answers: each changes the file of questions and
+grants, and is put on record.
 
 Whether it is a person who answers, the door knows that calls this.
 """
@@ -17,11 +18,24 @@ from sandbox.audit.events import AuditRecord, GrantedRecord, RefusedRecord, Revo
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
+from sandbox.present.card import card
 from sandbox.text.terminal import safe_line
 
 
 class NotOpen(BadInput):
     """The question was answered already, or its time is over."""
+
+
+def card_of(request: Request) -> str:
+    """Return the card of a question: all that it is about, as text that is safe to show."""
+    return card(
+        request.plan.model_dump(mode="json", by_alias=True),
+        request.decision.model_dump(mode="json"),
+        paths=request.wanted.paths,
+        preview=request.preview,
+        env=request.env,
+        stdin=request.stdin,
+    )
 
 
 def approve(dirs: Dirs, request: Request, terms: Terms, *, by: str, reason: str = "") -> Grant:

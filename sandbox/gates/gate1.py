@@ -6,7 +6,6 @@ Decides nothing itself: `policy.gate1.decide` does. A policy file that is wrong 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 from urllib.parse import unquote
@@ -152,20 +151,18 @@ class Gate1:
         self, plan: ActionPlan, context: Context, policy: Policy, decision: Decision
     ) -> Decision:
         """Return the decision with what is known of the scripts that the call runs."""
+        if self.files is None:
+            return decision
         found: dict[str, Seen] = {}
-        for _ in range(MOST_LOOKS if self.files is not None else 0):
+        for _ in range(MOST_LOOKS):
             paths = wanted(plan, decision, context, policy, found)
-            more = self._look(plan, paths, policy) if paths else {}
+            ignored_may_go = policy.ignored_may_go
+            more = self.files.look(plan, paths, ignored_may_go=ignored_may_go) if paths else {}
             if not more:
                 break
             found |= more
             decision = decide(plan, context, policy, found)
         return decision
-
-    def _look(self, plan: ActionPlan, paths: tuple[str, ...], policy: Policy) -> Mapping[str, Seen]:
-        if self.files is None:
-            return {}
-        return self.files.look(plan, paths, ignored_may_go=policy.ignored_may_go)
 
 
 def _hold_secrets(texts: tuple[str, ...]) -> bool:

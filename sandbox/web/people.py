@@ -17,7 +17,6 @@ from sandbox.approvals.pregrant import of_command
 from sandbox.approvals.store import Grants, Request, Terms
 from sandbox.errors import BadInput
 from sandbox.host.login import login
-from sandbox.present.card import card
 from sandbox.reporting.yellow_reports import Reports
 from sandbox.web.problems import missing
 from sandbox.web.resources import Visit
@@ -97,18 +96,10 @@ async def list_questions(visit: Visit) -> tuple[Question, ...]:
 async def show_card(visit: Visit) -> QuestionCard:
     """Show all that a question is about."""
     request = await asyncio.to_thread(_open, visit)
-    shown = card(
-        request.plan.model_dump(mode="json", by_alias=True),
-        request.decision.model_dump(mode="json"),
-        paths=request.wanted.paths,
-        preview=request.preview,
-        env=request.env,
-        stdin=request.stdin,
-    )
     ways = ((name, made(request)) for name, made in _OFFERS.items())
     return QuestionCard(
         question=_question(request),
-        card=shown,
+        card=answers.card_of(request),
         rehearsed=request.preview,
         offers=tuple(
             OfferView(

@@ -23,7 +23,7 @@ from collections.abc import Collection, Iterable, Iterator
 from ..git.index_format import Entry as Staged
 from ..git.objects import Entry
 from ..git.packs import Odd
-from .reach import history, merge_bases, tagged
+from .reach import history, meant, merge_bases
 from .sides import Side, staged, tree_of
 from .trees import Trees
 from .underway import named_objects
@@ -39,11 +39,11 @@ def taken_for_merged(old: Side, new: Side, paths: Collection[str]) -> Iterator[t
         path = folder + "MERGE_HEAD"
         known = named_objects(old.files, path)
         for oid in named_objects(new.files, path):
-            left = _given_up(new, folder, oid)
+            left = _left_out(new, folder, oid)
             if left is None and oid not in known:
                 yield path, "what it names is merged already"
                 continue
-            before = set(_given_up(old, folder, oid) or ()) if oid in known else set()
+            before = set(_left_out(old, folder, oid) or ()) if oid in known else set()
             lost = next((one for one in left or () if one not in before), None)
             if lost is not None:
                 shown = os.fsdecode(lost)
@@ -51,11 +51,11 @@ def taken_for_merged(old: Side, new: Side, paths: Collection[str]) -> Iterator[t
                 yield at, f"a merge stages what it takes of `{shown}`, and that is not staged"
 
 
-def _given_up(side: Side, folder: str, oid: bytes) -> Iterator[bytes] | None:
+def _left_out(side: Side, folder: str, oid: bytes) -> Iterator[bytes] | None:
     """Give the paths of which a merge with a commit would have staged more; None where that commit
     is merged already. Raises Odd."""
     ours = side.refs.resolve(folder + "HEAD")
-    theirs = tagged(side.objects, oid) or oid
+    theirs = meant(side.objects, oid)
     if not ours or history(side.objects, [ours], {theirs}):
         return None
     index = _Index(side, folder + "index")

@@ -147,6 +147,11 @@ def tagged(store: Store, oid: bytes) -> bytes:
     raise Odd(f"more than {MOST_TAGS} tags of tags")
 
 
+def meant(store: Store, oid: bytes) -> bytes:
+    """Return the object that a name means: what its tag is of, or itself. Raises Odd."""
+    return tagged(store, oid) or oid
+
+
 def _behind(store: Store, oid: bytes) -> list[bytes]:
     """Return the parents of a commit, the object of a tag; nothing of others."""
     kind = store.kind(oid)

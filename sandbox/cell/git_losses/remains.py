@@ -19,7 +19,7 @@ from ..git.files import Coming, is_folder
 from ..git.packs import Odd
 from .merges import taken_for_merged
 from .names import misleads
-from .reach import SLOP_SECONDS, history, holding, tagged
+from .reach import SLOP_SECONDS, history, holding, meant, tagged
 from .refs import Line, Ref, is_name
 from .sides import STASH, Sides, ids, indexes, loose_id, pack_of, staged, tree_of
 from .staged import Staged
@@ -129,7 +129,7 @@ class Remains:
     def _means_commit(self, oid: bytes) -> bool:
         """Whether a tag means a commit: a folder that no commit holds was compared with nothing."""
         objects = self._new.objects
-        return objects.kind(tagged(objects, oid) or oid) == b"commit"
+        return objects.kind(meant(objects, oid)) == b"commit"
 
     def _heads(self) -> Loss:
         for folder in ("", *self._new.refs.trees()):
@@ -315,7 +315,7 @@ class Remains:
         """Return the commits that a merge under way took from, as far as references reach them."""
         objects = self._new.objects
         named = named_objects(self._old.files, folder + "MERGE_HEAD")
-        commits = {tagged(objects, oid) or oid for oid in named if objects.has(oid)}
+        commits = {meant(objects, oid) for oid in named if objects.has(oid)}
         return history(objects, self._by_references, commits) if commits else set()
 
 

@@ -17,7 +17,7 @@ from ..git.index_format import Entry, parse
 from ..git.objects import Store
 from ..git.packs import Budget, Odd
 from ..git.places import MOST_BYTES
-from .reach import tagged
+from .reach import meant
 from .refs import Line, Refs
 
 EXPIRES_SECONDS = 30 * 86_400
@@ -100,7 +100,7 @@ class Sides:
             with contextlib.suppress(Odd):
                 ref = self.new.refs.get(name)
                 oid = ref.oid if ref is not None else b""
-                if oid and objects.kind(tagged(objects, oid) or oid) == b"tree":
+                if oid and objects.kind(meant(objects, oid)) == b"tree":
                     yield name
 
     def _suppressed(self, side: Side) -> tuple[type[Exception], ...]:

@@ -37,17 +37,9 @@ def living_sessions() -> frozenset[str]:
 
 def show_card(request: Request) -> None:
     """Show all that a question is about."""
-    from sandbox.present.card import card
+    from sandbox.approvals.answers import card_of
 
-    shown = card(
-        request.plan.model_dump(mode="json", by_alias=True),
-        request.decision.model_dump(mode="json"),
-        paths=request.wanted.paths,
-        preview=request.preview,
-        env=request.env,
-        stdin=request.stdin,
-    )
-    click.echo(shown, err=True)
+    click.echo(card_of(request), err=True)
 
 
 def approve(request: Request, terms: Terms, reason: str) -> Grant:
