@@ -114,10 +114,30 @@ class Registry:
 
         Raises Unavailable where they cannot be read.
         """
-        now = boot()
-        names = sorted(self._names())
-        found = (_read(self._folder / name) for name in names if name.endswith(".json"))
-        return [agent for agent in found if agent is not None and agent.boot == now]
+        agents, unread = self.readable()
+        if unread:
+            raise unread[0]
+        return agents
+
+    def readable(self) -> tuple[list[Agent], list[Unavailable]]:
+        """Return the agents of this boot that can be read, and why others cannot.
+
+        For what must act on those that it can see, as a stop does; to know who somebody is, `all`.
+        """
+        now, agents, unread = boot(), list[Agent](), list[Unavailable]()
+        try:
+            names = sorted(self._names())
+        except Unavailable as error:
+            return agents, [error]
+        for name in names:
+            try:
+                agent = _read(self._folder / name) if name.endswith(".json") else None
+            except Unavailable as error:
+                unread.append(error)
+                continue
+            if agent is not None and agent.boot == now:
+                agents.append(agent)
+        return agents, unread
 
     def _names(self) -> list[str]:
         try:
@@ -328,8 +348,8 @@ def _read(path: Path) -> Agent | None:
         data = json.loads(own_files.read(path))
         starter = data.pop("starter")
         agent = Agent(**data, starter=(int(starter[0]), int(starter[1])) if starter else None)
-    except FileNotFoundError:
-        return None
+    except (FileNotFoundError, IsADirectoryError, own_files.NoFile):
+        return None  # no registry puts anything but a file there
     except OSError as error:
         raise _unseen(path, error) from None
     except (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError):

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from sandbox.agents.registry import Agent, Registry
+from sandbox.agents.registry import Agent, Registry, is_below_agent
 from sandbox.containers.ledger import ContainerNotes
 from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
@@ -170,15 +170,11 @@ class Stop:
 
     def _run(self) -> StopReport:
         problems = [] if self._agent is not None else self._set_latch(None)
-        try:
-            whom = self._whom()
-        except Unavailable as error:
-            if self._agent is not None:
-                raise
-            whom = _Whom(None, ())  # the cells at least
-            problems.append(f"what runs of agents may go on: {error}")
+        agents, unread = self._registry.readable()
+        problems += [f"what runs of an agent may go on: {error}" for error in unread]
+        whom = self._whom(agents)
         if self._agent is not None:
-            problems = self._set_latch(whom.path)
+            problems += self._set_latch(whom.path)
         cells = CellSweep(self._host, ContainerNotes(self._dirs), self._connected, agent=whom.path)
         cells.begin()
         unsure = [one.path for one in whom.agents if self._registry.unwatched(one)]
@@ -216,13 +212,13 @@ class Stop:
             return [f"calls are held back by no latch: {error}; what runs was ended all the same"]
         return []
 
-    def _whom(self) -> _Whom:
-        agents = self._registry.all()
+    def _whom(self, agents: Sequence[Agent]) -> _Whom:
         if self._agent is None:
             return _Whom(None, tuple(agents))
-        agent = self._registry.find(self._agent)
-        if agent is not None:
-            return _Whom(agent.path, tuple(self._registry.with_children(agent)))
+        for agent in agents:
+            if self._agent in (agent.id, agent.path):
+                below_it = (other for other in agents if is_below_agent(other, agent))
+                return _Whom(agent.path, (agent, *below_it))
         if not self._own and not self._is_known(self._agent):
             raise BadInput(
                 f"there is no agent `{safe_line(self._agent)}`; see `lockgate agent list`, "

@@ -282,11 +282,23 @@ def test_a_writing_call_has_the_cell_alone(lab: Lab) -> None:
     assert lab.run(at_once()) == [""] * 6
 
 
-def test_writing_calls_run_in_the_order_in_which_they_came(lab: Lab) -> None:
-    async def at_once() -> None:
-        await asyncio.gather(*(lab.call(f"echo {n} >> order.txt") for n in range(10)))
+def test_writing_calls_run_in_the_order_in_which_they_began_to_wait(lab: Lab) -> None:
+    async def in_a_row() -> None:
+        last = asyncio.Event()
 
-    lab.run(at_once())
+        async def held_up() -> AsyncIterator[bytes]:
+            await last.wait()
+            yield b"0\n"
+
+        calls = [asyncio.ensure_future(lab.call("cat >> order.txt", stdin=held_up()))]
+        for n in range(1, 10):
+            calls.append(asyncio.ensure_future(lab.call(f"echo {n} >> order.txt")))
+            while len(lab.supervisor.running()) <= n:
+                await asyncio.sleep(0.01)
+        last.set()
+        await asyncio.gather(*calls)
+
+    lab.run(in_a_row())
     assert lab.text("order.txt").split() == [str(n) for n in range(10)]
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sandbox.agents.registry import Agent, Registry
-from sandbox.errors import Stopped
+from sandbox.errors import Stopped, Unavailable
 from sandbox.host.latch import Latch
 from sandbox.processes.table import Host, boot
 from sandbox.stopping.stop import stop_all
@@ -79,6 +79,24 @@ def test_a_stop_ends_all_and_answers(
             Latch(shell.dirs).check("w")
     finally:
         release()
+
+
+@pytest.mark.parametrize("name", [(), ("--agent", "w")], ids=["all", "one"])
+def test_a_stop_ends_what_it_can_see_and_names_what_it_cannot(
+    shell: Shell, agent: Agent, name: tuple[str, ...]
+) -> None:
+    unread = shell.dirs.state / "agents/x.json"
+    unread.symlink_to(unread)  # a file that nobody can open, root included
+    try:
+        _, out, err = shell("stop", *name, "--reason", "a test")
+        assert "agent w: 1 process (sleep)" in out, err
+        assert "x.json" in out
+        left = Host().process(agent.pid)
+        assert left is None or left.known != agent.root or left.ended
+        with pytest.raises(Unavailable):
+            Registry(shell.dirs).all()
+    finally:
+        unread.unlink()
 
 
 FORGED: dict[str, dict[str, Any]] = {
