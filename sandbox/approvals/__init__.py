@@ -14,4 +14,5 @@ __all__ = [
     "seen_content",
     "stdin_capture",
     "store",
+    "waiting",
 ]

@@ -18,33 +18,16 @@ from pydantic import Field
 
 from policy.model import ActionPlan, Decision, Frozen, Host
 from policy.people.approval import GRANT_SECONDS, Grant, Opening, Scope, Wanted, covers, hosts_for
+from sandbox.approvals.waiting import database
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN, below
-from sandbox.host.sqlite import Database
 from sandbox.text.redaction import mask_all
 
-FILE = "approvals.sqlite"
 LAST = "last"
 """Names the newest question, or grant, that is open."""
 _KEPT_SECONDS = 30 * 86_400.0
 """Answered questions and closed grants are kept this long; the record keeps them for ever."""
-_STEPS = (
-    """
-    CREATE TABLE requests (
-        call TEXT PRIMARY KEY, digest TEXT NOT NULL, action TEXT NOT NULL, asked REAL NOT NULL,
-        until REAL NOT NULL, state TEXT NOT NULL, grant_id TEXT, answered_by TEXT, reason TEXT,
-        body TEXT NOT NULL
-    );
-    CREATE INDEX requests_by_state ON requests (state, until);
-    CREATE TABLE grants (
-        id TEXT PRIMARY KEY, until REAL NOT NULL, uses INTEGER NOT NULL,
-        used INTEGER NOT NULL DEFAULT 0, revoked REAL, body TEXT NOT NULL
-    );
-    CREATE TABLE uses (grant_id TEXT NOT NULL, call TEXT NOT NULL, at REAL NOT NULL);
-    """,
-)
-"""The schema, one step per version of it (PRAGMA user_version)."""
 
 
 class Request(Frozen):
@@ -119,7 +102,7 @@ class Grants:
 
     def __init__(self, dirs: Dirs) -> None:
         """Reach for nothing yet."""
-        self._db = Database(dirs.state / FILE, _STEPS, loss="questions are asked anew")
+        self._db = database(dirs)
 
     # -- questions
 

@@ -13,12 +13,15 @@ import contextlib
 import hashlib
 import json
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-from sandbox.audit.events import AcknowledgedRecord, AuditRecord, TamperedRecord, read
 from sandbox.audit.segments import BEGIN, LogPlace, Segments
 from sandbox.errors import Unavailable
 from sandbox.host.dirs import Dirs
 from sandbox.host.files import write
+
+if TYPE_CHECKING:
+    from sandbox.audit.events import AuditRecord, TamperedRecord
 
 _EVENTS = (b'"event":"tampered"', b'"event":"acknowledged"')
 
@@ -57,6 +60,8 @@ class OpenChanges:
         last: tuple[LogPlace, bytes] | None = None
         for last in lines:
             if any(event in last[1] for event in _EVENTS):
+                from sandbox.audit.events import read
+
                 with contextlib.suppress(ValueError):  # the chain's check names it
                     _take(found, read(last[1]))
         if last is not None:
@@ -67,7 +72,7 @@ class OpenChanges:
         try:
             kept = json.loads(self._kept.read_bytes())
             place = LogPlace(*map(int, kept["place"]))
-            found = [TamperedRecord.model_validate(one) for one in kept["open"]]
+            found = [_record(fields) for fields in kept["open"]]
             return _Read(place, str(kept["sha256"])), found
         except (OSError, ValueError, KeyError, TypeError):
             return _Read(), []
@@ -82,7 +87,15 @@ class OpenChanges:
             write(self._kept, text)
 
 
+def _record(fields: dict[str, Any]) -> TamperedRecord:
+    from sandbox.audit.events import TamperedRecord  # heavy, and seldom needed
+
+    return TamperedRecord.model_validate(fields)
+
+
 def _take(found: list[TamperedRecord], record: AuditRecord) -> None:
+    from sandbox.audit.events import AcknowledgedRecord, TamperedRecord
+
     match record:
         case TamperedRecord():
             found.append(record)

@@ -12,9 +12,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
-from sandbox.audit import chain
+if TYPE_CHECKING:
+    from sandbox.audit.chain import Head
 
 _BLOCK = 1 << 16
 _OPENINGS = 10
@@ -165,13 +166,15 @@ class Segments:
         paths = [self.live, *map(self.path, self.closed())]
         return sum(one.stat().st_size for one in paths if one.exists())
 
-    def verify(self, kept: chain.Head | None) -> str | None:
+    def verify(self, kept: Head | None) -> str | None:
         """Return what is wrong with the log, naming the file if there are several, or None.
 
         Raises OSError where a file cannot be read.
         """
+        from sandbox.audit.chain import ChainWalk  # heavy: it knows the records
+
         closed = self.closed()
-        walk = chain.ChainWalk(kept)
+        walk = ChainWalk(kept)
         paths = [*map(self.path, closed), *([self.live] if self.live.exists() else [])]
         for path in paths:
             name = f"{path.name}: " if closed else ""

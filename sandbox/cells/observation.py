@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from policy.model import Judgement, Outcome, PathReason
-from policy.protected.paths import PathPolicy
-from sandbox.gates.gate2 import Effects
 from sandbox.results import WatchEvent
+
+if TYPE_CHECKING:
+    from policy.protected.paths import PathPolicy
+    from sandbox.gates.gate2 import Effects
 
 _SAID = {
     "created": "created",

@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import hashlib
-import os
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -24,7 +22,7 @@ from sandbox.config.settings import Dirs, Lifetime, Settings
 from sandbox.containers.endpoints import connect
 from sandbox.containers.engine import Engine
 from sandbox.containers.images import Images, check_image, names
-from sandbox.containers.ledger import ContainerNotes
+from sandbox.containers.ledger import ContainerNotes, state_label
 from sandbox.containers.plan import LABEL_OWNER
 from sandbox.containers.runtimes import default_of, missing, moves_mounts, unenforced
 from sandbox.errors import ImageProblem, NotEnforced, SandboxError
@@ -34,11 +32,6 @@ from sandbox.projects.toolchains import ToolchainRecord
 Key = tuple[str, tuple[str, ...]]
 COUNT_SECONDS = 5.0
 """A keeper that does not say in this time what waits for a person is not asked again."""
-
-
-def state_label(dirs: Dirs) -> str:
-    """Return the label value that marks the containers of a state folder."""
-    return hashlib.sha256(os.fsencode(dirs.state)).hexdigest()[:16]
 
 
 class CellPool:

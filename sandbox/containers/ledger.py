@@ -8,6 +8,7 @@ while a stop is in force, and one that started as a stop came is ended at once.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 from collections.abc import Mapping
@@ -19,6 +20,11 @@ from sandbox.host.dirs import Dirs
 from sandbox.host.latch import Latch, below
 
 FOLDER = "containers"
+
+
+def state_label(dirs: Dirs) -> str:
+    """Return the label value that marks the containers of a state folder."""
+    return hashlib.sha256(os.fsencode(dirs.state)).hexdigest()[:16]
 
 
 @dataclass(frozen=True, slots=True)

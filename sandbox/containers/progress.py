@@ -9,12 +9,13 @@ from __future__ import annotations
 import sys
 import time
 from types import TracebackType
-from typing import Protocol, Self, TextIO
-
-from rich.console import Console
-from rich.status import Status
+from typing import TYPE_CHECKING, Protocol, Self, TextIO
 
 from sandbox.text.terminal import safe_line
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.status import Status
 
 
 class Progress(Protocol):
@@ -128,6 +129,10 @@ class Live(Lines):
 
 def on_stderr() -> Lines:
     """Return the progress that fits standard error. Use it in a `with` statement."""
+    if not sys.stderr.isatty():
+        return Lines(sys.stderr)
+    from rich.console import Console
+
     console = Console(stderr=True)
     return (
         Live(console) if console.is_terminal and not console.is_dumb_terminal else Lines(sys.stderr)

@@ -7,10 +7,9 @@ import contextlib
 import errno
 import os
 import sqlite3
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-from pydantic import ValidationError
 
 from sandbox.errors import Busy, Unavailable
 
@@ -19,6 +18,15 @@ _BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _ROOM_CODES = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _PRIMARY_CODE = 0xFF
 """Mask of an extended result code: https://www.sqlite.org/rescode.html"""
+
+
+def _damages() -> tuple[type[Exception], ...]:
+    """Return the errors that a damaged file raises, a body that does not fit its model included.
+
+    Loading pydantic takes long; where nobody has, nothing was read that could fail so.
+    """
+    loaded = sys.modules.get("pydantic_core")
+    return (sqlite3.Error,) if loaded is None else (sqlite3.Error, loaded.ValidationError)
 
 
 class Database:
@@ -46,7 +54,7 @@ class Database:
         try:
             self._prepare(db)
             yield db
-        except (sqlite3.Error, ValidationError) as error:
+        except _damages() as error:
             what = str(error).splitlines()[0]
             if getattr(error, "sqlite_errorcode", 0) & _PRIMARY_CODE in _BUSY_CODES:
                 raise Busy(f"{self.path}: {what}; try again") from None

@@ -12,7 +12,7 @@ from policy.rules.matching import Rule
 from policy.rules.tiers import VERDICTS
 from policy.sources.precedence import Effective, Layer
 from sandbox.policy_tools.rule_sources import built_in_place
-from sandbox.present.render import table
+from sandbox.present.tables import table
 from sandbox.text.terminal import safe_line
 
 MOST_NAMES = 3

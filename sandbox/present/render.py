@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Render decisions, calls and lists for a person. Returns text; prints nothing.
 
-Whatever an agent may have written is made safe here. Tables come from rich on a terminal and are
-plain columns otherwise; rich is imported only then.
+Whatever an agent may have written is made safe here.
 """
 
 from __future__ import annotations
@@ -20,9 +19,6 @@ from sandbox.text.terminal import safe_block, safe_line
 SUBJECT_CHARS = 60
 DIGEST_CHARS = 16
 """Of the SHA-256 of what counts, in a list."""
-KEPT = ("id", "workspace")
-"""Columns of a framed table that stay readable on a narrow terminal."""
-KEPT_CHARS = 16
 VERDICT_STYLE = {"allow": "green", "report": "yellow", "ask": "magenta", "deny": "red"}
 
 
@@ -263,54 +259,3 @@ def brief(items: Sequence[Mapping[str, Any]], *, limit: int = 2, total: int | No
     named = [f"{marks.get(i['kind'], '?')}{safe_line(i['path'])}" for i in items[:limit]]
     more = f" +{count - limit} more" if count > limit else ""
     return " ".join(named) + more
-
-
-def table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, styles: Mapping[str, str] = {}
-) -> str:
-    """Return a table: framed and coloured on a terminal, plain columns otherwise.
-
-    `styles` gives cells with exactly that text a colour. NO_COLOR is heeded.
-    """
-    cells = [[safe_line(str(cell)) for cell in row] for row in rows]
-    if sys.stdout.isatty() and os.environ.get("TERM") != "dumb":
-        return _framed(columns, cells, styles)
-    widths = [
-        max(len(column), *(len(row[at]) for row in cells)) if cells else len(column)
-        for at, column in enumerate(columns)
-    ]
-    lines = [list(columns), *cells]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
-        for line in lines
-    )
-
-
-def _framed(
-    columns: Sequence[str], cells: Sequence[Sequence[str]], styles: Mapping[str, str]
-) -> str:
-    import io
-
-    from rich import box
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    framed = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for at, column in enumerate(columns):
-        longest = max((len(row[at]) for row in cells), default=0)
-        least = min(longest, KEPT_CHARS) if column in KEPT else None
-        framed.add_column(column, min_width=least)
-    for row in cells:
-        framed.add_row(*(Text(cell, style=styles.get(cell, "")) for cell in row))
-    width = os.get_terminal_size(sys.stdout.fileno()).columns or 80
-    console = Console(
-        file=io.StringIO(),
-        force_terminal=True,
-        width=width,
-        no_color=bool(os.environ.get("NO_COLOR")),
-        highlight=False,
-    )
-    with console.capture() as captured:
-        console.print(framed)
-    return captured.get().rstrip("\n")

@@ -19,22 +19,12 @@ from policy.model import ActionPlan, Verdict
 from policy.people.done import say_done
 from policy.people.reports import YellowReport
 from sandbox.host.dirs import Dirs
-from sandbox.host.sqlite import Database
+from sandbox.reporting.waiting import database
 from sandbox.results import CallResult, Ending
 from sandbox.text.redaction import mask
 
-FILE = "reports.sqlite"
 _DETAILS = 200
 _NAMED = 5
-_STEPS = (
-    """
-    CREATE TABLE reports (
-        call TEXT PRIMARY KEY, user TEXT NOT NULL, at REAL NOT NULL, body TEXT NOT NULL,
-        delivered TEXT
-    );
-    CREATE INDEX reports_waiting ON reports (delivered, at);
-    """,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +135,7 @@ class Reports:
 
     def __init__(self, dirs: Dirs) -> None:
         """Reach for nothing yet."""
-        self._db = Database(dirs.state / FILE, _STEPS, loss="the log still holds what was done")
+        self._db = database(dirs)
 
     def note(self, notes: Iterable[tuple[str, str, YellowReport, str | None]]) -> None:
         """Note reports: call, user, the report, and how it was delivered if it was."""
@@ -171,14 +161,6 @@ class Reports:
         with self._db.reading() as db:
             asked = "SELECT date(at, 'unixepoch'), count(*) FROM reports GROUP BY 1"
             return dict(db.execute(asked).fetchall())
-
-    def waiting_count(self) -> int:
-        """Return how many reports nobody has been told yet."""
-        if not self._db.exists:
-            return 0
-        with self._db.reading() as db:
-            asked = "SELECT count(*) FROM reports WHERE delivered IS NULL"
-            return int(db.execute(asked).fetchone()[0])
 
     def delivered(self, calls: Iterable[str], how: str) -> None:
         """Note that these reports were delivered."""

@@ -233,9 +233,9 @@ class Stop:
         return any(below(name, str(call.agent)) for call in self._calls())
 
     def _connected(self) -> ContainerEngine:
-        from sandbox.cells.pool import state_label
         from sandbox.containers.endpoints import connect
         from sandbox.containers.engine import Engine
+        from sandbox.containers.ledger import state_label
 
         return self._engine or Engine(connect(), state_label(self._dirs))
 

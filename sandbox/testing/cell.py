@@ -19,11 +19,11 @@ from typing import Any
 from policy.model import Workspace
 from sandbox.approvals.approver import nobody, yes
 from sandbox.calls.blocking import BlockingSupervisor
-from sandbox.cells.pool import state_label
 from sandbox.config.settings import Dirs, Lifetime, Settings
 from sandbox.containers.endpoints import connect
 from sandbox.containers.engine import Engine
 from sandbox.containers.images import check_image, names
+from sandbox.containers.ledger import state_label
 from sandbox.containers.runtimes import moves_mounts
 from sandbox.errors import ImageProblem, SandboxError
 from sandbox.questions.plans import read_plan

@@ -6,10 +6,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from sandbox.cells.pool import state_label
 from sandbox.config.settings import Dirs
 from sandbox.containers.endpoints import connect
 from sandbox.containers.engine import Engine
+from sandbox.containers.ledger import state_label
 
 
 def litter(dirs: Dirs, *workspaces: Path) -> list[str]:

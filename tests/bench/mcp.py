@@ -34,9 +34,9 @@ from mcp.client.streamable_http import streamable_http_client
 from rich.console import Console
 from rich.table import Table
 
-from sandbox.cells.pool import state_label
 from sandbox.client.blocking import BlockingClient
 from sandbox.containers.endpoints import connect
+from sandbox.containers.ledger import state_label
 from sandbox.errors import SandboxError
 from sandbox.host.dirs import Dirs
 from sandbox.host.relaunch import program

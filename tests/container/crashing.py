@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sandbox.cells.pool import state_label
 from sandbox.config.settings import Dirs
+from sandbox.containers.ledger import state_label
 from tests.bench.litter import litter
 from tests.container.lab import Lab, repository, snapshot, wait_for
 

@@ -35,8 +35,8 @@ from policy.model import (
 from policy.rules.matching import Bounds
 from sandbox.approvals.approver import Approver, nobody
 from sandbox.calls.supervisor import Supervisor
-from sandbox.cells.pool import state_label
 from sandbox.config.settings import Dirs, Settings
+from sandbox.containers.ledger import state_label
 from sandbox.containers.plan import LABEL_CELL, LABEL_ROLE, LABEL_STATE, LABEL_TEST
 from sandbox.results import CallResult
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import docker.errors
 
-from sandbox.cells.pool import state_label
 from sandbox.client.blocking import BlockingClient
 from sandbox.client.connect import connect
+from sandbox.containers.ledger import state_label
 from sandbox.containers.plan import LABEL_STATE
 from sandbox.errors import SandboxError
 from tests.container.lab import remove_layers

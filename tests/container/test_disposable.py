@@ -16,8 +16,8 @@ import pytest
 
 from policy.model import Limits
 from sandbox.cells.cell import CellLost
-from sandbox.cells.pool import state_label
 from sandbox.config.settings import CellSettings, Dirs, IdleSettings, Lifetime, Settings
+from sandbox.containers.ledger import state_label
 from sandbox.containers.plan import AGENT_ID, LABEL_STATE
 from sandbox.containers.runtimes import missing
 from sandbox.errors import NotEnforced, Stopped

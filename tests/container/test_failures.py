@@ -18,8 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from sandbox.cells.pool import state_label
 from sandbox.containers.images import Images
+from sandbox.containers.ledger import state_label
 from sandbox.containers.plan import LABEL_STATE, LABEL_TEST
 from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.results import CallResult, Ending

@@ -14,9 +14,9 @@ from pathlib import Path
 import docker
 import pytest
 
-from sandbox.cells.pool import state_label
 from sandbox.config.settings import Dirs
 from sandbox.containers.images import Images
+from sandbox.containers.ledger import state_label
 from sandbox.containers.plan import LABEL_STATE, LABEL_TEST
 from tests.bench.agents import run
 from tests.bench.ledger import Ledger

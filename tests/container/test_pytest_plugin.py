@@ -13,7 +13,7 @@ from typing import Any
 import docker
 import pytest
 
-from sandbox.cells.pool import state_label
+from sandbox.containers.ledger import state_label
 from sandbox.containers.plan import LABEL_STATE
 from sandbox.host.dirs import Dirs
 

@@ -23,10 +23,9 @@ import pytest
 
 from sandbox.audit.store import Store
 from sandbox.calls.supervisor import Supervisor
-from sandbox.cells.pool import state_label
 from sandbox.containers.engine import Engine
 from sandbox.containers.images import Images
-from sandbox.containers.ledger import ContainerNotes, Note
+from sandbox.containers.ledger import ContainerNotes, Note, state_label
 from sandbox.containers.plan import LABEL_AGENT, LABEL_CELL, LABEL_ROLE, LABEL_STATE
 from sandbox.containers.progress import SilentProgress
 from sandbox.errors import SandboxError, Stopped

@@ -8,8 +8,8 @@ import asyncio
 import docker
 import pytest
 
-from sandbox.cells.pool import state_label
 from sandbox.config.settings import Lifetime, Settings
+from sandbox.containers.ledger import state_label
 from sandbox.containers.plan import LABEL_STATE
 from sandbox.containers.runtimes import missing
 from sandbox.setup import gvisor

@@ -9,7 +9,7 @@ from pathlib import Path
 from policy.model import Verdict
 from policy.people.approval import category
 from policy.people.done import pushed
-from policy.people.reports import is_due
+from policy.people.due import is_due
 from sandbox.calls.flow.call import Call
 from sandbox.calls.flow.parts import Parts
 from sandbox.errors import SandboxError

@@ -288,7 +288,7 @@ def stats(query: Query, **flags: bool) -> int:
 
 def counted(title: str, rows: list[tuple[str, dict[str, int]]]) -> str:
     """Return a table of counts by verdict."""
-    from sandbox.present.render import table
+    from sandbox.present.tables import table
 
     verdicts = ("allow", "report", "ask", "deny")
     cells = [

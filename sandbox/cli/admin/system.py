@@ -105,7 +105,7 @@ def list_(**flags: bool) -> int:
 
     from sandbox.containers.endpoints import connect
     from sandbox.containers.images import list_images
-    from sandbox.present.render import table
+    from sandbox.present.tables import table
 
     found = list_images(connect())
     if flags["as_json"]:

@@ -90,7 +90,7 @@ def vouch(names: tuple[str, ...], base: str | None, tip: str, reason: str, **fla
 def _list(*, as_json: bool) -> int:
     from dataclasses import asdict
 
-    from sandbox.present.render import table
+    from sandbox.present.tables import table
 
     found = _all()
     if as_json:

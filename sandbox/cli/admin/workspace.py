@@ -137,7 +137,7 @@ def status(**flags: bool) -> int:
       lockgate workspace status
       lockgate workspace status --json
     """
-    from sandbox.present.render import table
+    from sandbox.present.tables import table
 
     found = Registry(terminal.dirs()).status()
     if flags["as_json"]:

@@ -59,7 +59,8 @@ def log(
       lockgate log --agent coder --json
     """
     from sandbox.audit.query import Query
-    from sandbox.present.render import VERDICT_STYLE, brief, ended, sent, subject, table
+    from sandbox.present.render import VERDICT_STYLE, brief, ended, sent, subject
+    from sandbox.present.tables import table
 
     some = not (agent is tool is verdict is session is None) or flags["held"]
     verdicts = frozenset((verdict,)) if verdict else None

@@ -95,7 +95,8 @@ def _identity(call: str, *, everywhere: bool) -> str:
 
 
 def _list(*, as_json: bool) -> int:
-    from sandbox.present.render import port_line, table
+    from sandbox.present.render import port_line
+    from sandbox.present.tables import table
 
     dirs = terminal.dirs()
     running: Sequence[Mapping[str, Any]] = ()

@@ -199,7 +199,8 @@ def held(**flags: bool) -> int:
       lockgate held
       lockgate held --json
     """
-    from sandbox.present.render import short_names, subject, table
+    from sandbox.present.render import short_names, subject
+    from sandbox.present.tables import table
 
     with terminal.client() as client:
         client.keep_running()

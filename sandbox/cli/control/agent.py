@@ -165,7 +165,7 @@ def list_(**flags: bool) -> int:
       lockgate agent list --json
     """
     from sandbox.agents.registry import Registry
-    from sandbox.present.render import table
+    from sandbox.present.tables import table
 
     registry = Registry(terminal.dirs())
     registry.drop_ended()
@@ -196,7 +196,7 @@ def show_(name: str, **flags: bool) -> int:
       lockgate agent show my-agent-3f2a
     """
     from sandbox.agents.registry import Registry
-    from sandbox.present.render import table
+    from sandbox.present.tables import table
 
     registry = Registry(terminal.dirs())
     one = _found(registry, name)

@@ -32,11 +32,11 @@ def ps(**flags: bool) -> int:
       lockgate ps --json
     """
     from sandbox.agents.view import ended, lines, tree
-    from sandbox.approvals.store import Grants
+    from sandbox.approvals.waiting import count_questions
     from sandbox.audit.open_changes import OpenChanges
     from sandbox.host.latch import Latch
-    from sandbox.present.render import table
-    from sandbox.reporting.yellow_reports import Reports
+    from sandbox.present.tables import table
+    from sandbox.reporting.waiting import count_reports
 
     dirs = terminal.dirs()
     now = running_now(dirs)
@@ -44,9 +44,7 @@ def ps(**flags: bool) -> int:
     roots = tree(dirs, now["running"], now["cells"])
     latch = Latch(dirs)
     stopped = [info for info in (latch.read(), *latch.agents()) if info is not None]
-    asking = len(
-        {question.request.wanted.digest for question in Grants(dirs).open_questions(time.time())}
-    )
+    asking = count_questions(dirs, time.time())
     gone = ended(dirs, stopped, now["running"], now["cells"])
     here = [info for info in stopped if info not in gone]
     if flags["as_json"]:
@@ -78,7 +76,7 @@ def ps(**flags: bool) -> int:
         terminal.show(table(heads, rows))
     if "guard" in now:
         terminal.show(f"guard: {guard_line(now['guard'])}")
-    if waiting := Reports(dirs).waiting_count():
+    if waiting := count_reports(dirs):
         terminal.show(f"reports: {waiting} wait; `lockgate reports` tells them")
     if asking:
         terminal.show(f"questions: {asking} wait; `lockgate approvals` lists them")

@@ -89,7 +89,8 @@ def approvals(**flags: bool) -> int:
             raise BadInput("`--watch` and `--json` do not go together")
         return watch()
     from sandbox.approvals.desk import said_of
-    from sandbox.present.render import short_names, table
+    from sandbox.present.render import short_names
+    from sandbox.present.tables import table
 
     now = time.time()
     questions = answering.open_grants().open_questions(now)
@@ -274,7 +275,7 @@ def grants(everything: bool, **flags: bool) -> int:
       lockgate grants
       lockgate grants --all --json
     """
-    from sandbox.present.render import table
+    from sandbox.present.tables import table
 
     now = time.time()
     kept = answering.open_grants().all()

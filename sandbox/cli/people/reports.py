@@ -34,7 +34,7 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
     """
     if counts:
         return _counts(as_json=flags["as_json"])
-    from sandbox.present.render import table
+    from sandbox.present.tables import table
     from sandbox.reporting.yellow_reports import Reports
 
     store = Reports(terminal.dirs().create())
@@ -95,7 +95,7 @@ def _counts(*, as_json: bool) -> int:
     """Print how many calls were GREEN, YELLOW, RED and denied, per day (autonomy-levels.md)."""
     from sandbox.audit.query import Query
     from sandbox.audit.reader import Audit
-    from sandbox.present.render import table
+    from sandbox.present.tables import table
     from sandbox.reporting.yellow_reports import Reports
 
     words = {"green": "allow", "yellow": "report", "red": "ask", "denied": "deny"}

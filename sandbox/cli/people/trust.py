@@ -39,7 +39,7 @@ def show(agent: str | None, **flags: bool) -> int:
       lockgate trust show
       lockgate trust show reviewer --json
     """
-    from sandbox.present.render import table
+    from sandbox.present.tables import table
 
     kept, policy = _kept(), _trust_file()
     agents = [agent] if agent else kept.agents() or ["main"]

@@ -7,7 +7,7 @@ import pytest
 
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Verdict
-from policy.people.reports import is_due
+from policy.people.due import is_due
 from policy.protected.paths import PathPolicy
 from policy.sources.document import read_document
 from policy.sources.precedence import Layer, Source, combine

@@ -26,6 +26,7 @@ from sandbox.config.channels import Channel
 from sandbox.config.settings import Dirs, Settings
 from sandbox.reporting.channels import deliver
 from sandbox.reporting.delivery import People
+from sandbox.reporting.waiting import count_reports
 from sandbox.reporting.yellow_reports import Reports, action_name, is_quiet, report_of
 from sandbox.results import CallResult, ChangeView, Ending
 from tests.fakes import wait_for
@@ -137,7 +138,7 @@ def test_what_no_door_shows_waits(tmp_path: Path) -> None:
     office = Office(tmp_path, NOON)
     assert office.told(shown=False).report is not None
     assert [one.delivered for one in office.reports.waiting()] == [None]
-    assert (office.reports.waiting_count(), office.reports.per_day()) == (1, {"2026-02-11": 1})
+    assert (count_reports(office.dirs), office.reports.per_day()) == (1, {"2026-02-11": 1})
 
 
 SAID = {
