@@ -23,6 +23,7 @@ from policy.gate2.git.judged import folder_reasons, pointer_reason, settings_rea
 from policy.gate2.git.losses import losses
 from policy.gate2.git.obeyed import NOTHING, Configured
 from policy.gate2.git.places import place_of
+from policy.gate2.link_targets import leaves, said
 from policy.gate2.links import NO_LINKS, Linked, linked_reasons, unknown_links
 from policy.gate2.modes import mode_reasons
 from policy.gate2.obeyed import manifest_reasons, settings_reason
@@ -59,6 +60,7 @@ def judge(
     agents_remotes: Set[Remote] | None = frozenset(),
     earlier: frozenset[str] = frozenset(),
     indexes: frozenset[str] = frozenset(),
+    others: Sequence[str] = (),
 ) -> Judgement:
     """Judge a whole transaction.
 
@@ -67,7 +69,8 @@ def judge(
     lead that were there before. `agents_remotes` are remotes that agents' calls added to its
     repositories before; None where any may be one. `earlier` is what the agent's calls of the last
     day took the content of. `indexes` are package indexes of the host (`https://host`) that the
-    call got packages from: what it installed may name them.
+    call got packages from: what it installed may name them. `others` are the other workspaces that
+    the call saw, where links may lead as well.
     """
     reasons: list[PathReason] = []
     advice: dict[str, str] = {}
@@ -92,10 +95,10 @@ def judge(
             reasons += settings_reasons(change, paths, git)
         reasons += _hidden_tracked(change)
         reasons += _commits(change, paths, configured, linked)
-        reasons += _entries(change, paths, git, workspace)
+        reasons += _entries(change, paths, git, workspace, others)
         reasons += losses(change, moved.covers)
         reasons += _deletion(change, named, moved, paths, git)
-        reasons += _link(change, paths, workspace)
+        reasons += _link(change, paths, workspace, others)
         reasons += _plain(change)
         reasons += mode_reasons(change)
         reasons += _odd_name(change)
@@ -233,7 +236,11 @@ def _commits(
 
 
 def _entries(
-    change: Change, paths: PathPolicy, git: GitChanges, workspace: str | None
+    change: Change,
+    paths: PathPolicy,
+    git: GitChanges,
+    workspace: str | None,
+    others: Sequence[str],
 ) -> Iterator[PathReason]:
     """Judge what only a commit or an index holds as what a check-out would make of it."""
     verb = "the index lists" if _is_index(change) else "a new commit holds"
@@ -255,7 +262,7 @@ def _entries(
             *_obeyed(made, paths, git),
             *manifest_reasons(made, paths),
             *settings_reasons(made, paths, git),
-            *_link(made, paths, workspace),
+            *_link(made, paths, workspace, others),
         ):
             because = f"{verb} it: {reason.reason}"
             yield PathReason(made.path, Outcome.HOLD, "commit-content", because)
@@ -383,44 +390,18 @@ def _is_repository(parts: Sequence[str], kind: FileType) -> bool:
     return len(inside) == 1 and inside[0] in _REPOSITORY
 
 
-def _link(change: Change, paths: PathPolicy, workspace: str | None) -> Iterator[PathReason]:
+def _link(
+    change: Change, paths: PathPolicy, workspace: str | None, others: Sequence[str]
+) -> Iterator[PathReason]:
     if not _is_link(change) or change.kind is Kind.META:
         return
     target = change.target or ""
     moved = change.kind is Kind.RENAMED and not change.modified and change.source is not None
-    if moved and (target[:1] == "/" or leaves(change.source or "", target, workspace)):
+    if moved and (target[:1] == "/" or leaves(change.source or "", target, workspace, others)):
         return  # it pointed there before
-    if leaves(change.path, target, workspace) and not paths.allows_link(change.path, target):
-        yield PathReason(
-            change.path, Outcome.HOLD, "link-leaves", f"it is a link to `{_shown(target)}`, outside"
-        )
-
-
-def leaves(path: str, target: str, workspace: str | None) -> bool:
-    """Whether a link at `path` may lead out of the workspace.
-
-    Lexical, on the safe side: `..` after a name counts as leaving, since the name may be a link.
-    """
-    if target.startswith("/"):
-        if workspace is None:
-            return True
-        root = [part for part in workspace.split("/") if part]
-        parts = [part for part in target.split("/") if part not in ("", ".")]
-        return ".." in parts or parts[: len(root)] != root
-    depth = path.count("/")
-    named = False
-    for part in target.split("/"):
-        if part in ("", "."):
-            continue
-        if part != "..":
-            named = True
-        elif named:
-            return True
-        else:
-            depth -= 1
-            if depth < 0:
-                return True
-    return False
+    out = leaves(change.path, target, workspace, others)
+    if out and not paths.allows_link(change.path, target):
+        yield PathReason(change.path, Outcome.HOLD, "link-leaves", said(target))
 
 
 def _plain(change: Change) -> Iterator[PathReason]:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.gate2.judge import judge, leaves
+from policy.gate2.judge import judge
+from policy.gate2.link_targets import leaves
 from policy.model import (
     Access,
     Change,
@@ -27,6 +28,7 @@ from policy.protected.paths import PathPolicy
 
 POLICY = PathPolicy.default()
 ROOT = "/home/u/project"
+FURTHER = "/home/u/further"
 STRICTNESS = [Outcome.LAND, Outcome.HOLD, Outcome.DISCARD]
 
 
@@ -311,10 +313,38 @@ def test_messages(changes: list[Change], message: str) -> None:
         ("a", f"{ROOT}", False),
         ("a", f"{ROOT}/../x", True),
         ("a", f"{ROOT}//./x", False),
+        ("a", f"../{ROOT.rsplit('/', 1)[-1]}/b", False),
+        ("d/a", f"../../{ROOT.rsplit('/', 1)[-1]}", False),
+        ("a", f"../{ROOT.rsplit('/', 1)[-1]}-other/b", True),
+        ("a", f"../{ROOT.rsplit('/', 1)[-1]}/../b", True),
+        ("a", "../../../../../../../../etc", True),
+        ("a", "d/../b", True),
+        ("a", f"{ROOT}-other/b", True),
+        ("a", "../further/b", False),
+        ("a", f"{FURTHER}/b", False),
+        ("a", f"{FURTHER}", False),
+        ("a", f"{FURTHER}-other", True),
+        ("a", f"{FURTHER}/../x", True),
     ],
 )
 def test_where_links_lead(path: str, target: str, out: bool) -> None:
-    assert leaves(path, target, ROOT) == out
+    assert leaves(path, target, ROOT, (FURTHER,)) == out
+
+
+SAID = {
+    "it leads out": ("../x", "it is a link to `../x`, outside of the workspace"),
+    "it may lead out": (
+        "src/../x",
+        "it is a link to `src/../x`, which may lead out of the workspace: `..` stands after a "
+        "name, which may become a link; write it without",
+    ),
+}
+
+
+@pytest.mark.parametrize("target, because", SAID.values(), ids=SAID)
+def test_what_is_said_of_a_link_that_is_held(target: str, because: str) -> None:
+    (reason,) = judge(decision(), [link("a", target)], POLICY, workspace=ROOT).reasons
+    assert reason.reason == because
 
 
 # Properties
