@@ -280,6 +280,15 @@ class Grants:
                     hosts += found
         return tuple(dict.fromkeys(hosts))
 
+    def hosts_to_open(self, plan: ActionPlan, now: float) -> tuple[Host, ...]:
+        """Return the hosts that `open_hosts` would open for a plan now. Uses nothing."""
+        if not self._db.exists:
+            return ()
+        with self._db.reading() as db:
+            grants = [_grant(row) for row in db.execute(_OPENING, (now,)).fetchall()]
+        hosts = [host for grant in grants for host in hosts_for(grant, plan, now)]
+        return tuple(dict.fromkeys(hosts))
+
     def _opening(self, now: float) -> bool:
         with self._db.reading() as db:
             return db.execute(f"{_OPENING} LIMIT 1", (now,)).fetchone() is not None

@@ -18,9 +18,9 @@ import psutil
 import pytest
 
 from policy.gate1.decide import Policy, decide
-from policy.model import Host, Network
+from policy.model import ActionPlan, Host, Network
 from policy.people.approval import opening, wanted
-from sandbox.approvals.store import Request, Terms
+from sandbox.approvals.store import Grants, Request, Terms
 from sandbox.present import render
 from sandbox.results import CallResult, Ending
 from tests.container.lab import REACHES, WAIT_SECONDS, Lab
@@ -366,18 +366,52 @@ def test_a_call_that_sends_more_than_it_may_is_ended_and_its_bytes_are_shown(
     assert 15_000 < (call.sent or 0) / 1024 <= 16_384
 
 
-def test_a_grant_opens_a_host_for_its_command(lab: Lab) -> None:
-    command = "getent hosts api.example > found.txt; cat found.txt"
-    plan = lab.plan(command)
+def _opened(lab: Lab, plan: ActionPlan, uses: int = 1) -> Grants:
+    """Open a host for a plan's command."""
     decision = decide(plan, lab.supervisor._parts.contexts.of(plan), Policy.default())
     what = wanted(plan, decision, lab.supervisor._parts.contexts.of(plan), Policy.default())
     now = time.time()
     request = Request(
-        call="p1", wanted=what, plan=plan, decision=decision, asked=now, until=now + 600
+        call=f"p{now}", wanted=what, plan=plan, decision=decision, asked=now, until=now + 600
     )
     grants = lab.supervisor._parts.grants
     grants.ask(request)
     opens = opening(plan, (Host(name="api.example", port=443),))
-    grants.approve(request, Terms(seconds=600, opens=opens), by="me", reason="", now=now)
-    assert lab.sh(command).stdout.split() == ["127.1.0.1", "api.example"]
-    assert lab.sh(command).stdout == ""  # it could be used once
+    terms = Terms(seconds=600, uses=uses, opens=opens)
+    grants.approve(request, terms, by="me", reason="", now=now)
+    return grants
+
+
+FIND = "getent hosts api.example > found.txt; cat found.txt"
+
+
+def test_a_grant_opens_a_host_for_its_command(lab: Lab) -> None:
+    _opened(lab, lab.plan(FIND))
+    assert lab.sh(FIND).stdout.split() == ["127.1.0.1", "api.example"]
+    assert lab.sh(FIND).stdout == ""  # it could be used once
+
+
+def test_a_call_that_a_hook_admitted_is_decided_once(lab: Lab) -> None:
+    plan = lab.plan(FIND)
+    grants = _opened(lab, plan)
+
+    def decisions(call: str) -> list[dict[str, Any]]:
+        found = [
+            json.loads(line) for line in (lab.dirs.state / "audit.jsonl").read_text().splitlines()
+        ]
+        return [one for one in found if one.get("call") == call and one["event"] == "decided"]
+
+    admission = lab.run(lab.supervisor.admit(plan))
+    done = lab.run(lab.supervisor.redeem(admission))
+    assert done.stdout.split() == ["127.1.0.1", "api.example"]
+    (decided,) = decisions(done.id)
+    assert [host["name"] for host in decided["rights"]["network"]["hosts"]] == ["api.example"]
+    assert grants.all()[0].used == 1
+
+    grants = _opened(lab, plan)  # and a yes that is taken back meanwhile opens nothing
+    admission = lab.run(lab.supervisor.admit(plan))
+    grants.revoke_all(time.time())
+    done = lab.run(lab.supervisor.redeem(admission))
+    assert done.stdout == ""
+    networks = [one["rights"]["network"] for one in decisions(done.id)]
+    assert [len(one["hosts"]) if isinstance(one, dict) else 0 for one in networks] == [1, 0]

@@ -146,6 +146,7 @@ class CallFlow:
         """Decide, and ask a person, about a call that is made later, or by the agent itself, by
         this use of a tool of its own."""
         call = await self.preparation.prepare(request)
+        await self.preparation.open_hosts(call, later=True)
         await self._record.decided(call.id, call.plan, call.decision)
         refused = None
         if call.decision.verdict is Verdict.DENY:

@@ -67,8 +67,12 @@ class Preparation:
             answer = await asyncio.to_thread(tightened, answer, plan, context, ledger)
         return within(answer, self._parts.settings.limits)
 
-    async def open_hosts(self, call: Call) -> None:
-        """Give a call about which nobody is asked the hosts that a person opened for exactly it."""
+    async def open_hosts(self, call: Call, *, later: bool = False) -> None:
+        """Give a call about which nobody is asked the hosts that a person opened for exactly it.
+
+        Of one that is made `later` they are part of what is decided now; the person's word is used
+        when it is made, so that it can be taken back until then.
+        """
         plan = call.plan
         if call.on_host or call.env or plan.params.run_in_background:
             return
@@ -76,7 +80,10 @@ class Preparation:
             return
         grants = self._parts.grants
         try:
-            hosts = await asyncio.to_thread(grants.open_hosts, call.id, plan, time.time())
+            if later:
+                hosts = await asyncio.to_thread(grants.hosts_to_open, plan, time.time())
+            else:
+                hosts = await asyncio.to_thread(grants.open_hosts, call.id, plan, time.time())
         except Unavailable:  # no hosts then, and the call goes on
             hosts = ()
         if hosts:
