@@ -287,7 +287,9 @@ class OwnEdits:
         if stat.S_ISREG(status.st_mode):
             with contextlib.suppress(OSError):
                 digest = self._digest(before.path)
-        return After(before.path, fs.identity(status), digest, self._made(before))
+        settings = [stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid]
+        found = After(before.path, fs.identity(status), digest, self._made(before))
+        return found._replace(settings=settings if digest else [])
 
     def _digest(self, path: str) -> str:
         digest = hashlib.sha256()

@@ -279,6 +279,19 @@ def test_an_undo_that_would_lose_a_later_change_is_refused_with_the_names(lab: L
     assert snapshot(lab.ws) == before
 
 
+def test_a_touched_file_is_undone_and_an_edited_one_is_not(lab: Lab) -> None:
+    before = snapshot(lab.ws)
+    done = lab.sh("echo one >> README.md; mkdir made; echo two > made/other.txt")
+    left = lab.text("README.md")
+    (lab.ws / "README.md").write_text(left + "mine\n")
+    with pytest.raises(BadInput, match=r"without losing later changes of `README\.md`"):
+        lab.run(lab.supervisor.undo(done.id))
+    (lab.ws / "README.md").write_text(left)
+    (lab.ws / "made" / "other.txt").touch()
+    lab.run(lab.supervisor.undo(done.id))
+    assert snapshot(lab.ws) == before
+
+
 def test_only_what_landed_can_be_undone(lab: Lab) -> None:
     for done in (lab.read("true"), lab.sh("rm tool.sh"), lab.sh("true")):
         with pytest.raises(BadInput, match="has landed nothing"):

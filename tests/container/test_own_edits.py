@@ -116,6 +116,7 @@ def test_an_undo_shows_itself_first_and_is_undone(editor: Editor) -> None:
     look = lab.run(lab.supervisor.undo(call, dry_run=True))
     assert "-new\n+old\n" in look.diff
     assert lab.text("a.txt") == "new\n"
+    (lab.ws / "a.txt").touch()  # no change that could be lost
     done = lab.run(lab.supervisor.undo(call))
     assert lab.text("a.txt") == "old\n"
     lab.run(lab.supervisor.undo(done.id))

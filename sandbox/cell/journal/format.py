@@ -5,6 +5,7 @@ One line per record, each with its checksum, so that a torn line counts as not w
 
 - the plan: the call and its operations, complete before the first real change;
 - a run: an undo, or the undo of one, that is about to start;
+- both say what the files that they place will hold (see landing.contents);
 - an end: the run is complete, with the identity of each object as it stands in the workspace now,
   and with what each git index that the run touched means (see gitindex). A second one replaces it.
 
@@ -28,6 +29,9 @@ TAKE, PUT, SWAP, META = "take", "put", "swap", "meta"
 
 Identity = list[int]
 Inner = dict[str, Identity]
+Content = list[Any]
+"""SHA-256 of what a file holds (of a link: of its target), mode, uid, gid, and what tells its
+attributes from others."""
 Amendment = list[Any]
 """Position of an operation; which identity of it: `identity`, `old` or `inner`; for `inner`, the
 name; the new identity."""
@@ -69,6 +73,8 @@ class Run(NamedTuple):
     """Bytes that lie in the folder since then."""
     indexes: dict[str, str] | None = None
     """What the git indexes that the run touched mean, by path; older journals do not say."""
+    contents: dict[str, Content] | None = None
+    """What the files that the run placed held, by path; older journals do not say."""
 
 
 class Journal(NamedTuple):
@@ -119,16 +125,28 @@ def plan(
     time: float,
     sign: str = "",
     copies: dict[str, Identity] | None = None,
+    contents: dict[str, Content] | None = None,
 ) -> object:
     """Return the record that starts a journal; `sign` stands for the agent whose landing it is."""
     rows = [_trimmed(op) for op in ops]
-    record = {"v": VERSION, "call": call, "time": time, "sign": sign, "ops": rows}
+    record: dict[str, Any] = {"v": VERSION, "call": call, "time": time, "sign": sign, "ops": rows}
+    if contents:
+        record["contents"] = contents
     return record if copies is None else {**record, "copies": copies}
 
 
-def run(call: str, *, back: bool, time: float, amended: Sequence[Amendment] = ()) -> object:
+def run(
+    call: str,
+    *,
+    back: bool,
+    time: float,
+    amended: Sequence[Amendment] = (),
+    contents: dict[str, Content] | None = None,
+) -> object:
     """Return the record of a further run."""
-    record = {"call": call, "back": back, "time": time}
+    record: dict[str, Any] = {"call": call, "back": back, "time": time}
+    if contents:
+        record["contents"] = contents
     return {**record, "amended": amended} if amended else record
 
 
@@ -185,7 +203,7 @@ def read(folder: int) -> Journal | None:
     if not records or records[0].get("v") != VERSION:
         return None
     head = records[0]
-    runs = [Run(head["call"], False, head["time"], None)]
+    runs = [Run(head["call"], False, head["time"], None, contents=head.get("contents"))]
     ops = [Op(*row) for row in head["ops"]]
     for record in records[1:]:
         ops = amend(ops, record.get("amended", ()))
@@ -197,7 +215,8 @@ def read(folder: int) -> Journal | None:
                 now=record["now"], kept=record["kept"], indexes=record.get("indexes")
             )
         else:
-            runs.append(Run(record["call"], record["back"], record["time"], None))
+            begun = Run(record["call"], record["back"], record["time"], None)
+            runs.append(begun._replace(contents=record.get("contents")))
     return Journal(head["call"], ops, runs, head.get("sign", ""), head.get("copies"))
 
 

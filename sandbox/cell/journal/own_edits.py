@@ -56,6 +56,8 @@ class After(NamedTuple):
     """Of folders that were made on the way, outermost first: path and identity."""
     beside: str = ""
     """Another call that began to edit the same file before this one came back."""
+    settings: list[int] = []  # noqa: RUF012
+    """Mode, uid and gid of a file; older notes do not say."""
 
 
 class Kept(NamedTuple):
@@ -151,6 +153,7 @@ def read_after(folder: int) -> tuple[list[After], float]:
         files, when = [After(*one) for one in found["files"]], float(found["time"])
         good = all(_is_path(file.path) and _is_identity(file.now) for file in files)
         good = good and all(_are_folders(file.folders) for file in files)
+        good = good and all(_are_settings(file.settings) for file in files)
     except (ValueError, TypeError, KeyError, RecursionError):
         raise Damaged("what it left cannot be read") from None
     if not good:
@@ -174,6 +177,12 @@ def _is_path(path: object) -> bool:
 
 def _are_folders(rows: list[list[Any]]) -> bool:
     return all(_is_path(path) and what is not None and _is_identity(what) for path, what in rows)
+
+
+def _are_settings(found: object) -> bool:
+    if not isinstance(found, list) or len(found) not in (0, 3):
+        return False
+    return all(isinstance(one, int) for one in found)
 
 
 def _is_identity(identity: object) -> bool:

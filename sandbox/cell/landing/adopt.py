@@ -21,7 +21,7 @@ from collections.abc import Iterable
 from .. import fs
 from ..journal import format as journal
 from ..journal import own_edits
-from ..journal.format import PUT, SWAP, TAKE, Identity, Inner, Op
+from ..journal.format import PUT, SWAP, TAKE, Content, Identity, Inner, Op
 from ..journal.own_edits import After, Before, Damaged, Kept
 from ..journal.vault import Vault, checked
 from ..overlay.layer import LandingError, above
@@ -74,7 +74,7 @@ def _take_in(vault: Vault, edits: int, name: str, call: str) -> int:
         size = bytes_kept(folder, plan.ops, back=False)
         with contextlib.suppress(FileNotFoundError):
             os.unlink(journal.NAME, dir_fd=folder)  # a crash came after it
-        begun = journal.plan(call, plan.ops, when, kept.sign, plan.copies)
+        begun = journal.plan(call, plan.ops, when, kept.sign, plan.copies, plan.contents)
         journal.append(folder, begun, durable=False)
         journal.append(folder, journal.end(plan.now, size), durable=True)
     finally:
@@ -122,6 +122,11 @@ class _Plan:
             elif not _is_same(before, now):
                 exchanged.append((Op(SWAP, before.path, name, now.now, copy), now.now))
         rows = [*taken, *_made(made, claimed), *exchanged]
+        self.contents: dict[str, Content] = {
+            one.path: [one.sha256, *one.settings, ""]
+            for one in after
+            if one.now is not None and one.sha256 and one.settings
+        }
         self.ops = [op for op, _ in rows]
         self.now = [now for _, now in rows]
 

@@ -38,6 +38,7 @@ from ..overlay.layer import LandingError
 from ..overlay.steps import Walk
 from ..overlay.walk import walk
 from . import room
+from .contents import arriving
 from .settle import (
     CONFLICT,
     Done,
@@ -123,7 +124,9 @@ def land(
                         vault.drop(call)
                         return Landing("crowded", call, tuple(need.last), own=tuple(need.own))
                 say(fault, "journal")
-                begun = journal.plan(call, ops, time.time(), marks.sign(agent))
+                held = arriving(folder, vault.root, ops, back=False)
+                sign = marks.sign(agent)
+                begun = journal.plan(call, ops, time.time(), sign, contents=held)
                 journal.append(folder, begun, durable=durable)
             except (OSError, Conflict) as error:
                 vault.drop(call)

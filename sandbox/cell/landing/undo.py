@@ -20,13 +20,13 @@ import hashlib
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from .. import fs
 from ..git_losses import undo as gitundo
 from ..journal import format as journal
 from ..journal.apply import Conflict, Runner, Stuck
-from ..journal.format import SWAP, Identity
+from ..journal.format import SWAP, Content, Identity, Journal
 from ..journal.planning import Fault, say
 from ..journal.vault import UNDO_QUOTA, Vault, checked
 from ..overlay import diffs
@@ -36,6 +36,7 @@ from ..overlay.sides import Piece
 from ..overlay.sides import digests as digested
 from ..overlay.steps import Change
 from . import room
+from .contents import amended, arriving, stands
 from .outlook import of_run
 from .settle import (
     Done,
@@ -88,7 +89,10 @@ def undo(
         folder = vault.reopen(name)
         try:
             say(fault, "journal")
-            line = journal.run(new_call, back=back, time=time.time(), amended=run.amended)
+            held = arriving(folder, vault.root, ops, back=back)
+            line = journal.run(
+                new_call, back=back, time=time.time(), amended=run.amended, contents=held
+            )
             try:
                 journal.append(folder, line, durable=durable)
             except OSError as error:
@@ -183,6 +187,14 @@ def mark_of(changes: Sequence[Change] | Sequence[Sequence[Change]]) -> str:
     return hashlib.sha256(json.dumps(list(changes), sort_keys=True).encode()).hexdigest()
 
 
+def _placed(record: Journal) -> Iterator[str]:
+    """Give the paths that a landing changed."""
+    for op in record.ops:
+        yield op.path
+        for name in op.inner or {}:
+            yield f"{op.path}/{name}"
+
+
 class _Run:
     """The run that would take a landing or an undo back, as things stand."""
 
@@ -204,11 +216,42 @@ class _Run:
         self.ops = journal.amend(ops, self.amended)
         self.changed = later_changes(vault.root, self.ops, self.now, back=self.back)
         """Paths where a later change would be lost."""
+        if self.changed and last.contents:
+            self._compare_contents(last.contents, last.time)
         if self.changed and self.back:
             self._take_over()
         if not self.changed and gitundo.concerns(self.ops):
             with self.pieces() as pieces:
                 self.changed = gitundo.needed(vault.root, pieces, time.time())
+
+    def _compare_contents(self, contents: Mapping[str, Content], since: float) -> None:
+        """Count as unchanged what holds what the last run left there, by whatever object.
+
+        Where a later landing stands on the path, the same content is that landing's.
+        """
+        root = self._vault.root
+        found = [
+            (path, identity)
+            for path in self.changed
+            if path in contents and (identity := stands(root, path, contents[path]))
+        ]
+        if not found:
+            return
+        later = {
+            place
+            for _, other in self._vault.kept()
+            if other.last.time > since and not other.last.back and other.call != self.record.call
+            for place in _placed(other)
+        }
+        for path, identity in found:
+            if path in later:
+                continue
+            position, amendments = amended(self.ops, path, identity, back=self.back)
+            if position is not None:
+                self.now[position] = identity
+            self.amended += amendments
+        self.ops = journal.amend(self.ops, self.amended)
+        self.changed = later_changes(root, self.ops, self.now, back=self.back)
 
     def _take_over(self) -> None:
         """Count as unchanged what the same agent made there since, in landings whose records went.
