@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 QUIET := $(shell test -t 2 || echo -qq)
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-agents check quick fuzz bench images setup clean help
+.PHONY: run test test-agents check quick fuzz bench htmx images setup clean help
 
 run: images ## Set up, then send the example session through the lock
 	@$(BIN)/python -m examples.run
@@ -54,6 +54,11 @@ bench: images ## Measure a call against bare bash, bwrap and docker exec
 	@$(BIN)/python -m tests.bench.mcp
 	@$(BIN)/python -m tests.bench.programs
 	@$(BIN)/python -m tests.bench.growth
+
+htmx: ## Renew the script that the page is shown with, as it comes from npm
+	@npm pack --silent htmx.org@2 >/dev/null
+	@tar -xzOf htmx.org-2.*.tgz package/dist/htmx.min.js > sandbox/page/static/htmx.min.js
+	@rm -f htmx.org-2.*.tgz
 
 images: setup ## Have a Docker engine and the images of cells and keepers
 	@$(BIN)/python -m sandbox.setup.bootstrap images

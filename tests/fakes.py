@@ -305,6 +305,10 @@ class FakeSupervisor:
         """Return one cell."""
         return [{"name": "cell-1"}]
 
+    def budgets(self) -> dict[str, list[str]]:
+        """Return what one agent has used."""
+        return {"main": ["3 of 10 calls within a minute"]}
+
     def _did(self, what: str, call_id: str) -> CallResult:
         if call_id == "nosuch":
             raise BadInput("no call `nosuch`")

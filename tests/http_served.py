@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 
 from sandbox.host.dirs import Dirs
+from sandbox.page.pages import page_application
 from sandbox.web.serving import serve_http
 from sandbox.web.tokens import new_token
 from tests.fakes import WAIT_SECONDS
@@ -56,7 +57,7 @@ def http_served(dirs: Dirs) -> Iterator[HttpServed]:
     tasks: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[None]]] = []
 
     async def serve() -> None:
-        task = asyncio.ensure_future(serve_http(dirs, port=0, say=said.put))
+        task = asyncio.ensure_future(serve_http(dirs, port=0, say=said.put, page=page_application))
         tasks.append((asyncio.get_running_loop(), task))
         await asyncio.gather(task, return_exceptions=True)
 

@@ -70,6 +70,10 @@ class BudgetKeeper:
         finally:
             self._budgets.ran(agent, time.monotonic() - began)
 
+    def uses(self) -> dict[str, list[str]]:
+        """Return what each agent has used of its budgets, in words."""
+        return self._budgets.uses()
+
     async def look(self, running: Iterable[Mapping[str, Any]]) -> None:
         """Act on running time that is used up by calls that still run."""
         calls = [(str(one["agent"]), float(one["started"])) for one in running]

@@ -102,6 +102,18 @@ class Budgets:
         """Let an agent's budgets begin anew."""
         self._spent.pop(agent, None)
 
+    def uses(self) -> dict[str, list[str]]:
+        """Return what each agent that did anything has used of its budgets, in words."""
+        return {
+            name: [f"{_shown(used)} of {most:g} {what}" for most, used, what in found]
+            for name, spent in self._spent.items()
+            if (found := [row for one in self._of(name) for row in _rows(one, spent, 0.0)])
+        }
+
+    def _of(self, agent: str) -> list[AgentBudget]:
+        fits = [one for glob, one in self._settings.agents.items() if names_agent(glob, agent)]
+        return [self._settings.everybody, *fits]
+
     def _each(self, agent: str) -> Iterator[tuple[str, _Spent]]:
         if not self._off:
             for name in above(agent):
@@ -115,8 +127,7 @@ class Budgets:
         return None
 
     def _over(self, agent: str, spent: _Spent, now: float, running: float) -> Exceeded | None:
-        fits = [one for glob, one in self._settings.agents.items() if names_agent(glob, agent)]
-        for budget in (self._settings.everybody, *fits):
+        for budget in self._of(agent):
             why = _why(budget, spent, running)
             if why:
                 return Exceeded(agent, why, budget.then, now + budget.pause_seconds)
@@ -130,21 +141,39 @@ def _shown(number: float) -> str:
 
 def _why(budget: AgentBudget, spent: _Spent, running: float) -> str:
     """Return which limit is passed, in words, or nothing."""
-    seconds = spent.seconds + running
-    limits: tuple[tuple[float | None, float, str], ...] = (
-        (budget.calls_per_minute, len(spent.calls), "calls within a minute"),
-        (budget.running_seconds, seconds, "seconds of running time"),
-        (budget.output_mib, spent.output / MIB, "MiB of output"),
-        (budget.changed_mib, spent.changed / MIB, "MiB of changed files"),
-    )
-    for most, used, what in limits:
+    for most, used, what in _amounts(budget, spent, running):
         if most is not None and used > most:
             return f"it used {_shown(used)} {what}, and {most:g} are its budget"
-    rows = (
-        (budget.failures_in_a_row, spent.failures, "failed"),
-        (budget.denials_in_a_row, spent.denials, "were refused"),
-    )
-    for most, used, what in rows:
+    for most, used, what in _in_a_row(budget, spent):
         if most is not None and used >= most:
             return f"{used} calls in a row {what}, and {most} are its budget"
     return ""
+
+
+def _amounts(
+    budget: AgentBudget, spent: _Spent, running: float
+) -> tuple[tuple[float | None, float, str], ...]:
+    return (
+        (budget.calls_per_minute, len(spent.calls), "calls within a minute"),
+        (budget.running_seconds, spent.seconds + running, "seconds of running time"),
+        (budget.output_mib, spent.output / MIB, "MiB of output"),
+        (budget.changed_mib, spent.changed / MIB, "MiB of changed files"),
+    )
+
+
+def _in_a_row(budget: AgentBudget, spent: _Spent) -> tuple[tuple[int | None, int, str], ...]:
+    return (
+        (budget.failures_in_a_row, spent.failures, "failed"),
+        (budget.denials_in_a_row, spent.denials, "were refused"),
+    )
+
+
+def _rows(budget: AgentBudget, spent: _Spent, running: float) -> Iterator[tuple[float, float, str]]:
+    """Yield the limits that are set: how much, how much is used, and of what."""
+    amounts = _amounts(budget, spent, running)
+    runs = [
+        (most, used, f"calls in a row that {what}") for most, used, what in _in_a_row(budget, spent)
+    ]
+    for most, used, what in (*amounts, *runs):
+        if most is not None:
+            yield most, used, what

@@ -21,7 +21,8 @@ from sandbox.processes.table import Host
 from sandbox.text.durations import say_duration
 
 Node = dict[str, Any]
-"""kind, name, pid, state, cpu (percent), memory (bytes), age (seconds), command, children."""
+"""kind, name, pid, state, cpu (percent), memory (bytes), age (seconds), command, children; of an
+agent also `path`, its whole name."""
 MOST_SHOWN = 200
 """Processes of one agent that are listed one by one."""
 
@@ -82,7 +83,8 @@ def tree(
     agents = registry.all()
     nodes = {agent.path: _agent(dirs, registry, agent) for agent in agents}
     for path in dict.fromkeys(_whose(one) for one in (*cells, *running)):
-        nodes.setdefault(path, _node("agent", path, state=_held(latch, path) or "running"))
+        node = _node("agent", path, state=_held(latch, path) or "running")
+        nodes.setdefault(path, {**node, "path": path})
     inside = _by_cell(registry.host, dirs) if cells else {}
     for one in cells:
         node = nodes[_whose(one)]
@@ -120,7 +122,12 @@ def lines(nodes: Iterable[Node], indent: int = 0) -> list[tuple[str, ...]]:
 def _agent(dirs: Dirs, registry: Registry, agent: Agent) -> Node:
     members = registry.members(agent)
     node = _node("agent", agent.id, pid=agent.pid, state=state(dirs, agent, members))
-    node |= {"role": agent.role, "command": agent.program, "age": time.time() - agent.started}
+    node |= {
+        "path": agent.path,
+        "role": agent.role,
+        "command": agent.program,
+        "age": time.time() - agent.started,
+    }
     processes = _processes(registry.host, sorted(members)[:MOST_SHOWN])
     _add_up(node, processes)
     by_pid = {one["pid"]: one for one in processes}

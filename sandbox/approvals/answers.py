@@ -8,7 +8,9 @@ Whether it is a person who answers, the door knows that calls this.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
 from policy.people.approval import Grant, Scope
 from sandbox.agents.registry import Registry
@@ -18,8 +20,10 @@ from sandbox.audit.events import AuditRecord, GrantedRecord, RefusedRecord, Revo
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
-from sandbox.present.card import card
-from sandbox.text.terminal import safe_line
+from sandbox.present.card import CardRows, card, card_rows
+from sandbox.text.terminal import safe_block, safe_line
+
+C = TypeVar("C")
 
 
 class NotOpen(BadInput):
@@ -28,7 +32,17 @@ class NotOpen(BadInput):
 
 def card_of(request: Request) -> str:
     """Return the card of a question: all that it is about, as text that is safe to show."""
-    return card(
+    return _made(card, request)
+
+
+def rows_of(request: Request) -> tuple[str, CardRows]:
+    """Return the same card as a title and named fields, each of which is safe to show."""
+    title, rows = _made(card_rows, request)
+    return title, [(name, safe_block(text)) for name, text in rows]
+
+
+def _made(make: Callable[..., C], request: Request) -> C:
+    return make(
         request.plan.model_dump(mode="json", by_alias=True),
         request.decision.model_dump(mode="json"),
         paths=request.wanted.paths,

@@ -208,6 +208,10 @@ class Supervisor(AsyncOperations):
         """Return the living cells."""
         return self._live.cells()
 
+    def budgets(self) -> dict[str, list[str]]:
+        """Return what each agent has used of its budgets, in words."""
+        return self._live.budgets.uses()
+
     async def _keepers(self) -> Keepers:
         parts = self._parts
         return Keepers(

@@ -56,6 +56,7 @@ COMMANDS = {
     "connect": "connect.connect:connect",
     "mcp": "connect.mcp:mcp",
     "serve": "connect.serve:serve",
+    "ui": "connect.ui:ui",
     "shell": "calls.shell:shell",
     "version": "admin.system:version",
     "completion": "admin.system:completion",

@@ -36,6 +36,9 @@ _SENDS = frozenset(("git-push", "network"))
 ACCESS = {"none": "nothing", "read": "nothing (reads only)", "write": "files of"}
 
 
+CardRows = list[tuple[str, str]]
+
+
 def card(
     plan: Mapping[str, Any],
     decision: Mapping[str, Any],
@@ -45,7 +48,22 @@ def card(
     env: Mapping[str, str] | None = None,
     stdin: str = "",
 ) -> str:
-    """Return the approval card of a plan (safety-guardrails.md, Approval Checkpoints).
+    """Return the approval card of a plan as text; the arguments are those of `card_rows`."""
+    title, rows = card_rows(plan, decision, paths=paths, preview=preview, env=env, stdin=stdin)
+    return f"{title}\n{fields(rows, fold=True)}"
+
+
+def card_rows(
+    plan: Mapping[str, Any],
+    decision: Mapping[str, Any],
+    *,
+    paths: Sequence[str] | None = None,
+    preview: Mapping[str, Any] | None = None,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+) -> tuple[str, CardRows]:
+    """Return the title of a plan's approval card and its named fields, as an agent wrote them
+    (safety-guardrails.md, Approval Checkpoints).
 
     Its five parts: the exact command or content, what it may change, the outcome that is expected,
     the risk, how to roll back. `paths` are what gate 1 read in it, `preview` what a rehearsal did,
@@ -91,10 +109,10 @@ def card(
         rows.append(("names", _excerpt("\n".join(paths))))
     rows += _expected(plan, preview or {})
     rows.append(("roll back", _roll_back(decision)))
-    return "Lockgate asks: may this call run?\n" + fields(rows, fold=True)
+    return "Lockgate asks: may this call run?", rows
 
 
-def _registering(plan: Mapping[str, Any], params: Mapping[str, Any]) -> str:
+def _registering(plan: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[str, CardRows]:
     """Return the card of a folder that is to become a workspace."""
     path = str(params.get("path") or "")
     rows = [
@@ -106,7 +124,7 @@ def _registering(plan: Mapping[str, Any], params: Mapping[str, Any]) -> str:
         ("risk", "caution: what is in it can be read by agents"),
         ("roll back", f"lockgate workspace remove {path}"),
     ]
-    return "Lockgate asks: may this folder be a workspace?\n" + fields(rows, fold=True)
+    return "Lockgate asks: may this folder be a workspace?", rows
 
 
 def _roll_back(decision: Mapping[str, Any]) -> str:

@@ -199,6 +199,7 @@ class Connection:
         return {
             "running": [dict(call) for call in self._supervisor.running()],
             "cells": [dict(cell) for cell in self._supervisor.cells()],
+            "budgets": self._supervisor.budgets(),
             **({"guard": guardian.state()} if guardian is not None else {}),
         }
 

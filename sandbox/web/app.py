@@ -19,14 +19,13 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from policy.values.validation_text import first, worded
 from sandbox.errors import SandboxError
 from sandbox.host.dirs import Dirs
-from sandbox.operations.requests import May
 from sandbox.text.terminal import safe_line
-from sandbox.web.doorway import Doorway, refused, visitor_of
+from sandbox.web.doorway import CONNECTION, Doorway, admitted, refused
 from sandbox.web.feed import Feed
 from sandbox.web.openapi import document
 from sandbox.web.problems import HttpRefusal, Problem, missing, problem_of
@@ -36,11 +35,19 @@ from sandbox.web.table import RESOURCES
 PING_SECONDS = 15
 SEND_SECONDS = 10.0
 """How long a client may leave what it is sent unread before its events end."""
+DOCUMENT = "/openapi.json"
 _NAME = re.compile(NAME)
 
 
-def application(dirs: Dirs, port: Callable[[], int | None]) -> ASGIApp:
-    """Return what is served for one state folder; `port` is that of loopback, if any."""
+Page = Callable[[Site, Callable[[], int | None]], ASGIApp]
+"""Makes what is served to browsers, of what its resources share and the port of loopback."""
+
+
+def application(dirs: Dirs, port: Callable[[], int | None], page: Page | None = None) -> ASGIApp:
+    """Return what is served for one state folder; `port` is that of loopback, if any.
+
+    A `page` gets what is asked for over loopback outside of the API.
+    """
     site = Site(dirs, Feed(dirs))
     routes = [
         Route(
@@ -52,7 +59,7 @@ def application(dirs: Dirs, port: Callable[[], int | None]) -> ASGIApp:
     async def openapi(_request: Request) -> Response:
         return JSONResponse(await asyncio.to_thread(_document))
 
-    routes.append(Route("/openapi.json", openapi, methods=["GET"]))
+    routes.append(Route(DOCUMENT, openapi, methods=["GET"]))
     inner = Starlette(
         routes=routes,
         exception_handlers={
@@ -63,7 +70,18 @@ def application(dirs: Dirs, port: Callable[[], int | None]) -> ASGIApp:
         },
     )
     inner.router.redirect_slashes = False
-    return Doorway(inner, dirs, port)
+    api = Doorway(inner, dirs, port)
+    return api if page is None else _beside(api, page(site, port))
+
+
+def _beside(api: ASGIApp, page: ASGIApp) -> ASGIApp:
+    async def serve(scope: Scope, receive: Receive, send: Send) -> None:
+        path = scope.get("path", "")
+        of_api = scope["type"] != "http" or path == DOCUMENT or path.startswith("/v1/")
+        of_api = of_api or scope["state"][CONNECTION].is_local  # no browser speaks to a socket
+        await (api if of_api else page)(scope, receive, send)
+
+    return serve
 
 
 @cache
@@ -77,10 +95,8 @@ def _endpoint(site: Site, resource: Resource) -> Callable[[Request], Any]:
     )
 
     async def serve(request: Request) -> Response:
-        whose = resource.as_caller or resource.may is not May.ANYBODY
-        visitor = await asyncio.to_thread(visitor_of, request.scope, anew=whose)
-        resource.check(visitor)
-        named = {key: _name(key, str(value)) for key, value in request.path_params.items()}
+        visitor = await admitted(resource, request.scope)
+        named = {key: checked_name(key, str(value)) for key, value in request.path_params.items()}
         visit = Visit(
             site,
             visitor,
@@ -134,7 +150,8 @@ def _events(lines: AsyncIterator[Mapping[str, Any]]) -> Response:
     return EventSourceResponse(told(), ping=PING_SECONDS, send_timeout=SEND_SECONDS)
 
 
-def _name(what: str, name: str) -> str:
+def checked_name(what: str, name: str) -> str:
+    """Return a name of an address. Raises HttpRefusal where nothing can have it."""
     if _NAME.fullmatch(name) is None:
         raise missing(f"{what} of that name")
     return name

@@ -5,17 +5,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from policy.autonomy.reputation import Domain
 from policy.model import Frozen
 from policy.values.strict_yaml import PolicyError
-from sandbox.agents.view import tree
+from sandbox.agents.reputation import Reputations
+from sandbox.agents.view import Node, tree
 from sandbox.client.blocking import running_now
 from sandbox.errors import BadInput, SandboxError
 from sandbox.gates.policy_files import Policies
-from sandbox.host.latch import Latch
+from sandbox.host.dirs import Dirs
+from sandbox.host.latch import Latch, LatchInfo
 from sandbox.policy_tools.view import view
 from sandbox.results import StopReport
 from sandbox.stopping.stop import Stop
@@ -29,12 +32,24 @@ class RunningNow(Frozen):
     """What runs now."""
 
     agents: tuple[dict[str, Any], ...]
-    """A tree: kind, name, pid, state, cpu, memory, age, command, children."""
+    """A tree: kind, name, pid, state, cpu, memory, age, command, children; of an agent also `path`,
+    its `trust` by domain, and what it used of its `budgets`."""
     running: tuple[dict[str, Any], ...]
     """Calls that go on."""
     guard: dict[str, Any] | None = None
     stopped: tuple[str, ...] = ()
     """The stops that are in force, in words."""
+
+
+class StopView(Frozen):
+    """A stop or a pause that is in force."""
+
+    agent: str | None
+    """Whom it holds; None: everything."""
+    reason: str
+    at: str
+    until: float | None
+    """When a pause ends by itself."""
 
 
 class WorkspaceView(Frozen):
@@ -56,16 +71,49 @@ async def show_agents(visit: Visit) -> RunningNow:
 
     def work() -> RunningNow:
         now = running_now(visit.dirs)
-        latch = Latch(visit.dirs)
-        stops = [item for item in (latch.read(), *latch.agents()) if item is not None]
+        agents = tree(visit.dirs, now["running"], now["cells"])
+        _add_standing(visit.dirs, agents, now.get("budgets") or {})
         return RunningNow(
-            agents=tuple(tree(visit.dirs, now["running"], now["cells"])),
+            agents=tuple(agents),
             running=tuple(now["running"]),
             guard=now.get("guard"),
-            stopped=tuple(item.message() for item in stops),
+            stopped=tuple(item.message() for item in _stops(visit.dirs)),
         )
 
     return await asyncio.to_thread(work)
+
+
+def _stops(dirs: Dirs) -> list[LatchInfo]:
+    latch = Latch(dirs)
+    return [item for item in (latch.read(), *latch.agents()) if item is not None]
+
+
+def _add_standing(dirs: Dirs, nodes: list[Node], budgets: Mapping[str, Any]) -> None:
+    """Add to the agents of a tree how far they are trusted, and what they used of their budgets."""
+    try:
+        trust = Policies(dirs).of(()).policy.standing.trust
+    except PolicyError:  # no call is decided by it either, so none of them may anything
+        return
+    kept = Reputations(dirs.create())
+    left = list(nodes)
+    while left:
+        node = left.pop()
+        left += node["children"]
+        if node["kind"] != "agent":
+            continue
+        path = str(node["path"])
+        earned = dict(kept.earned(path, trust))
+        node["trust"] = {domain.value: trust.level(path, domain, earned).value for domain in Domain}
+        node["budgets"] = list(budgets.get(path, ()))
+
+
+async def list_stops(visit: Visit) -> tuple[StopView, ...]:
+    """List the stops and pauses that are in force."""
+    found = await asyncio.to_thread(_stops, visit.dirs)
+    return tuple(
+        StopView(agent=item.agent, reason=item.reason, at=item.at, until=item.until)
+        for item in found
+    )
 
 
 async def stop(visit: Visit) -> StopReport:

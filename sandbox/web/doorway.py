@@ -16,7 +16,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sandbox.errors import SandboxError
 from sandbox.host.dirs import Dirs
+from sandbox.operations.requests import May
 from sandbox.web.problems import HttpRefusal, Problem, problem_of
+from sandbox.web.resources import Resource
 from sandbox.web.tokens import WrongTries, bears_token
 from sandbox.web.visitors import Visitor, Wayfarer
 
@@ -67,44 +69,19 @@ class Doorway:
         except SandboxError as error:
             await refused(*problem_of(error))(scope, receive, guarded)
             return
-        await self._app(scope, _limited(receive), guarded)
+        await self._app(scope, limited_body(receive), guarded)
 
     async def _let_in(self, scope: Scope) -> Visitor:
         wayfarer: Wayfarer = scope["state"][CONNECTION]
-        headers = _headers(scope)
-        self._check_address(headers, local=wayfarer.is_local)
-        visitor = await asyncio.to_thread(wayfarer.visitor, anew=False)
-        if visitor.of_other_user:
-            raise HttpRefusal(
-                403, "NotYours", "this serves the user who started it alone", "start your own"
-            )
+        headers = headers_of(scope)
+        check_address(headers, self._port(), local=wayfarer.is_local)
+        visitor = await visitor_at(wayfarer)
         said = headers.get(b"authorization")
         if said is not None:
             return self._with_token(visitor, said)
         if not wayfarer.is_local:
             raise _no_token("over loopback every request bears the token")
         return visitor
-
-    def _check_address(self, headers: dict[bytes, bytes], *, local: bool) -> None:
-        names = [f"{name}:{self._port()}".encode() for name in (HOST, "localhost")]
-        if not local and headers.get(b"host", b"").lower() not in names:
-            raise HttpRefusal(
-                421, "WrongHost", "the request is for another host",
-                f"send it to {HOST}, with that as its Host",
-            )  # fmt: skip
-        origin = headers.get(b"origin")
-        own = not local and origin in [b"http://" + name for name in names]
-        if (origin is not None and not own) or headers.get(b"sec-fetch-site") in (
-            b"cross-site",
-            b"same-site",
-        ):
-            raise HttpRefusal(
-                403, "WrongOrigin", "the request comes from a page of elsewhere",
-                "make it from a program, or from a page of this server",
-            )  # fmt: skip
-        length = headers.get(b"content-length", b"0")
-        if not length.isdigit() or int(length) > MOST_BODY_BYTES:
-            raise _too_large()
 
     def _with_token(self, visitor: Visitor, said: bytes) -> Visitor:
         who = visitor.root
@@ -117,6 +94,33 @@ class Doorway:
             return visitor.bearing()
         self._wrong.note(who)
         raise _no_token("the token is wrong")
+
+
+def check_address(headers: dict[bytes, bytes], port: int | None, *, local: bool) -> None:
+    """Raise HttpRefusal for a request to another host, from a page of elsewhere, or too large.
+
+    `local`: it comes over the socket, where a Host says nothing.
+    """
+    names = [f"{name}:{port}".encode() for name in (HOST, "localhost")]
+    if not local and headers.get(b"host", b"").lower() not in names:
+        raise HttpRefusal(
+            421, "WrongHost", "the request is for another host",
+            f"send it to {HOST}, with that as its Host",
+        )  # fmt: skip
+    site = headers.get(b"sec-fetch-site")
+    origin = headers.get(b"origin")
+    own = not local and (
+        origin in [b"http://" + name for name in names]
+        or (origin == b"null" and site == b"same-origin")  # of a page that sends no referrer
+    )
+    if (origin is not None and not own) or site in (b"cross-site", b"same-site"):
+        raise HttpRefusal(
+            403, "WrongOrigin", "the request comes from a page of elsewhere",
+            "make it from a program, or from a page of this server",
+        )  # fmt: skip
+    length = headers.get(b"content-length", b"0")
+    if not length.isdigit() or int(length) > MOST_BODY_BYTES:
+        raise _too_large()
 
 
 def refused(status: int, problem: Problem) -> JSONResponse:
@@ -138,7 +142,7 @@ def _too_large() -> HttpRefusal:
     )
 
 
-def _limited(receive: Receive) -> Receive:
+def limited_body(receive: Receive) -> Receive:
     """Return the same source of a body, which ends with a refusal where it is too long."""
     count = 0
 
@@ -154,7 +158,7 @@ def _limited(receive: Receive) -> Receive:
     return limited
 
 
-def _headers(scope: Scope) -> dict[bytes, bytes]:
+def headers_of(scope: Scope) -> dict[bytes, bytes]:
     """Return the headers by name. One that must stand once and does not is no header at all."""
     found: dict[bytes, bytes] = {}
     for name, value in scope["headers"]:
@@ -170,3 +174,21 @@ def visitor_of(scope: Any, *, anew: bool) -> Visitor:
         return first
     now: Visitor = state[CONNECTION].visitor(anew=True)
     return now.bearing() if first.token else now
+
+
+async def visitor_at(wayfarer: Wayfarer) -> Visitor:
+    """Return who is at the other end of a connection. Raises HttpRefusal for another user."""
+    visitor = await asyncio.to_thread(wayfarer.visitor, anew=False)
+    if visitor.of_other_user:
+        raise HttpRefusal(
+            403, "NotYours", "this serves the user who started it alone", "start your own"
+        )
+    return visitor
+
+
+async def admitted(resource: Resource, scope: Any) -> Visitor:
+    """Return whose request it is, where it may ask for a resource. Raises HttpRefusal."""
+    whose = resource.as_caller or resource.may is not May.ANYBODY
+    visitor = await asyncio.to_thread(visitor_of, scope, anew=whose)
+    resource.check(visitor)
+    return visitor

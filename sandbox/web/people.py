@@ -48,12 +48,22 @@ class OfferView(Frozen):
     covers: str
 
 
+class CardField(Frozen):
+    """A field of a card."""
+
+    name: str
+    text: str
+
+
 class QuestionCard(Frozen):
     """All that a question is about, as a person is shown it."""
 
     question: Question
     card: str
     """The approval card as text; what an agent wrote is made safe in it."""
+    title: str
+    fields: tuple[CardField, ...]
+    """The same card, field by field."""
     rehearsed: dict[str, Any]
     """What a rehearsal showed; empty where there was none."""
     offers: tuple[OfferView, ...]
@@ -96,10 +106,13 @@ async def list_questions(visit: Visit) -> tuple[Question, ...]:
 async def show_card(visit: Visit) -> QuestionCard:
     """Show all that a question is about."""
     request = await asyncio.to_thread(_open, visit)
+    title, rows = answers.rows_of(request)
     ways = ((name, made(request)) for name, made in _OFFERS.items())
     return QuestionCard(
         question=_question(request),
         card=answers.card_of(request),
+        title=title,
+        fields=tuple(CardField(name=name, text=text) for name, text in rows),
         rehearsed=request.preview,
         offers=tuple(
             OfferView(

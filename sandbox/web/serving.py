@@ -9,15 +9,17 @@ import fcntl
 import os
 import socket
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from sandbox.errors import BadInput, Busy, Unavailable
+from sandbox.host import files as own_files
 from sandbox.host.dirs import Dirs
 from sandbox.processes.scarcity import most_connections, raise_open_files
-from sandbox.web.app import application
+from sandbox.web.app import Page, application
 from sandbox.web.doorway import CONNECTION, HOST
 from sandbox.web.visitors import Wayfarer
 
@@ -28,10 +30,18 @@ HEAD_SECONDS = 10.0
 """How long a connection may take until the head of a request is there."""
 
 
-async def serve_http(dirs: Dirs, *, port: int | None, say: Callable[[str], None]) -> None:
+async def serve_http(
+    dirs: Dirs,
+    *,
+    port: int | None,
+    say: Callable[[str], None],
+    page: Page | None = None,
+    ready: Callable[[int], None] = lambda _: None,
+) -> None:
     """Serve until the process is told to end. `port`: also on loopback, 0 for any free one.
 
-    Raises Busy where another one serves, BadInput where the port is taken.
+    `page` is served there too, beside the API; `ready` is told the port. Raises Busy where another
+    one serves, BadInput where the port is taken.
     """
     raise_open_files()
     with _only_one(dirs), contextlib.ExitStack() as stack:
@@ -40,7 +50,7 @@ async def serve_http(dirs: Dirs, *, port: int | None, say: Callable[[str], None]
             listeners.append(_loopback(port, stack))
         bound = listeners[1].getsockname()[1] if port is not None else None
         config = uvicorn.Config(
-            application(dirs, lambda: bound),
+            application(dirs, lambda: bound, page),
             http=_protocol(dirs),
             ws="none",
             loop="asyncio",
@@ -55,7 +65,31 @@ async def serve_http(dirs: Dirs, *, port: int | None, say: Callable[[str], None]
         say(f"serving HTTP on the socket `{dirs.web_socket}`")
         if bound is not None:
             say(f"serving http://{HOST}:{bound}/v1; every request bears the token")
+            stack.callback(_port_file(dirs).unlink, missing_ok=True)
+            own_files.write(_port_file(dirs), f"{bound}\n")
+            ready(bound)
         await uvicorn.Server(config).serve(sockets=listeners)
+
+
+def is_served(dirs: Dirs) -> bool:
+    """Whether a server of this state folder runs."""
+    try:
+        with _only_one(dirs):
+            return False
+    except Busy:
+        return True
+
+
+def served_port(dirs: Dirs) -> int | None:
+    """Return the port of loopback that the server which runs is at; None: it is at none."""
+    try:
+        return int(own_files.read(_port_file(dirs)))
+    except (OSError, ValueError):
+        return None
+
+
+def _port_file(dirs: Dirs) -> Path:
+    return dirs.runtime / "http.port"
 
 
 def _protocol(dirs: Dirs) -> type[asyncio.Protocol]:

@@ -80,6 +80,8 @@ RESOURCES: tuple[Resource, ...] = (
     # what runs, and by which rules
     Resource("GET", "/v1/agents", "ShowAgents", "Show agents, cells and calls that go on",
              control.show_agents, control.RunningNow),
+    Resource("GET", "/v1/stops", "ListStops", "List the stops and pauses that are in force",
+             control.list_stops, tuple[control.StopView, ...]),
     Resource("POST", "/v1/stop", "Stop", "Stop everything, or one agent and all below it",
              control.stop, StopReport, body=taken.StopBody),
     Resource("POST", "/v1/resume", "Resume", "Let calls run again after a stop",

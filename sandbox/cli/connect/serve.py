@@ -33,6 +33,7 @@ def serve(port: int | None, *, new_token: bool) -> int:
     """
     import asyncio
 
+    from sandbox.page.pages import page_application
     from sandbox.web import tokens
     from sandbox.web.serving import serve_http
 
@@ -51,5 +52,5 @@ def serve(port: int | None, *, new_token: bool) -> int:
             terminal.show(made)
             if new_token:
                 return 0
-    asyncio.run(serve_http(dirs, port=port, say=terminal.say))
+    asyncio.run(serve_http(dirs, port=port, say=terminal.say, page=page_application))
     return 0
