@@ -61,6 +61,24 @@ def client() -> BlockingClient:
     return BlockingClient(dirs(), notify=say)
 
 
+WAIT_SECONDS = 60.0
+"""How long a person's word waits for calls that keep an older supervisor from being replaced."""
+
+
+def patient_client() -> BlockingClient:
+    """Return a client for what a person wants done to calls that have ended: where a supervisor
+    with other settings is busy still, it waits for a while, and says so."""
+    from sandbox.client.blocking import BlockingClient
+
+    def wait(message: str) -> None:
+        from sandbox.config.settings import load_settings
+
+        load_settings(dirs())  # no supervisor would start with settings that cannot be read
+        say(message)
+
+    return BlockingClient(dirs(), notify=say, wait_seconds=WAIT_SECONDS, on_wait=wait)
+
+
 def leave(status: int) -> NoReturn:
     """End the command with a status."""
     click.get_current_context().exit(status)

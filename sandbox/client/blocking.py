@@ -50,9 +50,18 @@ class BlockingClient(BlockingOperations):
     """Talks to the supervisor process; a context manager. One request at a time per client."""
 
     def __init__(
-        self, dirs: Dirs | None = None, *, notify: Callable[[str], object] | None = None
+        self,
+        dirs: Dirs | None = None,
+        *,
+        notify: Callable[[str], object] | None = None,
+        wait_seconds: float = 0,
+        on_wait: Callable[[str], object] | None = None,
     ) -> None:
-        """`notify` gets what a person should know of the supervisor that was found."""
+        """`notify` gets what a person should know of the supervisor that was found.
+
+        One that must be replaced, and is busy, is waited for so many seconds; `on_wait` is told.
+        """
+        self._wait_seconds, self._on_wait = wait_seconds, on_wait
         self._dirs = dirs or Dirs.default()
         self._notify = notify
         self._line: Line | None = None
@@ -151,7 +160,9 @@ class BlockingClient(BlockingOperations):
         """
         with self._lock:
             if self._line is None:
-                self._line = reach(self._dirs)
+                self._line = reach(
+                    self._dirs, wait_seconds=self._wait_seconds, on_wait=self._on_wait
+                )
                 if self._line.note and self._notify is not None:
                     self._notify(self._line.note)
             self._number += 1

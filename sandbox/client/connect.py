@@ -12,7 +12,7 @@ import os
 import socket
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sandbox.client import wire
@@ -29,6 +29,7 @@ START_SECONDS = 120.0
 END_SECONDS = 60.0
 """How long a supervisor may take to end, and its cells with it."""
 RETRY_SECONDS = 0.02
+BUSY_RETRY_SECONDS = 0.3
 MOST_NAMED = 5
 """Calls that keep a supervisor busy of which the names are said."""
 LOG_BYTES = 5_000_000
@@ -62,20 +63,46 @@ def connect(dirs: Dirs) -> Line | None:
     return None
 
 
-def reach(dirs: Dirs) -> Line:
+class _Busy(Unavailable):
+    """A supervisor must not go on as it is, and cannot be replaced while calls go on."""
+
+    calls: str = ""
+    """What it is busy with, in words."""
+
+
+def reach(
+    dirs: Dirs, *, wait_seconds: float = 0, on_wait: Callable[[str], object] | None = None
+) -> Line:
     """Return a connection to a supervisor of this very version and settings, started if need be.
 
     One that is busy goes on with the settings that it began with where it says that these are at
-    least as strict; the line has a note of it then. Raises Unavailable: it does not start, or a
-    busy one must not go on.
+    least as strict; the line has a note of it then. One that must not go on decides nothing more:
+    for `wait_seconds` its calls are waited for, of which `on_wait` is told, and then it is
+    replaced. Raises Unavailable: it does not start, or it is busy still.
     """
     deadline = time.monotonic() + START_SECONDS
+    patience = time.monotonic() + wait_seconds
+    told = False
     while time.monotonic() < deadline:
         line = connect(dirs)
         if line is not None:
             if line.hello.get("digest") == digest(str(dirs.config)):
                 return line
-            pid, note = line.hello.get("pid"), _replace(line)
+            pid = line.hello.get("pid")
+            try:
+                note = _replace(line)
+            except _Busy as busy:
+                if time.monotonic() >= patience:
+                    raise
+                if on_wait is not None and not told:
+                    on_wait(
+                        "the supervisor began with other code or settings, and is replaced as soon "
+                        f"as nothing goes on; waiting up to {wait_seconds:.0f} s for {busy.calls}"
+                    )
+                told = True
+                time.sleep(BUSY_RETRY_SECONDS)
+                deadline = time.monotonic() + START_SECONDS
+                continue
             if note and (again := connect(dirs)) is not None:
                 if again.hello.get("pid") == pid:
                     again.note = note
@@ -147,11 +174,13 @@ def _replace(line: Line) -> str:
             f"{busy}; {what} counts when they have ended"
         )
     why = f", and {value['why_not']}" if value.get("why_not") else ""
-    raise Unavailable(
+    error = _Busy(
         f"the supervisor (version {line.hello.get('version')}, pid {line.hello.get('pid')}) "
         f"runs other code or settings than this program (version {VERSION}){why}, and is busy with "
         f"{busy}; try again when they have ended (`lockgate end CALL`), or `lockgate stop`"
     )
+    error.calls = busy
+    raise error
 
 
 def named_calls(calls: Sequence[Mapping[str, Any]]) -> str:

@@ -10,7 +10,13 @@ from policy.model import Tier
 from policy.programs import output_options as outputs
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
-from policy.programs.languages import compilers, interpreters, literal_code, literal_commands
+from policy.programs.languages import (
+    compilers,
+    interpreters,
+    literal_code,
+    literal_commands,
+    servers,
+)
 from policy.programs.languages import project_scripts as scripts
 from policy.programs.languages.python import governed, made, managed, run_code
 from policy.programs.languages.sql import drops
@@ -235,7 +241,7 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if call.name in ("mvn", "mvnw") and any(one.startswith("exec:") for one in words):
         shell.find(Tier.DANGER, "runs-text", "`mvn exec` runs a program that its settings name")
     if call.name in ("http-server", "serve"):
-        shell.find(Tier.DANGER, "network", f"`{call.name}` offers files to other machines")
+        servers.package(shell, call, parsed)
     if verb in _PUBLISHES:
         shell.facts.network = True
         shell.find(

@@ -10,7 +10,7 @@ from policy.facts import How
 from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs
-from policy.programs.languages import literal_code
+from policy.programs.languages import literal_code, servers
 from policy.programs.languages.sql import drops
 from policy.shell.state import Call
 from policy.shell.walker import Shell
@@ -117,6 +117,8 @@ def _interpreter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) ->
         return HOLE
     if name == "swift" and call.args[:1] in (("build",), ("test",), ("package",)):
         shell.find(Tier.CAUTION, "build", "`swift`: builds the project or runs its tests")
+        return HOLE
+    if servers.interpreter(shell, name, call):
         return HOLE
     if _runs_file(name, call):
         shell.find(Tier.CAUTION, "code", f"`{call.name}`: runs code of the project in the cell")

@@ -13,6 +13,7 @@ from policy.model import Tier
 from policy.programs import carriers as carried
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
+from policy.programs.languages import servers
 from policy.programs.languages.python_code import Code
 from policy.programs.languages.sql import drops
 from policy.shell.state import Call
@@ -202,6 +203,8 @@ def _module(catalog: Catalog, shell: Shell, call: Call, name: str, words: list[s
         return HOLE
     if name in ("zipfile", "tarfile"):
         _archive(catalog, shell, call, words)
+        return HOLE
+    if servers.python_module(shell, name, words):
         return HOLE
     if name in (
         "http.server",

@@ -87,7 +87,7 @@ def undo(call: str | None, count: int | None, **options: Any) -> int:
     if here is None and not every and not ({"session", "workspace"} & wanted.keys()):
         _check_named(call, count)
     dry_run = {"dry_run": options["dry_run"]}
-    with terminal.client() as client:
+    with terminal.patient_client() as client:
         if call is not None:
             name = call if call != "last" else _last_landed(here)
             result = client.ask(UndoRequest(name, **dry_run))
@@ -347,7 +347,7 @@ _DONE = {"land": "landed", "discard": "discarded", "object": "discarded", "end":
 def _settle(request: Request[Any], *, as_json: bool) -> int:
     from sandbox.present.render import changes
 
-    with terminal.client() as client:
+    with terminal.patient_client() as client:
         if request.op in ("end", "object"):  # a call of the supervisor that runs, and of no other
             client.keep_running()
         result = client.ask(request)

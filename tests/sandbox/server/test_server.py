@@ -371,6 +371,39 @@ def test_a_busy_supervisor_that_may_be_less_strict_takes_no_call(
     assert running.fake.plans == []
 
 
+def test_a_persons_word_waits_until_a_busy_supervisor_can_be_replaced(
+    running: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said: list[str] = []
+
+    def calls_end(message: str) -> None:
+        said.append(message)
+        running.fake.background.clear()
+
+    def start(_: Dirs) -> bool:
+        assert running.ended.wait(WAIT_SECONDS)
+        raise Unavailable("a new one would decide")
+
+    monkeypatch.setattr("sandbox.client.connect._start", start)
+    with busy(running, "limits: {seconds: 9}"):
+        client = BlockingClient(running.dirs, wait_seconds=WAIT_SECONDS, on_wait=calls_end)
+        with client, pytest.raises(Unavailable, match="a new one would decide"):
+            client.call(plan("exit 3"))
+    [line] = said
+    assert line.endswith("s for 1 calls (`c1` of main runs)")
+    assert running.fake.plans == []
+
+
+def test_it_waits_no_longer_than_it_says(running: Served) -> None:
+    said: list[str] = []
+    with busy(running, "limits: {seconds: 9}"):
+        client = BlockingClient(running.dirs, wait_seconds=0.7, on_wait=said.append)
+        with client, pytest.raises(Unavailable, match="is busy with 1 calls"):
+            client.call(plan("exit 3"))
+    assert len(said) == 1
+    assert running.fake.plans == []
+
+
 BROKEN = {
     "not JSON": b"hello\n",
     "not an object": b"[1]\n",
