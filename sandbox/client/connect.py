@@ -82,7 +82,7 @@ def reach(
     """
     deadline = time.monotonic() + START_SECONDS
     patience = time.monotonic() + wait_seconds
-    told = False
+    silent = True
     while time.monotonic() < deadline:
         line = connect(dirs)
         if line is not None:
@@ -94,12 +94,12 @@ def reach(
             except _Busy as busy:
                 if time.monotonic() >= patience:
                     raise
-                if on_wait is not None and not told:
+                if on_wait is not None and silent:
                     on_wait(
                         "the supervisor began with other code or settings, and is replaced as soon "
                         f"as nothing goes on; waiting up to {wait_seconds:.0f} s for {busy.calls}"
                     )
-                told = True
+                silent = False
                 time.sleep(BUSY_RETRY_SECONDS)
                 deadline = time.monotonic() + START_SECONDS
                 continue
