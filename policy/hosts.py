@@ -63,6 +63,27 @@ def looks_random(label: str) -> bool:
     return len(label) > MOST_LABEL or max(runs) > MOST_RUN or (digits > MOST_DIGITS)
 
 
+_NOWHERE = frozenset(
+    ("alt", "arpa", "internal", "invalid", "lan", "local", "localhost", "onion", "test")
+)
+"""Last labels of names that no resolver of the outside has an address for."""
+MOST_ASKED = 100
+"""Characters of a name that a person is asked about: they must see all of it."""
+
+
+def askable(name: str) -> bool:
+    """Whether a person can be asked whether a call may reach a name: it is one in its plain
+    spelling that could lead outside, and carries nothing out by itself."""
+    labels = name.split(".")
+    return (
+        host_name(name) == name
+        and len(labels) > 1
+        and len(name) <= MOST_ASKED
+        and labels[-1] not in _NOWHERE
+        and not any(map(looks_random, labels))
+    )
+
+
 MOST_LABEL = 40
 """Characters of a label that `*` stands for."""
 MOST_RUN = 20

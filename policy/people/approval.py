@@ -96,6 +96,8 @@ class Opening(Frozen):
     command: str
     """SHA-256 of its text, in hex."""
     hosts: Annotated[tuple[Host, ...], Field(min_length=1)]
+    call: str = ""
+    """For this running call alone; empty: for every call of the command that the grant covers."""
 
 
 class Grant(Frozen):
@@ -138,7 +140,8 @@ class Grant(Frozen):
             what += f" (with {', '.join(self.wanted.settings)})"
         if self.opens is not None:
             hosts = ", ".join(host.words() for host in self.opens.hosts)
-            return f"to reach {hosts}: {what}"
+            where = f" in call {self.opens.call} alone" if self.opens.call else ""
+            return f"to reach {hosts}{where}: {what}"
         if not exact and bound and whole not in ("", bound):
             what += f" (shown: {whole}; words of a message, and what only tells, may differ)"
         match self.scope:
@@ -285,10 +288,30 @@ def opening(plan: ActionPlan, hosts: tuple[Host, ...]) -> Opening:
     return Opening(command=_of_command(plan), hosts=hosts)
 
 
-def hosts_for(grant: Grant, plan: ActionPlan, now: float) -> tuple[Host, ...]:
-    """Return the hosts that a grant opens for a plan at an instant: exactly this command of this
-    agent, in this place."""
+def opening_now(plan: ActionPlan, host: Host, call: str) -> Opening:
+    """Return what opens a host for a call that runs; without `call`: for calls of its command."""
+    return Opening(command=_of_command(plan), hosts=(host,), call=call)
+
+
+def host_digest(plan: ActionPlan, host: Host, call: str) -> str:
+    """Return what an answer about a host is bound to: host, port, call, agent, place, command."""
+    parts = {
+        "host": host.model_dump(mode="json"),
+        "call": call,
+        "agent": plan.agent,
+        "workspace": plan.workspace,
+        "plan": plan.digest(),
+    }
+    text = json.dumps({"reach": parts}, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def hosts_for(grant: Grant, plan: ActionPlan, now: float, *, session: str = "") -> tuple[Host, ...]:
+    """Return the hosts that a grant opens for a plan at an instant, before it runs: exactly this
+    command of this agent, in this place; of a grant for a session, in that one."""
     if grant.opens is None or not grant.open(now) or grant.opens.command != _of_command(plan):
+        return ()
+    if grant.opens.call or grant.session not in (None, session):
         return ()
     then = grant.wanted
     if grant.task is not None and grant.task != plan.derived_from:

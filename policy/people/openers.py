@@ -37,11 +37,12 @@ def names_wanted(stdout: str, stderr: str) -> tuple[str, ...]:
 def say_opener(plan: ActionPlan, decision: Decision, names: Iterable[str], *, env: bool) -> str:
     """Return what opens hosts for a call, in words; `env`: variables were set for it.
 
-    Where no name is known, the words have a place for one.
+    Where no name is known, the words have a place for one. A name may have a port (`NAME:PORT`).
     """
     plain = not (env or plan.also or plan.derived_from or plan.params.run_in_background)
     command = plan.params.command or ""
-    hosts = [one for one in names if host_name(one) == one][:MOST_NAMES]
+    plain_names = (one for one in names if host_name(name := one.partition(":")[0]) == name)
+    hosts = list(plain_names)[:MOST_NAMES]
     if not plain or not may_open(decision):
         if decision.verdict is Verdict.ASK:
             return "write the host out in the command, and a person's yes opens it"

@@ -6,6 +6,7 @@ __all__ = [
     "approver",
     "desk",
     "escalation",
+    "host_desk",
     "notices",
     "objections",
     "offers",

@@ -20,10 +20,8 @@ from sandbox.audit.events import AuditRecord, GrantedRecord, RefusedRecord, Revo
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
-from sandbox.present.card import CardRows, card, card_rows
+from sandbox.present.card import CardRows, card_rows, fields, host_rows
 from sandbox.text.terminal import safe_block, safe_line
-
-C = TypeVar("C")
 
 
 class NotOpen(BadInput):
@@ -32,17 +30,25 @@ class NotOpen(BadInput):
 
 def card_of(request: Request) -> str:
     """Return the card of a question: all that it is about, as text that is safe to show."""
-    return _made(card, request)
+    title, rows = _rows(request)
+    return f"{title}\n{fields(rows, fold=True)}"
 
 
 def rows_of(request: Request) -> tuple[str, CardRows]:
     """Return the same card as a title and named fields, each of which is safe to show."""
-    title, rows = _made(card_rows, request)
+    title, rows = _rows(request)
     return title, [(name, safe_block(text)) for name, text in rows]
 
 
-def _made(make: Callable[..., C], request: Request) -> C:
-    return make(
+def _rows(request: Request) -> tuple[str, CardRows]:
+    if (reach := request.reach) is not None:
+        return host_rows(
+            request.plan.model_dump(mode="json", by_alias=True),
+            request.decision.model_dump(mode="json"),
+            call=reach.call,
+            env=request.env,
+        )
+    return card_rows(
         request.plan.model_dump(mode="json", by_alias=True),
         request.decision.model_dump(mode="json"),
         paths=request.wanted.paths,
@@ -58,6 +64,16 @@ def approve(dirs: Dirs, request: Request, terms: Terms, *, by: str, reason: str 
         raise BadInput(
             f"the call is not derived from task `{safe_line(terms.task)}`, so exactly this call "
             "never is; leave `--task` out, or name another `--scope`"
+        )
+    if request.reach is not None and terms.scope is Scope.CATEGORY:
+        raise BadInput(
+            "it asks about one host: `--scope exact` opens it for this call, `--scope program` for "
+            "this command from now on"
+        )
+    if request.reach is not None and terms.scope is Scope.PROGRAM and not request.reach.lasting:
+        raise BadInput(
+            "no later call can be compared with this one (variables of its own, a task, or in the "
+            "background), so that the yes is for this call alone: leave `--scope` out"
         )
     if terms.session is not None:
         watched = terms.session in ToldSessions(dirs).living(Registry(dirs))

@@ -19,7 +19,7 @@ from policy.autonomy.authority import ESCALATION
 from policy.model import ActionPlan, Context, Decision, Verdict
 from policy.people.approval import Grant, Scope, Wanted, wanted
 from sandbox.agents.told_sessions import CURRENT
-from sandbox.approvals.approver import UNSEEN, Answer, Approver, nobody
+from sandbox.approvals.approver import UNSEEN, Answer, Approver, nobody, yes
 from sandbox.approvals.rehearsal import NAMED
 from sandbox.approvals.stdin_capture import Given
 from sandbox.approvals.store import Grants, Request, Terms
@@ -129,7 +129,7 @@ class Desk:
                 return Permission(False, answer, reason=_UPWARDS.format(call=call_id))
             preview = await rehearse(decision) if rehearse is not None else {}
             request = self._request(call_id, plan, decision, what, preview, env, given)
-            said = await self._ask(request, approver)
+            said = await self.put(request, approver)
             if not said.approved:
                 return Permission(False, answer, said.by, said.reason)
             answer = await again()
@@ -159,8 +159,13 @@ class Desk:
             preview[NAMED] = list(grant.wanted.paths or ())
         return Permission(True, answer, grant.by, grant.reason, grant.id, preview or None)
 
-    async def _ask(self, request: Request, approver: Approver) -> Answer:
-        """Put the question and wait for the first answer, from whichever side it comes."""
+    @property
+    def seconds(self) -> float:
+        """How long a question waits before it is cancelled."""
+        return self._seconds
+
+    async def put(self, request: Request, approver: Approver) -> Answer:
+        """Put a question and wait for the first answer, from whichever side it comes."""
         call_id = request.call
         self._asking[call_id] = request.plan.agent
         try:
@@ -298,6 +303,14 @@ class Patient:
         return Answer(approved=False, gone=True)
 
 
+def elsewhere(approver: Approver) -> Approver:
+    """Return who answers what comes up while a call runs: nobody at its front door, where its
+    output goes, but whoever would be waited for elsewhere; nobody where nobody would be."""
+    if isinstance(approver, Patient):
+        return Patient(approver.seconds)
+    return nobody if approver in (nobody, yes) else waiting
+
+
 def _asks_here(approver: Approver) -> bool:
     """Whether a person sits at the call's own front door, who may think otherwise by now."""
     return approver not in (nobody, waiting) and not isinstance(approver, Patient)
@@ -305,12 +318,17 @@ def _asks_here(approver: Approver) -> bool:
 
 def said_of(request: Request) -> dict[str, Any]:
     """Return what people outside are told of a question."""
-    params = request.plan.params
+    params, reach = request.plan.params, request.reach
+    action = params.command or params.file_path or params.path or ""
+    asks = {} if reach is None else {
+        "of": reach.call, "host": reach.host.name, "port": reach.host.port
+    }  # fmt: skip
     return {
         "call": request.call,
         "agent": request.plan.agent,
         "tool": request.plan.tool,
-        "action": params.command or params.file_path or params.path or "",
+        "action": action if reach is None else f"{reach.words()}: {action}",
+        **asks,
         "workspace": request.plan.workspace,
         "risk": request.decision.tier.value,
         "message": request.decision.message,

@@ -17,6 +17,7 @@ SESSION_SECONDS = 8 * 3600.0
 """A session's grant ends after that, however long the session lasts."""
 ALWAYS_SECONDS = 90 * 86_400.0
 MOST_USES = 10_000
+_SAME_TEXT = "exactly this command's text, whatever the files that it runs then hold"
 _ALIKE = (
     "the same commands on the same paths from the same folder with the same rights, whatever the "
     "files then hold"
@@ -35,6 +36,8 @@ class Offer:
 
 def once(request: Request) -> Offer:
     """Return the yes to exactly this call."""
+    if (reach := request.reach) is not None:
+        return Offer("once", Terms(), f"call {reach.call} alone, until it ends")
     return Offer("once", Terms(), f"exactly this call, once, within {say_duration(GRANT_SECONDS)}")
 
 
@@ -44,11 +47,12 @@ def this_session(request: Request) -> Offer | None:
     if not (session := request.wanted.session):
         return None
     agent = request.plan.agent
+    alike = _ALIKE if request.reach is None else _SAME_TEXT
     offer = Offer(
         "this session",
         Terms(Scope.PROGRAM, MOST_USES, SESSION_SECONDS, session=session),
         f"calls of `{agent}` in its session {session[:8]}, for at most "
-        f"{say_duration(SESSION_SECONDS)}: {_ALIKE}",
+        f"{say_duration(SESSION_SECONDS)}: {alike}",
     )
     return offer if _covers(offer, request) else None
 
@@ -56,15 +60,19 @@ def this_session(request: Request) -> Offer | None:
 def always_here(request: Request) -> Offer | None:
     """Return the yes for the workspace; None where a part of the call cannot be known."""
     agent, place = request.plan.agent, request.plan.workspace
+    alike = _ALIKE if request.reach is None else _SAME_TEXT
+    ends = "or until the policy changes" if request.reach is None else "or until it is revoked"
     offer = Offer(
         "always here",
         Terms(Scope.PROGRAM, MOST_USES, ALWAYS_SECONDS),
         f"calls of `{agent}`, of no other name, in {place}, for "
-        f"{say_duration(ALWAYS_SECONDS)} or until the policy changes: {_ALIKE}",
+        f"{say_duration(ALWAYS_SECONDS)} {ends}: {alike}",
     )
     return offer if _covers(offer, request) else None
 
 
 def _covers(offer: Offer, request: Request) -> bool:
+    if request.reach is not None:
+        return request.reach.lasting
     now = request.asked
     return covers(offer.terms.grant(request, now, by=""), request.wanted, now)

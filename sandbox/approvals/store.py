@@ -17,7 +17,16 @@ from typing import Any, NamedTuple
 from pydantic import Field
 
 from policy.model import ActionPlan, Decision, Frozen, Host
-from policy.people.approval import GRANT_SECONDS, Grant, Opening, Scope, Wanted, covers, hosts_for
+from policy.people.approval import (
+    GRANT_SECONDS,
+    Grant,
+    Opening,
+    Scope,
+    Wanted,
+    covers,
+    hosts_for,
+    opening_now,
+)
 from sandbox.approvals.waiting import database
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
@@ -30,10 +39,25 @@ _KEPT_SECONDS = 30 * 86_400.0
 """Answered questions and closed grants are kept this long; the record keeps them for ever."""
 
 
+class WantedHost(Frozen):
+    """A host to which a running call has a connection that waits."""
+
+    call: str
+    """The call that runs; its question has an id of its own."""
+    host: Host
+    lasting: bool = True
+    """Whether later calls of the same command could be compared with it."""
+
+    def words(self) -> str:
+        """Say what is wanted."""
+        return f"to reach {self.host.words()}"
+
+
 class Request(Frozen):
     """A question to a person, as it was asked."""
 
     call: str
+    """The id by which it is answered: the call's, or one of its own where a call runs already."""
     wanted: Wanted
     plan: ActionPlan
     decision: Decision
@@ -45,6 +69,17 @@ class Request(Frozen):
     """What a person is shown of its standard input; empty where it is given nothing."""
     preview: dict[str, Any] = Field(default_factory=dict)
     """What a rehearsal showed; empty where there was none."""
+    reach: WantedHost | None = None
+    """Set where it is not whether the call may run, but whether it may reach a host."""
+
+
+class OpenedHost(NamedTuple):
+    """A host that a grant opened for a call."""
+
+    host: Host
+    grant: str
+    by: str
+    """Who gave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +116,21 @@ class Terms:
             task=self.task,
             session=self.session,
             watched=self.watched,
-            opens=self.opens,
+            opens=self._opens(request),
             uses=self.uses,
             issued=now,
             until=now + self.seconds,
             by=by,
             reason=reason,
         )
+
+    def _opens(self, request: Request) -> Opening | None:
+        """Return what it opens: of a question about a host that very one, for the call that waits,
+        or for its command where the scope is wider."""
+        if (reach := request.reach) is None:
+            return self.opens
+        call = reach.call if self.scope is Scope.EXACT else ""
+        return opening_now(request.plan, reach.host, call)
 
 
 class Refusal(NamedTuple):
@@ -262,32 +305,65 @@ class Grants:
             ).fetchall()
             for grant in map(_grant, rows):
                 if covers(grant, what, now):
-                    db.execute("UPDATE grants SET used = used + 1 WHERE id = ?", (grant.id,))
-                    db.execute("INSERT INTO uses VALUES (?, ?, ?)", (grant.id, call, now))
+                    _use(db, grant, call, now)
                     return grant.model_copy(update={"used": grant.used + 1})
         return None
 
-    def open_hosts(self, call: str, plan: ActionPlan, now: float) -> tuple[Host, ...]:
+    def open_hosts(
+        self, call: str, plan: ActionPlan, now: float, *, session: str = ""
+    ) -> tuple[OpenedHost, ...]:
         """Use the grants that open hosts for a plan's command, each once; return the hosts."""
         if not self._db.exists or not self._opening(now):
             return ()
-        hosts: list[Host] = []
         with self._db.writing() as db:
-            for grant in map(_grant, db.execute(_OPENING, (now,)).fetchall()):
-                if found := hosts_for(grant, plan, now):
-                    db.execute("UPDATE grants SET used = used + 1 WHERE id = ?", (grant.id,))
-                    db.execute("INSERT INTO uses VALUES (?, ?, ?)", (grant.id, call, now))
-                    hosts += found
-        return tuple(dict.fromkeys(hosts))
+            kept = map(_grant, db.execute(_OPENING, (now,)).fetchall())
+            grants = [one for one in kept if hosts_for(one, plan, now, session=session)]
+            for grant in grants:
+                _use(db, grant, call, now)
+        return _opened(grants, plan, now, session)
 
-    def hosts_to_open(self, plan: ActionPlan, now: float) -> tuple[Host, ...]:
+    def use_reach(self, question: str, reach: WantedHost, now: float) -> tuple[Grant, Host] | None:
+        """Use the grant that a question about a host became, where it opens that host; return both.
+        None where there is none that can be used.
+
+        INVARIANT (P4, held): the yes is found by its own question and names the very host and port.
+        """
+        with self._db.writing() as db:
+            named = db.execute(
+                "SELECT grant_id FROM requests WHERE call = ? AND state = 'approved'", (question,)
+            ).fetchone()
+            row = named and db.execute(f"{_GRANT} WHERE id = ?", named).fetchone()
+            grant = _grant(row) if row else None
+            if grant is None or grant.opens is None or not grant.open(now):
+                return None
+            if grant.opens.call not in ("", reach.call):
+                return None
+            for host in grant.opens.hosts:
+                if (host.name, host.port) == (reach.host.name, reach.host.port):
+                    _use(db, grant, reach.call, now)
+                    return grant.model_copy(update={"used": grant.used + 1}), host
+        return None
+
+    def refused_alike(self, action: str, now: float) -> Refusal | None:
+        """Return the no of a person to what has this short name, as long as the question would have
+        waited."""
+        with self._db.reading() as db:
+            row = db.execute(
+                "SELECT coalesce(answered_by, ''), coalesce(reason, '') FROM requests WHERE"
+                " action = ? AND state = 'denied' AND until > ? ORDER BY until DESC LIMIT 1",
+                (action, now),
+            ).fetchone()
+        return None if row is None else Refusal(*row)
+
+    def hosts_to_open(
+        self, plan: ActionPlan, now: float, *, session: str = ""
+    ) -> tuple[OpenedHost, ...]:
         """Return the hosts that `open_hosts` would open for a plan now. Uses nothing."""
         if not self._db.exists:
             return ()
         with self._db.reading() as db:
             grants = [_grant(row) for row in db.execute(_OPENING, (now,)).fetchall()]
-        hosts = [host for grant in grants for host in hosts_for(grant, plan, now)]
-        return tuple(dict.fromkeys(hosts))
+        return _opened(grants, plan, now, session)
 
     def _opening(self, now: float) -> bool:
         with self._db.reading() as db:
@@ -355,6 +431,22 @@ _OPENING = (
 )
 _TEXTS = ("plan", "env", "stdin", "preview")
 """The parts of a question that may hold secrets."""
+
+
+def _opened(
+    grants: list[Grant], plan: ActionPlan, now: float, session: str
+) -> tuple[OpenedHost, ...]:
+    """Return the hosts that grants open for a plan, each by the first that does."""
+    found: dict[Host, OpenedHost] = {}
+    for grant in grants:
+        for host in hosts_for(grant, plan, now, session=session):
+            found.setdefault(host, OpenedHost(host, grant.id, grant.by))
+    return tuple(found.values())
+
+
+def _use(db: sqlite3.Connection, grant: Grant, call: str, now: float) -> None:
+    db.execute("UPDATE grants SET used = used + 1 WHERE id = ?", (grant.id,))
+    db.execute("INSERT INTO uses VALUES (?, ?, ?)", (grant.id, call, now))
 
 
 def _left(grant: Grant, now: float) -> bool:

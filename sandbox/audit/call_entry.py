@@ -68,6 +68,8 @@ class CallEntry(BaseModel):
     received: int | None = None
     ports: list[Fields] | None = None
     """Ports of it that a person opened, those that were closed too."""
+    hosts: list[Fields] | None = None
+    """Hosts that grants opened for it, and those that a person was asked about."""
     undone_by: str | None = None
     """The undo that took it back, and stands."""
     last: str

@@ -96,6 +96,10 @@ class AskedRecord(AuditRecord):
     agent: str | None = None
     tool: str | None = None
     action: str | None = None
+    of: str | None = None
+    """The call that runs and wants to reach a host; then `call` is the question's own id."""
+    host: str | None = None
+    port: int | None = None
     workspace: str | None = None
     risk: str | None = None
     message: str | None = None
@@ -143,6 +147,22 @@ class NetworkRecord(AuditRecord):
     """How many requests got a credential, by its id."""
     unread: dict[str, str] | None = None
     """Why a credential could not be read, by its id."""
+
+
+class HostRecord(AuditRecord):
+    """A host was opened for a call by a grant, or not opened when a person was asked as it ran."""
+
+    event: Literal["host-opened", "host-refused"]
+    call: str
+    host: str | None = None
+    port: int | None = None
+    question: str | None = None
+    by: str | None = None
+    grant: str | None = None
+    because: str | None = None
+    hosts: list[Fields] | None = None
+    """All of the call until then, each with host, port, state (`opened`, `asked`, `refused`),
+    question, who answered, why, and grant."""
 
 
 class PortRecord(AuditRecord):

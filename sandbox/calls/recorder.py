@@ -46,7 +46,7 @@ from sandbox.gates.gate2 import Effects
 from sandbox.gates.masked_diff import masked_diff
 from sandbox.host.off_loop import SMALL, OffLoop
 from sandbox.host.process_owner import owner_label
-from sandbox.network.gateway import Traffic
+from sandbox.network.traffic import Traffic
 from sandbox.results import CallResult, Ending
 
 

@@ -33,6 +33,8 @@ class Admission:
     """What the person was shown of its effects, if it was rehearsed."""
     session: str = field(default_factory=CURRENT.get)
     """The agent's session in which it was admitted."""
+    patience: float = 0.0
+    """For how many seconds a person is waited for where something is asked while it runs."""
 
     async def said(self, call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
         """Answer gate 1's question as it was answered before, if it is the same question."""

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sandbox.cell import protocol
+from sandbox.cells.clock import CallClock
 from sandbox.cells.direct_socket import Door
 from sandbox.cells.link import Link
 from sandbox.cells.request import with_programs
@@ -277,14 +278,15 @@ class Cell:
         request: dict[str, Any],
         *,
         on_output: OnOutput,
-        seconds: float,
+        seconds: float | CallClock,
         most_bytes: int,
         stdin: AsyncIterator[bytes] | None = None,
         room: Room | None = None,
     ) -> Exit:
         """Run one command or file tool to its end. Cancelling ends its processes first.
 
-        `room` is asked after each piece of output.
+        `seconds`: how long it may take, or a clock that says so. `room` is asked after each piece
+        of output.
         """
         self._check()
         loop = asyncio.get_running_loop()
@@ -294,7 +296,8 @@ class Cell:
         self._runner.send({**wanted, "op": "run", "call": number, "stdin": stdin is not None})
         if self._alarmed is not None or self._over:
             self._end_call(number, self._alarmed or "cancelled")
-        timer = loop.call_later(seconds, self._end_call, number, "timed-out")
+        clock = seconds if isinstance(seconds, CallClock) else CallClock(seconds)
+        clock.start(lambda: self._end_call(number, "timed-out"))
         feeder = loop.create_task(self._feed(number, running, stdin)) if stdin else None
         try:
             answer = await asyncio.shield(running.done)
@@ -303,7 +306,7 @@ class Cell:
             await asyncio.wait([running.done])
             raise
         finally:
-            timer.cancel()
+            clock.stop()
             if feeder is not None:
                 feeder.cancel()
             self._running.pop(number, None)

@@ -23,10 +23,11 @@ from sandbox.errors import Unavailable
 from sandbox.network import trust
 from sandbox.network.book import Reach, merged
 from sandbox.network.carrier import Limits
-from sandbox.network.gateway import Gateway, Traffic, check_size
+from sandbox.network.gateway import AskHost, Gateway, check_size
 from sandbox.network.indexes import DEFAULTS, configured, place, variables
 from sandbox.network.login.host_secrets import SecretReader
 from sandbox.network.login.uses import Use
+from sandbox.network.traffic import Traffic
 
 Tell = Callable[[str, Traffic], Awaitable[None]]
 MIB = 1 << 20
@@ -114,8 +115,10 @@ class Outlets:
         agent: str,
         workspaces: tuple[str, ...],
         network: Network,
+        ask_host: AskHost | None = None,
     ) -> AsyncIterator[Outlet]:
-        """Give a call a cell of its own with a gateway. Raises SandboxError."""
+        """Give a call a cell of its own with a gateway; `ask_host` asks a person about further
+        hosts. Raises SandboxError."""
         certificates = await asyncio.to_thread(trust.certificates)
         home = {trust.FILE: certificates} if certificates else {}
         async with pool.apart(agent, workspaces, home) as cell:
@@ -133,6 +136,7 @@ class Outlets:
                 lambda: cell.end_running(OVER),
                 [Use.of(credential.model_dump(mode="json")) for credential in added],
                 lambda id, host: self._secrets.read(_by_id(added, id), host),
+                ask_host,
             )
             if home:
                 told |= dict.fromkeys(trust.VARIABLES, f"{HOME}/{trust.FILE}")

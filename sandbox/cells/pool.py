@@ -18,7 +18,7 @@ from sandbox.cells.cell import Cell
 from sandbox.cells.disposable import Disposables, Kind
 from sandbox.cells.prepared_views import LoneKeeper, ViewCell
 from sandbox.cells.specs import PathsOf, Specs
-from sandbox.config.settings import Dirs, Lifetime, Settings
+from sandbox.config.settings import AskHosts, Dirs, Lifetime, Settings
 from sandbox.containers.endpoints import connect
 from sandbox.containers.engine import Engine
 from sandbox.containers.images import Images, check_image, names
@@ -294,6 +294,11 @@ def _enforceable(settings: Settings, info: Mapping[str, Any]) -> Settings:
         raise NotEnforced(problem)
     if lacks := unenforced(runtime, info):
         raise NotEnforced(f"runtime `{runtime}` does not enforce {' and '.join(lacks)}")
+    if settings.network.ask is AskHosts.WAIT and not moves_mounts(runtime):
+        raise NotEnforced(
+            f"`network.ask: wait` needs a gateway, and `runtime: {runtime}` has a network of its "
+            "own, which a keeper cannot enter; leave one of them out"
+        )
     if settings.lifetime is Lifetime.RESIDENT and not moves_mounts(runtime):
         raise NotEnforced(
             f"`runtime: {runtime}` does not see mounts that are moved into a running cell; "

@@ -68,6 +68,7 @@ class Client(AsyncOperations):
         on_output: Callable[[str, bytes], None] | None = None,
         call_id: str | None = None,
         wait: float = 0,
+        patience: float = 0,
         tied: bool = False,
         session: str = "",
         speaks_for: str | None = None,
@@ -80,12 +81,14 @@ class Client(AsyncOperations):
 
         `approver` answers gate 1's question here; without one, `wait` is for how many seconds an
         answer from elsewhere (`lockgate approve`) is waited for. The question stays open then.
+        `patience` says the same of what is asked while it runs; default: as long as before it.
         """
         fields: dict[str, Any] = {
             "op": "call",
             "plan": plan.model_dump(mode="json", by_alias=True),
             "call": call_id,
             "ask": approver is not None or wait,
+            "patience": patience,
             "output": on_output is not None,
             "stdin": stdin is not None,
             "tied": tied,

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     OnInput = Callable[[bytes], object]
     OnOutput = Callable[[str, bytes], None]
     OnWait = Callable[[str, float], None]
+    OnHost = Callable[[str, str], None]
     OnAsk = Callable[[wire.Message, Readable], Mapping[str, Any] | None]
     """Takes an `ask` event, and what can be read once the question is settled elsewhere; returns
     approved, by, reason, or None where it was settled."""
@@ -43,14 +44,17 @@ class Exchange:
         stdin: bytes | Readable | None = None,
         on_input: OnInput | None = None,
         on_wait: OnWait | None = None,
+        on_host: OnHost | None = None,
     ) -> None:
-        """`on_wait` is told by which call changes wait to land, and for how many seconds.
+        """`on_wait` is told by which call changes wait to land, and for how many seconds;
+        `on_host` which question waits while the call runs, and what it is about.
         `on_input` is told what of `stdin` is sent; the result says how much of it was read."""
         self._line = line
         self._number = number
         self._on_output = on_output
         self._on_ask = on_ask
         self._on_wait = on_wait
+        self._on_host = on_host
         self._has_input = stdin is not None
         self._source = _Source(stdin, on_input)
 
@@ -89,6 +93,8 @@ class Exchange:
                     self._on_output(str(message["stream"]), wire.unpack(message["data"]))
                 case "waits" if self._on_wait is not None:
                     self._on_wait(str(message["call"]), float(message["seconds"]))
+                case "asks" if self._on_host is not None:
+                    self._on_host(str(message["call"]), str(message["wants"]))
                 case "stdin":
                     source.wanted = True
                 case "ask":

@@ -81,6 +81,15 @@ class IdleSettings(Frozen):
     """A supervisor without a client, a call or a background call for this long ends."""
 
 
+class AskHosts(str, Enum):
+    """What becomes of a host that a running call wants and has no right to."""
+
+    NEVER = "never"
+    """It does not exist for the call, whose answer says what opens it."""
+    WAIT = "wait"
+    """A person is asked while the connection waits, where somebody can be asked."""
+
+
 class NetworkSettings(Frozen):
     """What one call that may reach a host may use of the network (docs/network.md)."""
 
@@ -90,6 +99,8 @@ class NetworkSettings(Frozen):
     """What it may send, in MiB; then it is ended."""
     download_mib: Annotated[int, Field(ge=1)] = 8192
     """What it may receive, in MiB."""
+    ask: AskHosts = AskHosts.NEVER
+    """`never`, or `wait`: whether a person is asked about a host that a running call wants."""
 
 
 class KeeperSettings(Frozen):

@@ -85,6 +85,7 @@ class Door:
             return await client.call(
                 read_plan(plan),
                 wait=self.ask_seconds if wait is None else wait,
+                patience=self.ask_seconds,
                 on_output=on_output,
                 tied=True,
                 session=self.session,

@@ -19,6 +19,10 @@ MOST_NAMES = 64
 MOST_LISTENERS = 1000
 """Addresses with their ports, of one call."""
 RESOLVER_PORT = 53
+ASKED_NAMES = 16
+"""Names without right of one call about which a person can be asked."""
+ASKED_PORTS = (443, 80)
+"""Where a connection to such a name is held while they are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +61,28 @@ class Reach:
 
 
 class Book:
-    """Gives each name its address. The same reaches give the same addresses, in every process."""
+    """Gives each name its address. The same reaches give the same addresses, in every process.
 
-    def __init__(self, reaches: Iterable[Reach]) -> None:
+    Names without right get one of the `spare` addresses where a person can be asked about them: on
+    which nothing is carried before they said yes.
+    """
+
+    def __init__(
+        self, reaches: Iterable[Reach], *, spare: int = 0, ports: tuple[int, ...] = ASKED_PORTS
+    ) -> None:
+        """`spare`: how many names without right there can be; `ports` are theirs."""
         self._reaches = tuple(reaches)
+        self._ports = ports
         self._names: dict[str, str] = {}
-        self._places: dict[str, tuple[str, Reach]] = {}
+        self._places: dict[str, tuple[str, Reach | None]] = {}
         self._free: dict[int, list[str]] = {}
         number = 0
         for at, reach in enumerate(self._reaches):
             count = PATTERN_NAMES if "*" in reach.name else 1
             self._free[at] = [_address(number + one) for one in range(count)]
             number += count
+        self._spare = [_address(number + one) for one in range(spare)]
+        self._without: dict[str, str] = {}
 
     def listeners(self) -> list[tuple[str, str, int]]:
         """Return what to listen on in the cell: (kind, address, port), the resolver first."""
@@ -78,12 +92,13 @@ class Book:
             for _ in range(PATTERN_NAMES if "*" in reach.name else 1):
                 out += [("tcp", _address(number), port) for port in reach.ports]
                 number += 1
+        out += [("tcp", address, port) for address in self._spare for port in self._ports]
         return out
 
     def address(self, name: str) -> str | None:
-        """Return the address that stands for a name; None where the call has no right to it, or
-        the pattern has no address left."""
-        known = self._names.get(name)
+        """Return the address that stands for a name; None where the call has no right to it and
+        nobody is asked about it, or the pattern has no address left."""
+        known = self._names.get(name) or self._without.get(name)
         if known is not None:
             return known
         for at, reach in enumerate(self._reaches):
@@ -95,11 +110,20 @@ class Book:
                 address = self._names[name] = self._free[at].pop(0)
                 self._places[address] = name, reach
                 return address
-        return None
+        if len(self._without) == len(self._spare) or not hosts.askable(name):
+            return None
+        address = self._without[name] = self._spare[len(self._without)]
+        self._places[address] = name, None
+        return address
 
-    def behind(self, address: str) -> tuple[str, Reach] | None:
-        """Return the name that an address stands for, once somebody asked for it."""
+    def behind(self, address: str) -> tuple[str, Reach | None] | None:
+        """Return the name that an address stands for, once somebody asked for it, and where it may
+        lead; None there: a person has to be asked."""
         return self._places.get(address)
+
+    def without_right(self) -> tuple[str, ...]:
+        """Return the names without right that somebody asked for and that got an address."""
+        return tuple(self._without)
 
 
 def merged(reaches: Iterable[Reach]) -> tuple[Reach, ...]:

@@ -13,6 +13,7 @@ from typing import Any
 
 from sandbox.network.book import Book, Reach
 from sandbox.network.ends import CHUNK, Refused, connected, opening
+from sandbox.network.holding import ALONE, Holding
 from sandbox.network.login.broker import Broker
 from sandbox.network.login.sealed import Sealed
 
@@ -75,10 +76,13 @@ class Carrier:
         tell: Callable[[dict[str, Any]], None],
         over: Callable[[str], None],
         broker: Broker | None = None,
+        holding: Holding | None = None,
     ) -> None:
         """`tell` hears of each connection that has ended, `over` why the whole call is at its
-        end; `broker` knows the hosts that get a credential."""
+        end; `broker` knows the hosts that get a credential, `holding` has a person asked about
+        names without right."""
         self._broker = broker
+        self._holding = holding
         self._book = book
         self._limits = limits
         self._tell = tell
@@ -141,7 +145,14 @@ class Carrier:
         connection.host, reach = place
         async with asyncio.timeout(FIRST_SECONDS):
             first, body = await opening(connection, reader)
-        if self._broker is not None and self._broker.knows(connection.host, connection.port):
+        if reach is None:
+            if self._holding is None:
+                raise Refused(ALONE)
+            reach, more = await self._holding.wait(connection.host, connection.port, reader)
+            connection.moved = time.monotonic()
+            first += more if body is None else more[:body]
+            body = None if body is None else max(0, body - len(more))
+        elif self._broker is not None and self._broker.knows(connection.host, connection.port):
             if body is not None or not first:
                 raise Refused("a credential goes over TLS alone")
             await self._broker_requests(self._broker, connection, reach, reader, writer, first)

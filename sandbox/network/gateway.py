@@ -12,90 +12,45 @@ import contextlib
 import json
 import socket
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 
+from policy.hosts import askable
 from sandbox.errors import SandboxError, Unavailable
 from sandbox.host.relaunch import environment
-from sandbox.network.book import MOST_LISTENERS, MOST_NAMES, Book, Reach
+from sandbox.network.book import (
+    ASKED_NAMES,
+    ASKED_PORTS,
+    MOST_LISTENERS,
+    MOST_NAMES,
+    Book,
+    Reach,
+)
 from sandbox.network.carrier import Limits
+from sandbox.network.holding import MOST_QUESTIONS, Place
 from sandbox.network.login.host_secrets import NoSecret
 from sandbox.network.login.uses import Secret, Use
+from sandbox.network.traffic import Traffic
 
 MODULE = "sandbox.network.serve"
 START_SECONDS = 30.0
 END_SECONDS = 5.0
 LOST = "the gateway ended before the call"
 MOST_LINE = 1 << 16
-MOST_CONNECTIONS = 500
-"""Connections that are kept one by one; more are only counted."""
-MOST_ENDS = 1 << 15
-"""Characters of how the kept connections ended, altogether; further ones are kept in one word."""
 
 
-@dataclass(slots=True)
-class Traffic:
-    """What went through a gateway."""
+@dataclass(frozen=True, slots=True)
+class HostWord:
+    """A person's word on a host to which a connection is held."""
 
-    names: tuple[str, ...] = ()
-    """What the call might reach: `name:port`."""
-    connections: list[dict[str, Any]] = field(default_factory=list)
-    count: int = 0
-    sent: int = 0
-    received: int = 0
-    refused: list[str] = field(default_factory=list)
-    """Names that it asked for and had no right to."""
-    over: str = ""
-    """Why the call was ended: it sent or received more than it may."""
-    lost: str = ""
-    """How the gateway ended before its call did."""
-    credentials: dict[str, int] = field(default_factory=dict)
-    """How many requests got a credential, by its id."""
-    unread: dict[str, str] = field(default_factory=dict)
-    """Why a credential could not be read, by its id; for people."""
-    _ends: int = 0
-    """Characters of how connections ended."""
+    reach: Reach | None
+    """Where it may lead; None: nowhere."""
+    why: str = ""
 
-    def hear(self, line: bytes) -> None:
-        """Take what a gateway says. Raises ValueError where it cannot be read."""
-        try:
-            self._take(json.loads(line))
-        except (KeyError, TypeError, RecursionError) as error:
-            raise ValueError("no line of a gateway") from error
 
-    def _take(self, what: dict[str, Any]) -> None:
-        if "refused" in what:
-            self.refused.append(str(what["refused"]))
-        elif "used" in what:
-            used = str(what["used"])
-            self.credentials[used] = self.credentials.get(used, 0) + 1
-        elif "over" in what:
-            self.over = str(what["over"])
-        elif "connection" in what:
-            one = dict(what["connection"])
-            self.count += 1
-            self.sent += int(one["sent"])
-            self.received += int(one["received"])
-            if len(self.connections) < MOST_CONNECTIONS:
-                end = str(one["end"])
-                self._ends += len(end)
-                one["end"] = end if self._ends <= MOST_ENDS else end.partition(":")[0]
-                self.connections.append(one)
-
-    @property
-    def stopped(self) -> str:
-        """Why a connection of the call was refused; of the first such one, or none."""
-        for connection in self.connections:
-            _, refused, why = str(connection["end"]).partition("refused: ")
-            if refused:
-                where = (
-                    f"`{connection['host']}:{connection['port']}`"
-                    if connection["host"]
-                    else f"port {connection['port']}"
-                )
-                return f"{where}: {why}"
-        return ""
+AskHost = Callable[[str, int], Awaitable[HostWord]]
+"""Asks a person about a host and a port."""
 
 
 class Gateway:
@@ -108,12 +63,17 @@ class Gateway:
         end_call: Callable[[], None],
         uses: Sequence[Use] = (),
         read_secret: Callable[[str, str], Secret] | None = None,
+        ask_host: AskHost | None = None,
     ) -> None:
         """`end_call` ends the call's command, once it has sent or received more than it may;
-        `read_secret` returns the secret of one of `uses` for a host (raises NoSecret)."""
+        `read_secret` returns the secret of one of `uses` for a host (raises NoSecret); `ask_host`
+        asks a person about a name without right; None: such names do not exist."""
+        self._ask_host = ask_host
+        self._asked: set[Place] = set()
+        self._asked_ports = ASKED_PORTS
         self._uses = tuple(uses)
         self._read_secret = read_secret
-        self._reading: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         self.certificate = ""
         """What the cell must trust where a host gets a credential, once it has started."""
         self._end_call = end_call
@@ -129,7 +89,11 @@ class Gateway:
     @property
     def listeners(self) -> list[tuple[str, str, int]]:
         """What the keeper must listen on in the cell."""
-        return Book(self._reaches).listeners()
+        return Book(self._reaches, spare=self._spare, ports=self._asked_ports).listeners()
+
+    @property
+    def _spare(self) -> int:
+        return ASKED_NAMES if self._ask_host is not None else 0
 
     async def start(self, sockets: Sequence[socket.socket], certificates: str) -> None:
         """Start it with the sockets, which are closed here; `certificates` are those that this host
@@ -140,6 +104,8 @@ class Gateway:
             "sockets": [connection.fileno() for connection in sockets],
             "uses": [use.as_json() for use in self._uses],
             "certificates": certificates if self._uses else "",
+            "spare": self._spare,
+            "asked_ports": list(self._asked_ports),
         }
         try:
             process = await asyncio.create_subprocess_exec(
@@ -180,8 +146,10 @@ class Gateway:
     async def end(self) -> None:
         """End it with all its connections, and hear the last of it."""
         self._ending = True
-        for reading in self._reading:
-            reading.cancel()
+        open_tasks = list(self._tasks)
+        for one in open_tasks:
+            one.cancel()
+        await asyncio.gather(*open_tasks, return_exceptions=True)  # no question outlives its call
         process = self._process
         if process is None:
             return
@@ -206,6 +174,7 @@ class Gateway:
             while line := await process.stdout.readline():
                 self.traffic.hear(line)
                 self._look_for_wish(process, line)
+                self._look_for_question(process, line)
                 if self.traffic.over and not self._ending:
                     self._end_call()
         except ValueError:  # one that is too long, or no line of a gateway
@@ -227,9 +196,40 @@ class Gateway:
             return
         known = any(use.id == id and host in use.hosts for use in self._uses)
         if known and self._read_secret is not None and not self._ending:
-            task = asyncio.create_task(self._give(process, self._read_secret, id, host))
-            self._reading.add(task)
-            task.add_done_callback(self._reading.discard)
+            self._begin(self._give(process, self._read_secret, id, host))
+
+    def _look_for_question(self, process: asyncio.subprocess.Process, line: bytes) -> None:
+        """Begin to ask a person about a host that the gateway names, where it is one that can be
+        asked about, for the first time."""
+        try:
+            asks = json.loads(line)["asks"]
+            host, port = str(asks["host"]), int(asks["port"])
+        except (ValueError, KeyError, TypeError):
+            return
+        known = (host, port) in self._asked or len(self._asked) >= MOST_QUESTIONS
+        if self._ask_host is None or self._ending or known:
+            return
+        if askable(host) and port in self._asked_ports:
+            self._asked.add((host, port))
+            self._begin(self._answer(process, self._ask_host, host, port))
+
+    async def _answer(
+        self, process: asyncio.subprocess.Process, ask: AskHost, host: str, port: int
+    ) -> None:
+        """Tell the gateway a person's word on a host."""
+        self.traffic.closed.add((host, port))
+        word = await ask(host, port)
+        if word.reach is not None:
+            self.traffic.closed.discard((host, port))
+            self.traffic.names += (f"{host}:{port}",)
+        reach = word.reach.as_json() if word.reach is not None else None
+        answer = {"host": host, "port": port, "reach": reach, "why": word.why}
+        self._send(process, {"answer": answer})
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
 
     async def _give(
         self,
@@ -245,10 +245,13 @@ class Gateway:
         except NoSecret as error:
             self.traffic.unread[id] = str(error)
             told = {"problem": "it cannot be read"}
+        self._send(process, {"secret": {"id": id, "host": host, **told}})
+
+    @staticmethod
+    def _send(process: asyncio.subprocess.Process, what: dict[str, Any]) -> None:
         assert process.stdin is not None
         if not process.stdin.is_closing():
-            answer = {"secret": {"id": id, "host": host, **told}}
-            process.stdin.write(json.dumps(answer).encode() + b"\n")
+            process.stdin.write(json.dumps(what).encode() + b"\n")
 
 
 async def _waited(process: asyncio.subprocess.Process) -> bool:
@@ -261,5 +264,6 @@ async def _waited(process: asyncio.subprocess.Process) -> bool:
 
 def check_size(reaches: Sequence[Reach]) -> None:
     """Raise SandboxError where a call would need more listeners than a keeper opens."""
-    if len(reaches) > MOST_NAMES or len(Book(reaches).listeners()) > MOST_LISTENERS:
+    listeners = Book(reaches, spare=ASKED_NAMES).listeners()
+    if len(reaches) > MOST_NAMES or len(listeners) > MOST_LISTENERS:
         raise SandboxError("the call may reach more names and ports than one call can; name fewer")

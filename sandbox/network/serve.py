@@ -27,6 +27,7 @@ from sandbox.network import dns
 from sandbox.network.book import Book, Reach
 from sandbox.network.carrier import Carrier, Limits
 from sandbox.network.confinement import confine
+from sandbox.network.holding import Holding
 from sandbox.network.login.broker import Broker
 from sandbox.network.login.uses import Use
 
@@ -137,10 +138,12 @@ def _cut(what: Any) -> Any:
 
 
 class Ears:
-    """Hears what the supervisor says after its order: secrets that were asked for, and the end."""
+    """Hears what the supervisor says after its order: secrets that were asked for, a person's
+    answers, and the end."""
 
-    def __init__(self, broker: Broker | None) -> None:
+    def __init__(self, broker: Broker | None, holding: Holding) -> None:
         self._broker = broker
+        self._holding = holding
         self._line = b""
         self.over = asyncio.Event()
 
@@ -152,8 +155,11 @@ class Ears:
             self.over.set()
         for line in lines:
             with contextlib.suppress(ValueError, KeyError, TypeError):
-                if self._broker is not None:
-                    self._broker.hear(json.loads(line)["secret"])
+                message = json.loads(line)
+                if "answer" in message:
+                    self._holding.hear(message["answer"])
+                elif self._broker is not None:
+                    self._broker.hear(message["secret"])
 
 
 def prepare(order: Mapping[str, Any], voice: Voice) -> tuple[Broker | None, str]:
@@ -181,26 +187,32 @@ async def serve(
     """Serve until standard input ends."""
     loop = asyncio.get_running_loop()
     loop.set_default_executor(concurrent.futures.thread.ThreadPoolExecutor(_LOOKUPS))
-    book = Book(Reach.of(one) for one in order["reaches"])
+    reaches = [Reach.of(one) for one in order["reaches"]]
+    book = Book(reaches, spare=order["spare"], ports=tuple(order["asked_ports"]))
+    holding = Holding(lambda host, port: voice.say(asks={"host": host, "port": port}))
+    refused = Refusals(voice)
     carrier = Carrier(
         book,
         Limits(**order["limits"]),
         lambda ended: voice.say(connection=ended),
         lambda why: voice.say(over=why),
         broker,
+        holding,
     )
     for kind, one in zip((each[0] for each in book.listeners()), sockets, strict=True):
         one.setblocking(False)
         if kind == "udp":
-            refused = Refusals(voice)
-            await loop.create_datagram_endpoint(lambda: Resolver(book, refused), sock=one)  # noqa: B023
+            await loop.create_datagram_endpoint(lambda: Resolver(book, refused), sock=one)
         else:
             await asyncio.start_server(carrier.take, sock=one, limit=carrier.BUFFER)
-    ears = Ears(broker)
+    ears = Ears(broker, holding)
     loop.add_reader(0, ears.listen)
     voice.write({"ready": True, "certificate": certificate})
     await ears.over.wait()
     await carrier.close()
+    for name in book.without_right():
+        if name not in holding.names:  # nothing connected where it could be asked about
+            refused.note(name)
     voice.finish()
 
 

@@ -112,6 +112,27 @@ def card_rows(
     return "Lockgate asks: may this call run?", rows
 
 
+def host_rows(
+    plan: Mapping[str, Any], decision: Mapping[str, Any], *, call: str, env: Mapping[str, str]
+) -> tuple[str, CardRows]:
+    """Return the title and the fields of a card about a host that a running call wants."""
+    params = plan.get("params", {})
+    rows = [
+        ("agent", f"{plan.get('agent', '')} calls {plan.get('tool', '')}"),
+        ("host", _may_reach(decision)),
+        ("call", f"{call}, which runs and waits"),
+        ("command", str(params.get("command") or "")),
+        *(("variable", _excerpt(f"{name}={value}")) for name, value in env.items()),
+        *([("intent", _excerpt(str(plan["intent"])))] if plan.get("intent") else []),
+        ("starts in", str(plan.get("cwd") or plan.get("workspace"))),
+        ("risk", f"{decision.get('tier', '')}: what the call sends there is its own affair"),
+        ("reason", str(decision.get("message", ""))),
+        ("expected", "the connection goes on, to an address outside of this host's networks"),
+        ("roll back", "nothing takes back what it sends"),
+    ]
+    return "Lockgate asks: may this running call reach a host?", rows
+
+
 def _registering(plan: Mapping[str, Any], params: Mapping[str, Any]) -> tuple[str, CardRows]:
     """Return the card of a folder that is to become a workspace."""
     path = str(params.get("path") or "")

@@ -45,7 +45,8 @@ def record(call: CallEntry, stdout: str, stderr: str, diff: str) -> str:
         ),
     ]
     if call.approved_by:
-        rows.append(("approved by", str(call.approved_by)))
+        grant = f", by grant {call.grant}" if call.grant else ""
+        rows.append(("approved by", f"{call.approved_by}{grant}"))
     rows.append(("ended", f"{call.ending or 'not finished'}, {call.ms or 0:.0f} ms"))
     if call.exit_status is not None:
         rows.append(("status", str(call.exit_status)))
@@ -102,12 +103,24 @@ def _reached(call: CallEntry) -> list[tuple[str, str]]:
         ("no credential", f"`{name}`: {safe_line(str(why))}")
         for name, why in (call.unread or {}).items()
     ]
+    rows += [_host_row(one) for one in call.hosts or ()]
     if call.refused:
         rows.append(("not reached", ", ".join(map(str, call.refused))))
     for one in call.ports or ():
         closed = one.get("closed") or ("" if call.ending is None else "its call ended")
         rows.append(("port", f"{port_line(one)}; {closed or 'open'}"))
     return rows
+
+
+def _host_row(one: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the row of a host beside a call's rights: by whose word it was opened, or not."""
+    place = f"{one.get('host')}:{one.get('port')}"
+    by = f" by {one['by']}" if one.get("by") else ""
+    grant = f", grant {one['grant']}" if one.get("grant") else ""
+    asked = f", asked as {one['question']}" if one.get("question") else ""
+    because = f": {one['because']}" if one.get("because") else ""
+    name = "opened" if one.get("state") == "opened" else "not opened"
+    return name, f"{place}{by}{grant}{asked}{because}"
 
 
 def port_line(port: Mapping[str, Any]) -> str:

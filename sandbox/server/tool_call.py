@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from policy.model import ActionPlan, Decision
 from sandbox.agents.told_sessions import CURRENT
+from sandbox.approvals.approver import Answer, Approver, nobody
+from sandbox.approvals.desk import Patient, elsewhere, waiting
+from sandbox.approvals.host_desk import HOST_DOOR, HostDoor
 from sandbox.approvals.objections import ON_WAIT
 from sandbox.client.wire import CHUNK_BYTES, SPEAKS_FOR, Message, pack, unpack
 from sandbox.errors import BadInput
@@ -59,9 +62,11 @@ class ToolCall:
         SHOWN.set(message.get("shows") is True and caller.around is None)
         standing = _standing(message, self._connection.registry)
         plan = await asyncio.to_thread(plan_of, message.get("plan"), caller, standing)
+        approver = await self._approver(message.get("ask"), peer)
+        HOST_DOOR.set(self._host_door(approver, message.get("patience")))
         result = await supervisor.call(
             plan,
-            approver=await self._approver(message.get("ask"), peer),
+            approver=approver,
             stdin=self._stdin() if message.get("stdin") is True else None,
             env=_environment(message.get("env")),
             on_output=self._output if message.get("output") is True else None,
@@ -77,6 +82,7 @@ class ToolCall:
         ON_WAIT.set(lambda call, seconds: self._send("waits", call=call, seconds=seconds))
         admission = self._connection.tickets.take(_text(message, "ticket"))
         CURRENT.set(admission.session)
+        HOST_DOOR.set(self._host_door(nobody, admission.patience))
         result = await supervisor.redeem(
             admission,
             stdin=self._stdin() if message.get("stdin") is True else None,
@@ -90,15 +96,20 @@ class ToolCall:
     async def _approver(self, ask: object, peer: Peer) -> Any:
         """Return who answers: the client (`true`), somebody elsewhere (`"wait"`, or for so many
         seconds), or nobody. The word of an agent's own client counts for nothing (P8)."""
-        from sandbox.approvals.approver import nobody
-        from sandbox.approvals.desk import Patient, waiting
-
         if ask is True:
             around = await asyncio.to_thread(peer.agent)
             return self._ask if around is None else nobody
         if isinstance(ask, int | float) and ask > 0:
             return Patient(float(ask))
         return waiting if ask == "wait" else nobody
+
+    def _host_door(self, approver: Approver, patience: object) -> HostDoor:
+        """Return who is waited for while the call runs: for so many seconds, where that is said."""
+        patient = isinstance(patience, int | float) and patience > 0
+        waits = Patient(float(patience)) if patient else elsewhere(approver)  # type: ignore[arg-type]
+        return HostDoor(
+            waits, lambda question, wants: self._send("asks", call=question, wants=wants)
+        )
 
     def _send(self, event: str, **fields: Any) -> None:
         self._connection.send({"id": self._number, "event": event, **fields})
@@ -108,8 +119,6 @@ class ToolCall:
             self._send("output", stream=stream, data=pack(data[at : at + CHUNK_BYTES]))
 
     async def _ask(self, call_id: str, plan: ActionPlan, decision: Decision) -> Any:
-        from sandbox.approvals.approver import Answer
-
         self._answer = asyncio.get_running_loop().create_future()
         self._send(
             "ask",

@@ -38,6 +38,10 @@ class Question(Frozen):
     asked: float
     until: float
     stdin: str = ""
+    of: str | None = None
+    """The running call that wants to reach a host; then `call` is the question's own id."""
+    host: str | None = None
+    port: int | None = None
 
 
 class OfferView(Frozen):

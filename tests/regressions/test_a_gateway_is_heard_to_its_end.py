@@ -20,9 +20,10 @@ import pytest
 from sandbox.network import serve
 from sandbox.network.book import Reach
 from sandbox.network.carrier import Limits
-from sandbox.network.gateway import MOST_ENDS, Gateway, Traffic
+from sandbox.network.gateway import Gateway
 from sandbox.network.login.uses import Secret, Use
 from sandbox.network.serve import Voice
+from sandbox.network.traffic import MOST_ENDS, Traffic
 from tests.sandbox.network.tls_servers import TestAuthority
 
 NAME = "code.example"

@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from policy.model import Access, ActionPlan, Decision, Outcome, Verdict
 from policy.people.openers import say_opener
@@ -23,6 +23,9 @@ from sandbox.containers.plan import HOME, READING_HOME
 from sandbox.gates.gate1 import Gate1Answer as GateAnswer
 from sandbox.gates.gate2 import Effects
 from sandbox.results import CallResult, Ending
+
+if TYPE_CHECKING:
+    from sandbox.calls.flow.host_questions import HostQuestions
 
 TIMED_OUT_STATUS = 124
 
@@ -71,6 +74,10 @@ class Call:
     """What it is given on standard input, where a person was asked about it."""
     on_host: bool = False
     """The agent runs it itself, on the host."""
+    hosts: list[dict[str, Any]] = field(default_factory=list)
+    """Hosts beside its rights, as records name them: what grants opened, what was asked about."""
+    questions: HostQuestions | None = None
+    """Asks a person about hosts while it runs; None: nobody is asked."""
     network: Outlet | None = None
     """Its way out, while it has one; what went through it, afterwards."""
     category: str = ""
@@ -91,6 +98,11 @@ class Call:
     def writes(self) -> bool:
         """Whether the call gets a private layer that it can write to."""
         return self.decision.rights.workspace is Access.WRITE
+
+    @property
+    def has_outlet(self) -> bool:
+        """Whether it runs in a cell of its own, with a gateway."""
+        return bool(self.decision.rights.network) or self.questions is not None
 
     def connect(self, outlet: Outlet) -> None:
         """Take a way out, and tell the call's programs of it."""
@@ -137,6 +149,7 @@ class Call:
         out, errors = self.output.text(1), self.output.text(2)
         notes = self._notes(ending, done, effects, watched)
         missed = self.network.notes(self._say_opener) if self.network is not None else []
+        missed += self._unopened()
         notes += missed
         if ending is Ending.RAN and self.plan.params.command is not None:
             reach = "" if missed else self.decision.rights.network.words()
@@ -163,6 +176,21 @@ class Call:
             stdout_file=self.output.file(1),
             stderr_file=self.output.file(2),
         )
+
+    def _unopened(self) -> list[str]:
+        """Say which hosts a person was asked about and did not open."""
+        notes = []
+        for one in self.hosts:
+            if one["state"] == "opened":
+                continue
+            place, because = f"{one['host']}:{one['port']}", str(one.get("because") or "")
+            if one.get("by"):
+                refusal = f"a person refused `{place}`"
+                notes.append(f"{refusal}: {because}" if because else refusal)
+            else:
+                opener = self._say_opener([place.removesuffix(":443")])
+                notes.append(f"`{place}` was not opened: {because}; {opener}")
+        return notes
 
     def _say_opener(self, names: Sequence[str]) -> str:
         return say_opener(self.plan, self.decision, names, env=bool(self.env))

@@ -104,9 +104,11 @@ class LiveState:
         Its decision must be on disk then: a way out is open before its command runs.
         """
         pool = await self.connected()
-        if network := call.decision.rights.network:
+        network, questions = call.decision.rights.network, call.questions
+        if call.has_outlet:
+            ask = questions.ask if questions is not None else None
             opened = self._parts.outlets.open(
-                pool, call.id, call.plan.agent, call.workspaces, network
+                pool, call.id, call.plan.agent, call.workspaces, network, ask
             )
             async with opened as outlet:
                 call.connect(outlet)
@@ -164,6 +166,10 @@ class LiveState:
             lands = {"lands_in": max(0.0, until - now)} if until else {}
             found.append({**entry, **lands, **({"ports": ports} if ports else {})})
         return found
+
+    def has_background(self, agent: str) -> bool:
+        """Whether an agent has a call in the background."""
+        return any(one["background"] and one["agent"] == agent for one in self._running.values())
 
     # -- ends
 

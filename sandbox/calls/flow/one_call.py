@@ -12,10 +12,12 @@ import contextlib
 from collections.abc import AsyncIterator
 
 from policy.model import Verdict
+from sandbox.approvals.desk import Patient
 from sandbox.calls.edits.keeping import EditKeeping
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.flow.ask import Asking
 from sandbox.calls.flow.call import Call, CallRequest
+from sandbox.calls.flow.host_questions import HostAsking, host_record
 from sandbox.calls.flow.judge import Judging
 from sandbox.calls.flow.live import LiveState
 from sandbox.calls.flow.parts import Parts
@@ -24,6 +26,7 @@ from sandbox.calls.flow.report import CallReports
 from sandbox.calls.recovery import Unsure
 from sandbox.calls.tickets import Admission
 from sandbox.cells.cell import Cell, Exit
+from sandbox.cells.clock import CallClock
 from sandbox.cells.transaction import Transaction
 from sandbox.errors import SandboxError, Stopped, say_os_error
 from sandbox.gates.gate2 import Effects
@@ -50,6 +53,7 @@ class CallFlow:
         self._live = live
         self.preparation = Preparation(parts)
         self._asking = Asking(parts, live, self.preparation)
+        self._host_asking = HostAsking(parts, live.has_background)
         self._judging = Judging(parts, live)
         self._reports = CallReports(parts)
 
@@ -88,8 +92,12 @@ class CallFlow:
     async def _start(self, call: Call, recorded: asyncio.Future[None] | None) -> CallResult:
         """Give a call that may run a cell: for its time, or one of its own in the background."""
         background = call.plan.params.run_in_background
-        if recorded is not None and (background or call.decision.rights.network):
+        if not background:
+            self._host_asking.give(call)
+        if recorded is not None and (background or call.has_outlet):
             await recorded  # P1: a gateway is open before the command runs
+        for entry in call.hosts:
+            await self._record.event(host_record(call, entry))
         if background:
             return await self._start_background(call)
         with self._live.listed(call):
@@ -162,7 +170,10 @@ class CallFlow:
             if call.decision.verdict is not Verdict.ASK:  # else it is a person's word
                 await self._judging.note_host_call(call)
             self._refuse(call, Ending.OUTSIDE, "")
-        return Admission(call.id, call.plan, call.decision, refused, call.preview)
+        patience = call.approver.seconds if isinstance(call.approver, Patient) else 0.0
+        return Admission(
+            call.id, call.plan, call.decision, refused, call.preview, patience=patience
+        )
 
     async def _start_background(self, call: Call) -> CallResult:
         async with self._failure_recorded(call):
@@ -183,7 +194,9 @@ class CallFlow:
 
     async def _execute(self, call: Call, cell: Cell) -> Exit:
         """Run a call's command; what it writes goes to the call's output."""
-        seconds = time_limit(call.plan, call.decision, self._settings)
+        seconds: float | CallClock = time_limit(call.plan, call.decision, self._settings)
+        if call.questions is not None:
+            seconds = call.questions.clock
         if call.plan.params.run_in_background:
             seconds = _BACKGROUND_SECONDS
         async with self._live.ports.of(call.id, call.plan.agent, cell):

@@ -11,6 +11,7 @@ from typing import Any
 
 from policy.model import Access, ActionPlan, Context, Decision, Verdict
 from policy.people.approval import may_open, with_hosts
+from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.stdin_capture import pieces
 from sandbox.calls.flow.call import Call, CallRequest, Stdin
 from sandbox.calls.flow.output import Do, Output
@@ -78,18 +79,26 @@ class Preparation:
             return
         if not may_open(call.decision):
             return
-        grants = self._parts.grants
+        grants, session = self._parts.grants, CURRENT.get()
         try:
             if later:
-                hosts = await asyncio.to_thread(grants.hosts_to_open, plan, time.time())
+                opened = await asyncio.to_thread(
+                    grants.hosts_to_open, plan, time.time(), session=session
+                )
             else:
-                hosts = await asyncio.to_thread(grants.open_hosts, call.id, plan, time.time())
+                opened = await asyncio.to_thread(
+                    grants.open_hosts, call.id, plan, time.time(), session=session
+                )
         except Unavailable:  # no hosts then, and the call goes on
-            hosts = ()
-        if hosts:
-            decision = with_hosts(call.decision, hosts)
+            opened = ()
+        if opened:
+            decision = with_hosts(call.decision, tuple(one.host for one in opened))
             call.answer = replace(call.answer, decision=decision)
             call.request = runner_request(plan, decision, call.id, call.env)
+            call.hosts += [
+                {"host": one.host.name, "port": one.host.port, "state": "opened", "by": one.by,
+                 "grant": one.grant} for one in opened
+            ]  # fmt: skip
 
     def _work_of(self, agent: str) -> Do:
         """Return what does an agent's work off the event loop."""
@@ -106,9 +115,17 @@ def is_runnable(plan: ActionPlan) -> bool:
 
 
 def runner_request(
-    plan: ActionPlan, decision: Decision, call_id: str, env: Mapping[str, str] | None
+    plan: ActionPlan,
+    decision: Decision,
+    call_id: str,
+    env: Mapping[str, str] | None,
+    *,
+    asks: bool = False,
 ) -> dict[str, Any]:
-    """Return what the runner will be asked, empty where nothing runs. Raises BadInput."""
+    """Return what the runner will be asked, empty where nothing runs. Raises BadInput.
+
+    `asks`: a person is asked about hosts while it runs.
+    """
     if not is_runnable(plan) or decision.verdict is Verdict.DENY:
         return {}
     return launch.request(
@@ -118,7 +135,7 @@ def runner_request(
         env=env,
         approved=decision.verdict is Verdict.ASK,
         tests="tests" in decision.rules,
-        network=bool(decision.rights.network),
+        network=asks or bool(decision.rights.network),
     )
 
 

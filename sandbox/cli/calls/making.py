@@ -10,7 +10,13 @@ import os
 import sys
 
 from sandbox.cli import said
-from sandbox.cli.calls.outcome import CallOutput, conclude, say_waiting, status_of
+from sandbox.cli.calls.outcome import (
+    CallOutput,
+    conclude,
+    say_host_question,
+    say_waiting,
+    status_of,
+)
 from sandbox.cli.control.interrupts import Interrupts, keep_going
 from sandbox.client.exchange import Exchange
 from sandbox.errors import SandboxError, Stopped
@@ -119,6 +125,7 @@ def show_call(
             stdin=None if flags.get("no_input") else _input(wanted=flags["stdin"]),
             on_input=None if typed is None else sent.extend,
             on_wait=None if flags["as_json"] or flags["quiet"] else say_waiting,
+            on_host=None if flags["as_json"] or flags["quiet"] else say_host_question,
         )
         result = one.make({"op": "call", "shows": shows, **fields})
         output.close()

@@ -55,6 +55,14 @@ def say_waiting(call: str, seconds: float) -> None:
     said.say(f"landing in {say_duration(seconds)}; `lockgate object {call}` prevents it")
 
 
+def say_host_question(question: str, wants: str) -> None:
+    """Say that a call waits for a person's word on a host."""
+    said.say(
+        f"it waits {wants}; in another terminal `lockgate approve {question}` lets it, `lockgate "
+        f"deny {question}` does not"
+    )
+
+
 def conclude(result: Mapping[str, Any], *, quiet: bool) -> int:
     """Say in one line what is to be said of the outcome; return the status."""
     message = str(result.get("message", ""))

@@ -364,6 +364,9 @@ def _wants(request: Request) -> str:
     """Say in a few words what a call wants to do."""
     from sandbox.approvals.desk import said_of
 
+    if (reach := request.reach) is not None:  # whose it is, the end of a name says
+        words = safe_line(reach.host.words())
+        return words if len(words) <= _WANTS_CHARS else "…" + words[1 - _WANTS_CHARS :]
     return cut(safe_line(str(said_of(request)["action"]) or request.plan.tool), _WANTS_CHARS)
 
 

@@ -24,6 +24,8 @@ _RISK = {"caution": "yellow", "danger": "red", "forbidden": "red"}
 _PER_QUESTION = 2
 _AROUND = 4
 """Lines beside the questions: the head, the message and the keys, with one between."""
+_HOST_CHARS = 60
+"""Of a host's name, whose end says whose it is."""
 _TEXT_CHARS = 1000
 """Of a call's text; no terminal shows as many in a line."""
 
@@ -77,6 +79,9 @@ def _visible(view: View, most: int) -> Sequence[Request]:
 
 def _text(request: Request) -> str:
     params = request.plan.params
+    if (reach := request.reach) is not None:
+        host = _end(reach.host.words(), _HOST_CHARS)
+        return f"{host} wanted by {reach.call}: {params.command or ''}"
     if said := params.command or params.file_path:
         return said
     given = params.model_dump(mode="json", by_alias=True, exclude_defaults=True)

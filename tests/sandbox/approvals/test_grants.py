@@ -206,9 +206,9 @@ def test_a_grant_opens_hosts_for_exactly_its_command_as_often_as_it_says(dirs: D
         )),
     ]  # fmt: skip
     assert [grants.open_hosts("c2", other, NOW) for other in others] == [()] * len(others)
-    assert grants.open_hosts("c3", one.plan, NOW) == hosts
+    assert [each.host for each in grants.open_hosts("c3", one.plan, NOW)] == [*hosts]
     assert grants.open_hosts("c4", one.plan, grant.until) == ()
-    assert grants.open_hosts("c5", one.plan, NOW) == hosts
+    assert [each.host for each in grants.open_hosts("c5", one.plan, NOW)] == [*hosts]
     assert grants.open_hosts("c6", one.plan, NOW) == ()
 
 
@@ -224,7 +224,13 @@ def test_hosts_are_opened_for_a_call_without_variables_of_its_own(dirs: Dirs) ->
     for env in ({"API": "https://b.example"}, None):
         answer = Gate1Answer(one.decision, None)
         call = SimpleNamespace(
-            id="c1", plan=one.plan, decision=one.decision, answer=answer, env=env, on_host=False
+            id="c1",
+            plan=one.plan,
+            decision=one.decision,
+            answer=answer,
+            env=env,
+            on_host=False,
+            hosts=[],
         )
         asyncio.run(preparation.open_hosts(cast(Any, call)))
         opened.append(call.answer.decision.rights.network.hosts)
