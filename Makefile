@@ -53,6 +53,7 @@ bench: images ## Measure a call against bare bash, bwrap and docker exec
 	@$(BIN)/python -m tests.bench.fresh
 	@$(BIN)/python -m tests.bench.mcp
 	@$(BIN)/python -m tests.bench.programs
+	@$(BIN)/python -m tests.bench.network
 	@$(BIN)/python -m tests.bench.growth
 
 htmx: ## Renew the script that the page is shown with, as it comes from npm
