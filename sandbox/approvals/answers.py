@@ -8,9 +8,7 @@ Whether it is a person who answers, the door knows that calls this.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import replace
-from typing import TypeVar
 
 from policy.people.approval import Grant, Scope
 from sandbox.agents.registry import Registry

@@ -146,10 +146,9 @@ class Gateway:
     async def end(self) -> None:
         """End it with all its connections, and hear the last of it."""
         self._ending = True
-        open_tasks = list(self._tasks)
-        for one in open_tasks:
+        waiting = list(self._tasks)
+        for one in waiting:
             one.cancel()
-        await asyncio.gather(*open_tasks, return_exceptions=True)  # no question outlives its call
         process = self._process
         if process is None:
             return
@@ -167,6 +166,7 @@ class Gateway:
                 await asyncio.wait((self._hearing,), timeout=END_SECONDS)
                 self._hearing.cancel()
             process._transport.close()  # type: ignore[attr-defined]  # whoever holds its pipes
+            await asyncio.gather(*waiting, return_exceptions=True)  # no question outlives its call
 
     async def _hear(self, process: asyncio.subprocess.Process) -> None:
         assert process.stdout is not None
@@ -186,6 +186,8 @@ class Gateway:
         if not self.traffic.lost and not self._ending:
             await _waited(process)
             self.traffic.lost = f"{LOST}, with status {process.returncode}"
+        for one in list(self._tasks):  # what it asked for leads nowhere any more
+            one.cancel()
 
     def _look_for_wish(self, process: asyncio.subprocess.Process, line: bytes) -> None:
         """Begin to read a secret that the gateway asks for, if it is one of this call's."""

@@ -24,6 +24,7 @@ from sandbox.config.settings import AskHosts, Dirs, NetworkSettings, Settings
 from sandbox.containers.images import Images
 from sandbox.containers.plan import LABEL_TEST
 from sandbox.errors import BadInput
+from sandbox.network.book import ASKED_NAMES
 from sandbox.present import render
 from sandbox.results import CallResult, Ending
 from tests.container.test_gateway import CANARY, Server
@@ -40,6 +41,40 @@ for name in sys.argv[1:]:
     except OSError as error:
         print(name, type(error).__name__)
 """
+
+HOSTILE = """
+import json, socket
+out = {}
+def tried(name, work):
+    try:
+        out[name] = work()
+    except OSError as error:
+        out[name] = type(error).__name__
+def sent(address, host):
+    with socket.create_connection(address, timeout=100) as s:
+        s.sendall(f"GET /x HTTP/1.1\\r\\nHost: {host}\\r\\n\\r\\n".encode())
+        got = b""
+        while more := s.recv(1000):
+            got += more
+        return got.decode().rsplit("\\r\\n", 1)[-1]
+def resolved(name):
+    try:
+        return socket.gethostbyname(name)
+    except OSError:
+        return ""
+place = resolved(NAME)
+tried("a place that nobody asked for", lambda: sent(("127.1.0.2", PORT), "n1.lockgate.example"))
+names = [resolved(f"n{number}.lockgate.example") for number in range(40)]
+out["names"] = sum(map(bool, names))
+out["odd names"] = [one for one in ODD if resolved(one)]
+tried("another port", lambda: sent((place, 22), NAME))
+tried("another Host", lambda: sent((place, PORT), OTHER))
+tried("an address", lambda: sent((place, PORT), "127.0.0.1"))
+tried("a Host with more", lambda: sent((place, PORT), NAME + ".evil.example"))
+print(json.dumps(out), flush=True)
+print(sent((place, PORT), NAME))
+"""
+ODD = ("6c65616b65642d6461746131." * 3 + "example", "printer.local", "db", "nosuch.invalid")
 
 
 class House:
@@ -159,6 +194,30 @@ def test_a_connection_waits_for_a_persons_yes_which_opens_that_host_alone(house:
     asked = house.told("asked")
     assert [(one["of"], one["host"]) for one in asked] == [(done.id, NAME), (done.id, OTHER)]
     assert house.grants.open_questions(time.time()) == []
+
+
+def test_what_names_no_host_to_ask_about_is_no_question(house: House) -> None:
+    """The positive control is the last connection of the same program."""
+    head = f"NAME, OTHER, PORT, ODD = {NAME!r}, {OTHER!r}, {house.server.port}, {ODD!r}\n"
+    (house.work / "hostile.py").write_text(head + HOSTILE)
+    plan = house.plan().model_copy(update={"params": Params(command="python3 hostile.py")})
+
+    async def go() -> CallResult:
+        async with house.supervised() as supervisor:
+            call = asyncio.create_task(supervisor.call(plan, approver=waiting))
+            [asked] = await house.questions()
+            house.approve(asked)
+            return await call
+
+    first, last = run(go()).stdout.splitlines()
+    found = json.loads(first)
+    assert (found.pop("names"), found.pop("odd names")) == (ASKED_NAMES - 1, [])
+    assert found.pop("another port") == "ConnectionRefusedError"
+    assert len(found) == 4
+    assert set(found.values()) <= {"", "ConnectionResetError"}
+    assert last == CANARY
+    assert house.server.heard == [f"{NAME} /x"]
+    assert len(house.told("asked")) == 1
 
 
 def test_a_no_is_said_and_counts_for_the_same_command_again(house: House) -> None:

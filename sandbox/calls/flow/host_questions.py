@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from policy.model import Host, Landing, Verdict
+from policy.values.strict_yaml import PolicyError
 from sandbox.approvals.approver import nobody
 from sandbox.approvals.desk import Patient, elsewhere
 from sandbox.approvals.host_desk import HOST_DOOR, Connecting, HostAnswer, HostDesk, HostDoor
@@ -107,9 +108,9 @@ class HostQuestions:
             with self.clock.standing_still():
                 answer = await self._answer(host, entry)
             return await uninterrupted(self._settle(host, entry, answer))
-        except SandboxError as error:
-            entry |= {"state": "refused", "because": str(error)}
-            return HostWord(None, f"a person cannot be asked: {error}")
+        except (SandboxError, PolicyError, OSError) as error:
+            entry |= {"state": "refused", "because": f"a person cannot be asked: {error}"}
+            return HostWord(None, "a person cannot be asked")
         except asyncio.CancelledError:
             if entry["state"] == "asked":
                 entry |= {"state": "refused", "because": ENDED_FIRST}

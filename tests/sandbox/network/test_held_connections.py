@@ -14,7 +14,7 @@ import pytest
 from policy.hosts import MOST_ASKED, askable
 from sandbox.network.book import ASKED_NAMES, Book, Reach
 from sandbox.network.carrier import Carrier
-from sandbox.network.gateway import Gateway, HostWord
+from sandbox.network.gateway import AskHost, Gateway, HostWord
 from sandbox.network.holding import MOST_QUESTIONS, Holding
 from tests.sandbox.network.test_gateway_carrier import ANSWER, FAIR, Far, plain, run
 from tests.sandbox.network.test_gateway_readers import CARRYING, PLAIN_LABELS, hello
@@ -282,6 +282,30 @@ def test_a_gateway_that_was_taken_over_asks_so_often_and_not_more() -> None:
     assert len(heard_of(wishes)) == MOST_QUESTIONS
 
 
+@pytest.mark.parametrize("killed", [True, False], ids=["it is killed", "its call ends"])
+def test_no_question_outlives_its_gateway(killed: bool) -> None:
+    ended: list[str] = []
+
+    async def ask(host: str, port: int) -> HostWord:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(host)
+        raise AssertionError("nobody answers")
+
+    async def go() -> None:
+        async with saying([{"host": "a.example", "port": 443}], ask) as gateway:
+            assert gateway._process is not None
+            if killed:
+                gateway._process.kill()
+                while not ended:
+                    await asyncio.sleep(0.01)
+                assert "ended before the call" in gateway.traffic.lost
+        assert ended == ["a.example"]
+
+    run(go())
+
+
 def heard_of(wishes: list[Any]) -> list[tuple[str, int]]:
     """Return what a person is asked when a gateway says these lines."""
     asked: list[tuple[str, int]] = []
@@ -291,19 +315,28 @@ def heard_of(wishes: list[Any]) -> list[tuple[str, int]]:
         return HostWord(None)
 
     async def go() -> None:
-        gateway = Gateway([], FAIR, lambda: None, ask_host=ask)
-        script = "import sys; sys.stdout.write(sys.argv[1]); sys.stdout.flush(); sys.stdin.read()"
-        lines = "".join(json.dumps({"asks": one}) + "\n" for one in wishes)
-        process = await asyncio.create_subprocess_exec(
-            "python3", "-c", script, lines + json.dumps({"over": "all is said"}) + "\n",
-            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
-        )  # fmt: skip
-        gateway._process = process
-        gateway._hearing = asyncio.create_task(gateway._hear(process))
-        while not gateway.traffic.over:
-            await asyncio.sleep(0.01)
-        await asyncio.sleep(0)
-        await gateway.end()
+        async with saying(wishes, ask):
+            pass
 
     run(go())
     return asked
+
+
+@contextlib.asynccontextmanager
+async def saying(wishes: list[Any], ask: AskHost) -> AsyncIterator[Gateway]:
+    """Give a gateway whose process has said these lines, and no other ones."""
+    gateway = Gateway([], FAIR, lambda: None, ask_host=ask)
+    script = "import sys; sys.stdout.write(sys.argv[1]); sys.stdout.flush(); sys.stdin.read()"
+    lines = "".join(json.dumps({"asks": one}) + "\n" for one in wishes)
+    process = await asyncio.create_subprocess_exec(
+        "python3", "-c", script, lines + json.dumps({"over": "all is said"}) + "\n",
+        stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    gateway._process = process
+    gateway._hearing = asyncio.create_task(gateway._hear(process))
+    try:
+        while not gateway.traffic.over:
+            await asyncio.sleep(0.01)
+        yield gateway
+    finally:
+        await gateway.end()
