@@ -91,6 +91,14 @@ def _reflog(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     return HOLE
 
 
+def _tracks(shell: Shell) -> str:
+    """Note that `git lfs track` and `untrack` write attributes, which gate 2 reads."""
+    shell.facts.writes = True
+    why = "`git lfs`: says in `.gitattributes` which files it holds"
+    shell.find(Tier.CAUTION, "program", why)
+    return HOLE
+
+
 def _listing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
     """Subcommands whose plain form only lists."""
     name = call.name.removeprefix("git ")
@@ -107,6 +115,8 @@ def _listing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
         "gc": ((), ()),
     }
     words = call.args
+    if name == "lfs" and words[:1] in (("track",), ("untrack",)) and len(words) > 1:
+        return _tracks(shell)
     allowed = safe.get(name, ((), ()))[1]
     if (name in ("remote", "notes", "submodule") and not words) or (
         words and words[0] in allowed and len(words) <= 3
