@@ -446,7 +446,7 @@ class Cell:
     async def _go_direct(self, door: Door) -> None:
         """Talk to both programs over connections of our own from now on."""
         taken = asyncio.get_running_loop().run_in_executor(None, door.take)
-        await self.ask({"fd": self._spare_end}, op="direct")
+        await self._ask_handing(door, taken, {"fd": self._spare_end}, op="direct")
         keeper, runner = await taken
         self._runner.send({"op": "direct"})
         await self._keeper.go_direct(keeper)
@@ -492,13 +492,19 @@ class Cell:
     ) -> list[socket.socket]:
         """Return so many sockets that the keeper hands over when it is asked to."""
         taking = asyncio.get_running_loop().run_in_executor(None, door.take_sockets, count)
+        await self._ask_handing(door, taking, request, op=op)
+        return await taking
+
+    async def _ask_handing(
+        self, door: Door, taking: asyncio.Future[Any], request: dict[str, Any], *, op: str
+    ) -> None:
+        """Ask the keeper to hand over what is being taken at the door."""
         try:
             await self.ask(request, op=op)
         except BaseException:
             door.close()  # nobody hands anything over any more
             await asyncio.gather(taking, return_exceptions=True)
             raise
-        return await taking
 
     def _check_sources(self, answer: dict[str, Any]) -> None:
         """Compare what the keeper sees at each workspace with what stands at its path here.

@@ -16,6 +16,8 @@ from typing import Any
 
 from sandbox.config.settings import Dirs
 from sandbox.containers.ledger import state_label
+from sandbox.containers.plan import LABEL_CELL
+from sandbox.host.process_owner import owner_label
 from tests.bench.litter import litter
 from tests.container.lab import Lab, repository, snapshot, wait_for
 
@@ -24,8 +26,10 @@ CHANGE = (
     " mv src source; chmod 600 keep.txt; git add new.txt"
 )
 """Modifies, creates, deletes, moves a folder, sets a mode, and changes git's index."""
-HOLD = f"{CHANGE}; mkdir .vscode; echo '{{}}' > .vscode/tasks.json"
-"""The same, and what a person must look at."""
+FEWER = "echo more >> README.md; rm tool.sh; echo new > new.txt; chmod 600 keep.txt"
+"""One change for each kind of operation in a journal."""
+OBEYED = "mkdir .vscode; echo '{}' > .vscode/tasks.json"
+"""What a person must look at."""
 MOST_STEPS = 400
 Tree = dict[str, tuple[Any, ...]]
 
@@ -67,22 +71,27 @@ def layers(lab: Lab) -> set[str]:
 
 def is_clean(lab: Lab) -> None:
     """Assert that of all that died nothing is left but what belongs to the living cells."""
-    mine = {one.labels["org.lockgate.cell"] for one in lab.containers("cell")}
+    mine = {one.labels[LABEL_CELL] for one in lab.containers("cell")}
     wait_for(lambda: len(lab.containers()) == 2 * len(mine), "containers of dead cells are gone")
     assert layers(lab) == mine
     assert list((lab.ws / ".lockgate/landing").glob("*")) == []
     assert lab.supervisor._record.store.verify() is None
 
 
-def nothing_left(dirs: Dirs, folder: Path, *, held: bool = False) -> None:
-    """Assert that a supervisor that has ended left nothing behind (but what is held)."""
+def is_alone(lab: Lab) -> None:
+    """Assert that of supervisors that died nothing is left but what belongs to the living one."""
+    mine = sorted(2 * [cell["name"] for cell in lab.supervisor.cells()])
+    assert sorted(one.labels[LABEL_CELL] for one in lab.containers()) == mine
+    doors = [path.name for path in (lab.dirs.runtime / "cells").iterdir()]
+    assert doors == [owner_label().replace(":", "-")]
+    assert list((lab.ws / ".lockgate/landing").glob("*")) == []
 
-    def found() -> list[str]:
-        return [one for one in litter(dirs, folder) if not (held and one.startswith("volume "))]
 
+def nothing_left(dirs: Dirs, folder: Path) -> None:
+    """Assert that a supervisor that has ended left nothing behind."""
     with contextlib.suppress(AssertionError):  # the engine may be removing something yet
-        wait_for(lambda: not found(), "nothing is left")
-    left = found()
+        wait_for(lambda: not litter(dirs, folder), "nothing is left")
+    left = litter(dirs, folder)
     assert left == [], left
 
 

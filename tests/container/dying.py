@@ -3,15 +3,17 @@
 
     python dying.py ROOT RUN_ID
 
-Reads lines `SCENARIO STEP` and answers each with `killed WHAT` or `ended`. A step is an effect
-outside of the process: a record written, a request to a program of the cell or its answer, an act
-of the engine. What is killed dies right after it, as by `kill -9`.
+Reads lines `SCENARIO NAME STEP BEFORE` and answers each with `met HOW` once the round BEFORE is
+over, and with `killed WHAT` or `ended`. A step is an effect outside of the process: a record
+written, a request to a program of the cell or its answer, an act of the engine. What is killed dies
+right after it, as by `kill -9`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import signal
 import sys
 from collections.abc import Callable, Sequence
@@ -19,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import sandbox.gates.gate1
+from sandbox.agents.declared import DEFAULT
 from sandbox.audit.events import AuditRecord
 from sandbox.audit.store import Store
 from sandbox.cells.cell import Cell
@@ -26,7 +29,8 @@ from sandbox.cells.link import Link
 from sandbox.containers.endpoints import connect
 from sandbox.containers.engine import Engine
 from tests.container import lab as labs
-from tests.container.crashing import CHANGE, HOLD
+from tests.container.crashing import is_alone
+from tests.container.rounds import Round, agrees
 
 STEPS: tuple[tuple[type, str], ...] = (
     (Store, "append"),
@@ -79,25 +83,40 @@ def _about(arguments: tuple[Any, ...]) -> str:
     return ""
 
 
-def act(scenario: str, name: str, lab: labs.Lab, steps: Steps) -> None:
-    """Carry out a scenario; what is counted begins where it is armed."""
-    change = {"derived_from": "deletes", "call_id": name}
-    if scenario == "call":
-        steps.armed = True
-        lab.sh(CHANGE, **change)
-    elif scenario == "undo":
-        assert lab.sh(CHANGE, **change).landed
-        steps.armed = True
-        lab.run(lab.supervisor.undo(name))
-    elif scenario == "part":
-        assert lab.sh(HOLD, **change).judgement == "hold"
-        steps.armed = True
-        lab.run(lab.supervisor.land(name, ["new.txt"]))
-    else:
-        assert lab.sh(HOLD, **change).judgement == "hold"
-        steps.armed = True
-        lab.run(getattr(lab.supervisor, scenario)(name))
+def live(scenario: str, name: str, before: str, root: Path, lab: labs.Lab, steps: Steps) -> None:
+    """Start, bring the round `before` to its end if there is one, and carry out the next.
+
+    Of a call every step is counted; of what a person does afterwards only its own: to start and to
+    end is the same everywhere.
+    """
+    round_: Round = pickle.loads((root / "round").read_bytes())
+    whole = scenario == "call"
+    pool = lab.run(lab.supervisor._live.connected())
+    steps.armed = whole
+    lab.run(pool.get(DEFAULT, (str(lab.ws),)))
+    steps.armed = False
+    assert lab.read("true").exit_status == 0
+    met = "nothing"
+    if before != "-":
+        met = agrees(lab, scenario, before, round_)
+        round_.put_back(lab, before)
+    is_alone(lab)
+    act = round_.begin(lab, scenario, name)
+    settle(lab)
+    os.write(1, f"met {met}\n".encode())
+    steps.armed = True
+    act()
+    steps.armed = whole
     labs.leave(lab)
+    steps.armed = False
+
+
+def settle(lab: labs.Lab) -> None:
+    """Wait until nothing goes on of what was done before, so that no step of it is counted."""
+    assert lab.supervisor._live.pool is not None
+    cells = lab.supervisor._live.pool.living()
+    lab.run(labs.eventually(lambda: all(cell.idle for cell in cells), "cells are idle"))
+    lab.run(lab.supervisor._record.flush())
 
 
 def _die(what: str) -> None:
@@ -111,14 +130,14 @@ def main() -> None:
     setattr(sandbox.gates.gate1, "decide", labs.decide)  # noqa: B010 - as tests patch it
     setattr(sandbox.gates.gate1, "wants_second_opinion", lambda *_: False)  # noqa: B010
     for line in sys.stdin:
-        scenario, name, at = line.split()
+        scenario, name, at, before = line.split()
         pid = os.fork()
         if pid == 0:
             asyncio.set_event_loop_policy(None)
             steps = Steps(_die, int(at))
             steps.watch(setattr)
             lab = labs.Lab(connect(), root / "lab", (root / "work",), run_id)
-            act(scenario, name, lab, steps)
+            live(scenario, name, before, root, lab, steps)
             os.write(1, b"ended\n")
             os._exit(0)
         _, status = os.waitpid(pid, 0)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -20,127 +21,41 @@ from typing import Any
 import docker
 import pytest
 
-from sandbox.audit.call_entry import CallEntry
 from sandbox.cell.faults import DIE, HANG
-from sandbox.cells.specs import Specs
+from sandbox.cells.cell import Cell
 from sandbox.config.settings import KeeperSettings, Settings
 from sandbox.containers.images import Images
 from sandbox.containers.plan import LABEL_CELL
-from sandbox.errors import BadInput, SandboxError
+from sandbox.errors import SandboxError
 from tests.conftest import cannot_run
 from tests.container.conftest import MakeLab
 from tests.container.crashing import (
     CHANGE,
-    HOLD,
+    FEWER,
     MOST_STEPS,
     is_clean,
-    look,
     nothing_left,
     pid_outside,
     workspace,
 )
 from tests.container.dying import Steps
 from tests.container.lab import ME, Lab, eventually, leave
+from tests.container.rounds import BOTH, Round, agrees, entry_of
 
-
-def entry_of(lab: Lab, call: str) -> CallEntry | None:
-    """Return what the record says of a call; None where it says nothing."""
-    lab.run(lab.supervisor._record.flush())
-    try:
-        return lab.supervisor._record.store.call(call)
-    except BadInput:
-        return None
-
-
-class Round:
-    """The workspace before and after an action, and how to make it ready for the next round."""
-
-    def __init__(self, lab: Lab) -> None:
-        self.old = look(lab.ws)
-        done = lab.sh(CHANGE, derived_from="deletes")
-        assert done.landed
-        self.new = look(lab.ws)
-        lab.run(lab.supervisor.undo(done.id))
-        held = lab.sh(HOLD, derived_from="deletes")
-        assert held.judgement == "hold"
-        lab.run(lab.supervisor.land(held.id))
-        self.held = look(lab.ws)
-        lab.run(lab.supervisor.undo(held.id))
-        assert look(lab.ws) == self.old
-        assert len({str(self.old), str(self.new), str(self.held)}) == 3
-
-    def put_back(self, lab: Lab, call: str) -> None:
-        """Undo or discard whatever a call left."""
-        entry = entry_of(lab, call)
-        for part in (entry and entry.parts) or ():
-            lab.run(lab.supervisor.undo(part))
-        if entry is not None and entry.judgement == "hold" and not entry.landed:
-            lab.run(lab.supervisor.discard(call))
-        elif entry is not None and entry.landed and not entry.undone_by:
-            lab.run(lab.supervisor.undo(call))
-        assert look(lab.ws) == self.old
-
-
-def agrees(lab: Lab, scenario: str, call: str, round_: Round) -> str:
-    """Assert that files are old or new, and that the record says which; return which."""
-    found, entry = look(lab.ws), entry_of(lab, call)
-    if scenario == "call":
-        landed = found == round_.new
-        assert landed or found == round_.old
-        if entry is None:
-            assert not landed
-            return "unknown"
-        assert (entry.landed, entry.ending is not None) == (landed, True)
-        return "landed" if landed else "not landed"
-    assert entry is not None
-    if scenario == "undo":
-        undone = found == round_.old
-        assert undone or found == round_.new
-        assert bool(entry.undone_by) is undone
-        return "undone" if undone else "not undone"
-    if scenario == "land":
-        landed = found == round_.held
-        assert landed or found == round_.old
-        assert entry.landed is landed
-        assert (entry.judgement == "land") is landed
-        return "landed" if landed else "held"
-    if scenario == "part":
-        landed = "new.txt" in found
-        assert landed or found == round_.old
-        assert (entry.judgement, entry.landed) == ("hold", False)
-        assert (entry.parts or []) == ([f"{call}-1"] if landed else [])
-        if landed:  # the part is known as itself, and what is left goes on from there
-            part = entry_of(lab, f"{call}-1")
-            assert part is not None
-            assert [one["path"] for one in part.changes or ()] == ["new.txt"]
-            assert "new.txt" not in [one["path"] for one in entry.changes or ()]
-            assert lab.run(lab.supervisor.land(call, ["keep.txt"])).landed
-        return "landed" if landed else "held"
-    assert found == round_.old
-    assert entry.judgement in ("hold", "discard")
-    assert not entry.landed
-    return str(entry.judgement)
-
-
-BOTH = {
-    "call": {"landed", "not landed"},
-    "undo": {"undone", "not undone"},
-    "land": {"landed", "held"},
-    "part": {"landed", "held"},
-    "discard": {"hold", "discard"},
-}
-"""What a walk must have met: kills before and kills after the point of no return."""
-FEWEST = {"call": 20, "undo": 6, "land": 6, "part": 6, "discard": 6}
+FEWEST = {"call": 25, "undo": 4, "land": 4, "part": 4, "discard": 4}
 
 
 # The supervisor
 
 
+Doomed = Callable[[str, str, int, str], list[str]]
+
+
 @pytest.fixture
 def doomed(
     tmp_path: Path, run_id: str, docker_client: docker.DockerClient, images: Images, owner: int
-) -> Iterator[Callable[[str, str, int], str]]:
-    """Return a function that runs a scenario in a process that dies at a step; see `dying`."""
+) -> Iterator[Doomed]:
+    """Return a function that runs a round in a process that dies at a step; see `dying`."""
     workspace(tmp_path / "work", owner)
     paths = [str(Path(__file__).parents[2]), *filter(None, [os.environ.get("PYTHONPATH")])]
     with subprocess.Popen(
@@ -155,9 +70,12 @@ def doomed(
         assert process.stdout is not None
         said, say = process.stdout, process.stdin
 
-        def run(scenario: str, call: str, at: int) -> str:
-            say.write(f"{scenario} {call} {at}\n")
-            return said.readline().strip()
+        def run(scenario: str, call: str, at: int, before: str) -> list[str]:
+            say.write(f"{scenario} {call} {at} {before}\n")
+            lines = [said.readline().strip()]
+            while lines[-1].startswith("met "):
+                lines.append(said.readline().strip())
+            return lines
 
         yield run
         say.close()
@@ -166,34 +84,43 @@ def doomed(
 @pytest.mark.parametrize("scenario", BOTH)
 def test_a_supervisor_that_dies_at_any_step(
     make_lab: MakeLab,
-    doomed: Callable[[str, str, int], str],
+    doomed: Doomed,
     docker_client: docker.DockerClient,
     run_id: str,
     tmp_path: Path,
     scenario: str,
 ) -> None:
+    """The supervisor that brings one round to its end is the one that dies in the next.
+
+    At any step of starting a cell, of a call and of ending (`call`), and at any of what a person
+    does afterwards. The next one asserts that files and record agree, and that of all that died
+    nothing is left, while it lives.
+    """
+
     def survivor() -> Lab:
         return Lab(docker_client, tmp_path / "lab", (tmp_path / "work",), run_id)
 
     lab = survivor()
     round_ = Round(lab)
+    (tmp_path / "round").write_bytes(pickle.dumps(round_))
     waits = lab.sh("echo run > .envrc")
     assert waits.judgement == "hold"
     leave(lab)
-    steps, met = [], set()
+    steps, met, before = [], set(), "-"
     for at in itertools.count(1):
         assert at < MOST_STEPS
-        said = doomed(scenario, f"k{at}", at)
+        *found, said = doomed(scenario, f"k{at}", at, before)
         steps.append(said)
-        lab = survivor()
-        assert lab.read("true").exit_status == 0
-        met.add(agrees(lab, scenario, f"k{at}", round_))
-        round_.put_back(lab, f"k{at}")
+        met |= {line.removeprefix("met ") for line in found}
+        if found:  # it had started, so that the round before is over
+            before = f"k{at}"
         if said == "ended":
             break
         assert said.startswith("killed "), steps  # the fault really happened
-        leave(lab)
-        nothing_left(lab.dirs, lab.ws, held=True)
+    lab = survivor()
+    assert lab.read("true").exit_status == 0
+    met.add(agrees(lab, scenario, before, round_))
+    round_.put_back(lab, before)
     assert len(steps) > FEWEST[scenario], steps
     assert BOTH[scenario] <= met
     assert entry_of(lab, waits.id).judgement == "hold"  # type: ignore[union-attr]
@@ -208,31 +135,43 @@ def test_a_supervisor_that_dies_at_any_step(
 
 
 class Fault:
-    """A fault for the next cell that starts, as only the supervisor can ask its keeper for one."""
+    """A fault in a keeper from its next request on, as only the supervisor can ask for one."""
 
     def __init__(self) -> None:
         self.wanted: dict[str, Any] | None = None
-        self.cell = ""
-        """Name of the cell whose keeper has it."""
+        self.cell: Cell | None = None
+        """The cell whose keeper has it."""
+        self.asked: list[str] = []
+        """What this keeper was asked for since."""
 
-    def happened(self, lab: Lab) -> bool:
+    def happened(self) -> bool:
         """Whether the keeper came to it: its cell is lost then."""
         assert self.wanted is None
-        return not lives(lab, self.cell)
+        assert self.cell is not None
+        return not self.cell.alive
+
+    @property
+    def step(self) -> str:
+        """The step at which it happened, without numbers: `stage`, `do`, `land asked`, ..."""
+        assert self.cell is not None
+        last = self.cell._keeper.tail.rpartition("\n")[2]
+        return last.partition(": ")[2].rstrip("0123456789")
 
 
 @pytest.fixture
 def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
-    """Return a fault that the next keeper gets in its setup."""
-    one, real = Fault(), Specs.make
+    """Return a fault that the next request to a keeper brings along."""
+    one, real = Fault(), Cell._send
 
-    def make(specs: Specs, *arguments: Any, **more: Any) -> Any:
-        made = real(specs, *arguments, **more)
+    def send(cell: Cell, request: dict[str, Any], op: str) -> Any:
         if one.wanted is not None:
-            made.setup["fault"], one.wanted, one.cell = one.wanted, None, made.name
-        return made
+            request = {**request, "fault": one.wanted}
+            one.wanted, one.cell, one.asked = None, cell, []
+        if cell is one.cell:
+            one.asked.append(op)
+        return real(cell, request, op)
 
-    monkeypatch.setattr(Specs, "make", make)
+    monkeypatch.setattr(Cell, "_send", send)
     return one
 
 
@@ -243,23 +182,7 @@ def new_cell(lab: Lab) -> None:
         lab.run(lab.supervisor._live.pool.end(cell))
 
 
-def begin(scenario: str, call: str, lab: Lab) -> Callable[[], object]:
-    """Prepare a scenario and return the action that meets the fault."""
-    change = {"derived_from": "deletes", "call_id": call}
-    if scenario == "call":
-        return lambda: lab.sh(CHANGE, **change)
-    if scenario == "undo":
-        assert lab.sh(CHANGE, **change).landed
-        return lambda: lab.run(lab.supervisor.undo(call))
-    assert lab.sh(HOLD, **change).judgement == "hold"
-    if scenario == "part":
-        return lambda: lab.run(lab.supervisor.land(call, ["new.txt"]))
-    return lambda: lab.run(getattr(lab.supervisor, scenario)(call))
-
-
-SETUP_STEPS = 1
-"""Steps of a keeper before it is asked for anything but its setup; walked with `call`."""
-KEEPER_FEWEST = {"call": 25, "undo": 12, "land": 20, "part": 10, "discard": 1}
+KEEPER_FEWEST = {"call": 25, "undo": 10, "land": 15, "part": 10, "discard": 1}
 
 
 @pytest.mark.parametrize("scenario", BOTH)
@@ -267,19 +190,44 @@ KEEPER_FEWEST = {"call": 25, "undo": 12, "land": 20, "part": 10, "discard": 1}
 def test_a_keeper_that_dies_at_any_step(
     make_lab: MakeLab, fault: Fault, tmp_path: Path, owner: int, scenario: str
 ) -> None:
+    """The keeper that brings one round to its end is the one that dies in the next.
+
+    Every step of a call with every kind of change; of what follows, with one change per kind of
+    operation: `test_landing.py` walks through all steps of a journal, without containers.
+    """
     lab = make_lab(workspace(tmp_path / "work", owner))
-    round_ = Round(lab)
+    round_ = Round(lab, CHANGE if scenario == "call" else FEWER)
     met: set[str] = set()
-    first = 1 if scenario == "call" else SETUP_STEPS + 1
-    for at in itertools.count(first):
+    steps: list[str] = []
+    for at in itertools.count(1):
         assert at < MOST_STEPS
         found, happened = keeper_round(lab, fault, scenario, {"at": at, "act": DIE}, round_)
         met.add(found)
         if not happened:
             break
-    assert at - first > KEEPER_FEWEST[scenario]
+        steps.append(fault.step)
+    assert len(steps) > KEEPER_FEWEST[scenario]
     assert BOTH[scenario] <= met
     is_clean(lab)
+
+
+def test_a_keeper_that_dies_while_it_starts(lab: Lab, fault: Fault) -> None:
+    assert lab.read("true").exit_status == 0
+    for at in itertools.count(1):
+        new_cell(lab)
+        fault.wanted = {"at": at, "act": DIE}
+        with pytest.raises(SandboxError) as lost:
+            lab.sh("echo x > a")
+        if "open" in fault.asked:
+            break
+        assert fault.happened()
+        assert str(lost.value).endswith("nothing landed")
+    assert at > STARTING_FEWEST
+    assert lab.sh("echo x > a").landed
+    is_clean(lab)
+
+
+STARTING_FEWEST = 2
 
 
 def keeper_round(
@@ -287,15 +235,14 @@ def keeper_round(
 ) -> tuple[str, bool]:
     """Meet a fault; return how the files and the record are, and whether it really happened."""
     call = f"k{wanted['at']}"
-    act = begin(scenario, call, lab)
-    new_cell(lab)
+    act = round_.begin(lab, scenario, call)
     fault.wanted = wanted
     said = ""
     try:
         act()
     except SandboxError as error:
         said = str(error)
-    happened = fault.happened(lab)
+    happened = fault.happened()
     if not happened:
         assert said == ""
         new_cell(lab)  # the next call would come to it
@@ -308,7 +255,7 @@ def keeper_round(
     return met, happened
 
 
-@pytest.mark.parametrize("at", (4, 6, 12))
+@pytest.mark.parametrize("at", (3, 5, 11))
 def test_a_keeper_that_hangs_is_taken_for_lost(
     make_lab: MakeLab,
     fault: Fault,

@@ -21,7 +21,7 @@ from tests.container.lab import Lab, after, eventually
 
 SHORT = 5.0
 LANDING = 30.0
-STEP = 12
+STEP = 13
 """Of a keeper: in the middle of its first landing."""
 
 

@@ -175,7 +175,6 @@ class Keeper:
         vault.Patience.seconds = request["wait_seconds"]
         self._patterns = request["patterns"]
         self._watch.rules(self._patterns)
-        self.fault = Faults(request.get("fault"))
         self._lock = leftovers.occupy(LIVE, request["cell"])
         leftovers.sweep(LIVE)
         os.makedirs(HELD, exist_ok=True)
@@ -698,6 +697,8 @@ def _answer(keeper: Keeper, request: dict[str, Any]) -> dict[str, Any]:
         for key in ("tx", "call", "as", "cell"):
             if not _NAME.fullmatch(request.get(key, "x")):
                 raise Refused("a name that cannot be the name of a folder")
+        if "fault" in request:
+            keeper.fault.want(request["fault"])
         keeper.fault(f"{request['op']} asked")
         answer = getattr(keeper, request["op"])(request)
         keeper.fault(f"{request['op']} done")

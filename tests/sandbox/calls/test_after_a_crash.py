@@ -127,7 +127,10 @@ def test_a_fault_comes_only_where_it_was_asked_for(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("sandbox.cell.faults.os.kill", lambda _pid, number: killed.append(number))
     monkeypatch.setenv("LOCKGATE_FAULT", '{"at": 1, "act": "die"}')
     for wanted, count in ((None, 0), ({"at": 2, "act": DIE}, 1), ({"at": 9, "act": DIE}, 1)):
-        faults = Faults(wanted)
+        faults = Faults()
+        faults("before")
+        if wanted is not None:
+            faults.want(wanted)
         for step in ("one", "two", "three"):
             faults(step)
         assert len(killed) == count
