@@ -24,13 +24,14 @@ import docker.errors
 import psutil
 import pytest
 
+from sandbox.agents.declared import DEFAULT
 from sandbox.containers.endpoints import connect
 from sandbox.containers.engine import Engine
 from sandbox.containers.images import Images
 from sandbox.errors import SandboxError, Unavailable
 from tests.conftest import cannot_run
 from tests.container import lab as labs
-from tests.container.crashing import MOST_STEPS, look, nothing_left, transfer
+from tests.container.crashing import MOST_STEPS, Tree, look, nothing_left, transfer
 from tests.container.dying import STEPS, Steps
 from tests.container.lab import ME, Lab, leave, repository, wait_for
 
@@ -141,10 +142,15 @@ def engine(
 def test_an_engine_that_is_killed_at_any_act(
     engine: OwnEngine, tmp_path: Path, run_id: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """At any act of starting a cell, of a call and of ending.
+
+    The supervisor that asserts that all is well after one round is the one that meets the next.
+    """
     folder = repository(tmp_path / "work", 0)
     old = look(folder)
-    new = None
-    met = set()
+    left = old
+    met: set[bool] = set()
+    before = ""
     for at in itertools.count(1):
         assert at < MOST_STEPS
         killed: list[str] = []
@@ -154,40 +160,58 @@ def test_an_engine_that_is_killed_at_any_act(
             engine.kill()
 
         lab = Lab(connect(), tmp_path / "lab", (folder,), run_id)
-        with monkeypatch.context() as patch:
-            steps = Steps(kill, at)
-            steps.watch(patch.setattr, ENGINE_STEPS)
-            steps.armed = True
-            with contextlib.suppress(SandboxError):
-                lab.sh(CHANGE, call_id=f"k{at}")
-            with contextlib.suppress(SandboxError):
-                leave(lab)
-            steps.armed = False
-        if killed:
-            with pytest.raises(Unavailable):
-                connect()  # the fault really happened
-            engine.start()
-        landed = look(folder) != old
-        survivor = Lab(connect(), tmp_path / "lab", (folder,), run_id)
+        steps = Steps(kill, at)
         with monkeypatch.context() as patch:
             # the supervisor before was of this very process; as a process it would have ended
             patch.setattr("sandbox.calls.open_ends.lives", lambda _: False)
-            assert survivor.read("true").exit_status == 0
-        new = look(folder) if landed and new is None else new
-        assert look(folder) == (new if landed else old)
-        found = [c for c in survivor.supervisor._record.store.calls() if c.id == f"k{at}"]
-        assert landed is any(one.landed for one in found)
-        met.add(landed)
-        wait_for(lambda lab=survivor: len(lab.containers()) == 2, "others' containers are gone")  # type: ignore[misc]
-        if landed:
-            survivor.run(survivor.supervisor.undo(f"k{at}"))
-        assert look(folder) == old
-        leave(survivor)
-        nothing_left(survivor.dirs, folder)
+            steps.watch(patch.setattr, ENGINE_STEPS)
+            try:
+                pool = lab.run(lab.supervisor._live.connected())
+                steps.armed = True
+                lab.run(pool.get(DEFAULT, (str(folder),)))
+                steps.armed = False
+                if before:
+                    met.add(_is_well(lab, before, old, left))
+                before = f"k{at}"
+                steps.armed = True
+                lab.sh(CHANGE, call_id=before)
+            except SandboxError:
+                assert killed
+            with contextlib.suppress(SandboxError):
+                leave(lab)
+            steps.armed = False
+        left = look(folder)
         if not killed:
             break
+        with pytest.raises(Unavailable):
+            connect()  # the fault really happened
+        engine.start()
     assert at > FEWEST
+    lab = Lab(connect(), tmp_path / "lab", (folder,), run_id)
+    assert _is_well(lab, before, old, left)
     assert met == {True, False}
+    leave(lab)
+    nothing_left(lab.dirs, folder)
+
+
+def _is_well(lab: Lab, call: str, old: Tree, left: Tree) -> bool:
+    """Assert that files are as they were left, and that the record agrees on the call; undo it.
+
+    Returns whether it had landed.
+    """
+    landed = left != old
+    assert lab.read("true").exit_status == 0
+    assert look(lab.ws) == left
+    if landed:
+        assert (lab.text("new.txt"), lab.text("README.md")[-5:]) == ("new\n", "more\n")
+    found = [entry for entry in lab.supervisor._record.store.calls() if entry.id == call]
+    assert landed is any(entry.landed for entry in found)
+    wait_for(lambda: len(lab.containers()) == 2, "others' containers are gone")
+    assert list((lab.ws / ".lockgate/landing").glob("*")) == []
+    if landed:
+        lab.run(lab.supervisor.undo(call))
+    assert look(lab.ws) == old
+    return landed
 
 
 ENGINE_STEPS = tuple((kind, name) for kind, name in STEPS if kind is Engine or name == "_on_keeper")
