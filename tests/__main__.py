@@ -9,6 +9,7 @@ made to stand load. More than a few failures are no matter of load, and are not 
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -24,8 +25,12 @@ _SOME_FAILED = 1
 
 
 def run_tests(*options: str) -> int:
-    """Run pytest in a process of its own; return its exit status."""
-    return subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT).returncode
+    """Run pytest in a process of its own; return its exit status.
+
+    It may keep what it compiled: else each of its processes rewrites the asserts of all modules.
+    """
+    env = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+    return subprocess.run([sys.executable, "-m", "pytest", *options], cwd=ROOT, env=env).returncode
 
 
 def list_failed() -> list[str]:
