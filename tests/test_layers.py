@@ -26,7 +26,7 @@ PURE_SANDBOX = {
     "results.py",
     "errors.py",
 }
-FRONT_DOORS = {"agents/run.py", "setup/bootstrap.py", "policy_tools/batch.py", "doctor.py",
+FRONT_DOORS = {"agents/run.py", "setup/bootstrap.py", "policy_tools/batch.py", "doctor/__main__.py", "doctor/diagnose.py",
                "hooks/service.py", "containers/progress.py", "policy_tools/rates.py",
                "testing/replay.py", "server/server.py", "client/connect.py"}  # fmt: skip
 
@@ -162,7 +162,7 @@ def test_only_front_doors_print_and_exit() -> None:
 
 def test_only_the_engine_and_what_sets_it_up_speak_to_docker() -> None:
     users = offending([p for p in SANDBOX if p not in CELL], lambda path: tops(path) & {"docker"})
-    homes = ("sandbox/containers/", "sandbox/setup/", "sandbox/doctor.py")
+    homes = ("sandbox/containers/", "sandbox/setup/", "sandbox/doctor/")
     assert [one for one in users if not one.startswith(homes)] == []
 
 

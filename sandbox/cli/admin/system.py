@@ -29,7 +29,7 @@ def doctor(**flags: bool) -> int:
       lockgate doctor
       lockgate doctor --json
     """
-    from sandbox.doctor import main
+    from sandbox.doctor.diagnose import main
 
     return main(["--json"] if flags["as_json"] else [])
 

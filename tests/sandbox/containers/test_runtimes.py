@@ -13,7 +13,8 @@ from sandbox.cells.pool import _enforceable
 from sandbox.config.settings import Lifetime, Settings
 from sandbox.containers.progress import SilentProgress
 from sandbox.containers.runtimes import missing, moves_mounts, unenforced
-from sandbox.doctor import CheckStatus, wanted_runtime
+from sandbox.doctor.check import CheckStatus
+from sandbox.doctor.engine import check_wanted_runtime
 from sandbox.errors import NotEnforced, Unavailable
 from sandbox.setup import gvisor
 
@@ -67,7 +68,7 @@ def test_what_a_runtime_does_not_enforce_is_below_the_floor(
 ) -> None:
     seen = info(*arguments)
     assert len(unenforced("runsc", seen)) == count
-    (check,) = wanted_runtime(info(*arguments, "--oci-seccomp"), GVISOR)
+    (check,) = check_wanted_runtime(info(*arguments, "--oci-seccomp"), GVISOR)
     assert check.status is (CheckStatus.FAIL if count else CheckStatus.OK)
     assert bool(check.fix) is bool(count)
     if count:
@@ -89,7 +90,7 @@ def test_the_settings_name_a_runtime_only_where_the_engine_must_be_told() -> Non
 
 def test_the_doctor_says_what_the_settings_ask_for() -> None:
     def said(settings: Settings, seen: dict[str, Any]) -> list[tuple[str, str]]:
-        return [(one.status.value, one.detail) for one in wanted_runtime(seen, settings)]
+        return [(one.status.value, one.detail) for one in check_wanted_runtime(seen, settings)]
 
     assert said(Settings(), info()) == []
     assert said(DISPOSABLE, info()) == [("ok", "`runc`, disposable")]

@@ -13,10 +13,11 @@ from typing import Any
 import docker
 import pytest
 
-from sandbox import doctor
 from sandbox.containers.images import Images
 from sandbox.containers.plan import LABEL_OWNER
-from sandbox.doctor import CheckStatus, HostCheck, diagnose, exit_status
+from sandbox.doctor import engine, host, proof, user
+from sandbox.doctor.check import CheckStatus, HostCheck
+from sandbox.doctor.diagnose import diagnose, exit_status
 from sandbox.errors import BadInput
 from sandbox.gates.policy_files import user_roles
 from sandbox.host.dirs import Dirs
@@ -43,15 +44,15 @@ VERSION = {"ApiVersion": "1.47", "Version": "27.3.1"}
 def statuses(info: Mapping[str, Any]) -> dict[str, str]:
     """Return what is not fine about an engine's own words, as {check: detail}."""
     checks = [
-        doctor.engine(VERSION, info),
-        doctor.place(info, "6.1.0-28-amd64"),
-        doctor.kernel(str(info["KernelVersion"])),
-        doctor.seccomp(info),
-        doctor.mandatory_access(info),
-        doctor.user_namespace(info),
-        *doctor.limits(info),
-        doctor.runtimes(info),
-        doctor.storage(info),
+        engine.check_engine(VERSION, info),
+        engine.check_place(info, "6.1.0-28-amd64"),
+        engine.check_kernel(str(info["KernelVersion"])),
+        engine.check_seccomp(info),
+        engine.check_mandatory_access(info),
+        engine.check_user_namespace(info),
+        *engine.check_limits(info),
+        engine.check_runtimes(info),
+        engine.check_storage(info),
     ]
     return {
         f"{check.status.value} {check.name}": check.detail
@@ -131,19 +132,19 @@ def test_what_is_not_enforced_is_said(change: Mapping[str, Any], said: dict[str,
 
 def test_every_failure_says_what_to_do() -> None:
     nothing: Mapping[str, Any] = {"KernelVersion": "", "OSType": "linux"}
-    checks = [doctor.kernel(""), doctor.seccomp(nothing), *doctor.limits(nothing)]
+    checks = [engine.check_kernel(""), engine.check_seccomp(nothing), *engine.check_limits(nothing)]
     assert [check.status for check in checks] == [CheckStatus.FAIL] * 6
     assert all(check.fix for check in checks)
 
 
 def test_whose_root_it_is_is_said() -> None:
     rootless = {"SecurityOptions": ["name=seccomp,profile=builtin", "name=rootless"]}
-    assert doctor.user_namespace(rootless).detail == "rootless: the engine is not root"
-    assert "without capability" in doctor.user_namespace(GOOD).detail
+    assert engine.check_user_namespace(rootless).detail == "rootless: the engine is not root"
+    assert "without capability" in engine.check_user_namespace(GOOD).detail
 
 
 def test_other_runtimes_are_named() -> None:
-    assert doctor.runtimes(GOOD).detail == "runc by default; has runc, runsc"
+    assert engine.check_runtimes(GOOD).detail == "runc by default; has runc, runsc"
 
 
 PROOFS = {
@@ -159,7 +160,7 @@ PROOFS = {
 
 @pytest.mark.parametrize(("found", "said"), PROOFS.values(), ids=PROOFS)
 def test_what_a_keeper_can_do_decides(found: Mapping[str, str], said: list[str]) -> None:
-    assert [f"{check.status.value} {check.name}" for check in doctor.proof(found)] == said
+    assert [f"{check.status.value} {check.name}" for check in proof.check_mounts(found)] == said
 
 
 class Container:
@@ -171,25 +172,25 @@ class Container:
 
 def test_containers_whose_supervisor_is_gone_are_counted() -> None:
     found = [Container("1:0"), Container("gone"), Container("gone")]
-    check = doctor.leftovers(found, lambda owner: owner != "gone")
+    check = engine.check_leftovers(found, lambda owner: owner != "gone")
     assert (check.status, check.detail) == (
         CheckStatus.WARN,
         "2 containers of supervisors that are gone",
     )
-    assert doctor.leftovers([], lambda _: True).status is CheckStatus.OK
+    assert engine.check_leftovers([], lambda _: True).status is CheckStatus.OK
 
 
 def test_a_folder_open_to_others_is_below_the_floor(tmp_path: Path) -> None:
     tmp_path.chmod(0o755)
-    assert doctor.state(tmp_path) == HostCheck(
+    assert host.check_state_folder(tmp_path) == HostCheck(
         "state folder",
         CheckStatus.FAIL,
         f"`{tmp_path}` is open to others",
         f"`chmod 700 {tmp_path}`",
     )
     tmp_path.chmod(0o700)
-    assert doctor.state(tmp_path).status is CheckStatus.OK
-    assert doctor.state(tmp_path / "later").detail == f"`{tmp_path}/later` will be made"
+    assert host.check_state_folder(tmp_path).status is CheckStatus.OK
+    assert host.check_state_folder(tmp_path / "later").detail == f"`{tmp_path}/later` will be made"
 
 
 WATCHES = {
@@ -213,7 +214,7 @@ def test_limits_of_watching(
 ) -> None:
     for name, value in zip(("max_user_watches", "max_user_instances"), values, strict=True):
         (tmp_path / name).write_text(value)
-    check = doctor.watching(tmp_path, tmp_path / "proc")
+    check = host.check_watching(tmp_path, tmp_path / "proc")
     assert (check.status, check.fix) == (status, fix)
 
 
@@ -225,11 +226,11 @@ def test_watchers_in_use_are_counted(tmp_path: Path) -> None:
         for number in range(descriptors):
             (tmp_path / "proc" / process / "fd" / str(number)).symlink_to("anon_inode:inotify")
         (tmp_path / "proc" / process / "fd" / "999").symlink_to("anon_inode:[eventfd]")
-    check = doctor.watching(tmp_path, tmp_path / "proc")
+    check = host.check_watching(tmp_path, tmp_path / "proc")
     assert (check.status, check.fix) == (CheckStatus.OK, "")
     assert "102 of 128 watchers of this user are in use" in check.detail
     (tmp_path / "proc/8/fd/2").symlink_to("anon_inode:inotify")
-    check = doctor.watching(tmp_path, tmp_path / "proc")
+    check = host.check_watching(tmp_path, tmp_path / "proc")
     assert check.status is CheckStatus.WARN
     assert check.fix == "`sudo sysctl fs.inotify.max_user_instances=256`"
 
@@ -291,12 +292,12 @@ def test_the_image_that_the_settings_name_is_looked_at(
 def test_settings_and_policy_files_are_checked(tmp_path: Path) -> None:
     dirs = Dirs.under(tmp_path).create()
     dirs.config.mkdir()
-    assert doctor.settings(dirs).status is CheckStatus.OK
-    assert [one.detail for one in doctor.policy_files(dirs)] == [
+    assert user.check_settings(dirs).status is CheckStatus.OK
+    assert [one.detail for one in user.check_policy_files(dirs)] == [
         "0 policy files besides the built-in rules"
     ]
     (dirs.config / "policy.yaml").write_text("limits: {seconds: 60}\n")
-    assert [one.detail for one in doctor.policy_files(dirs)] == [
+    assert [one.detail for one in user.check_policy_files(dirs)] == [
         "1 policy file besides the built-in rules"
     ]
 
@@ -313,7 +314,7 @@ def test_a_wrong_file_of_the_person_fails(tmp_path: Path, name: str, text: str, 
     dirs = Dirs.under(tmp_path).create()
     dirs.config.mkdir()
     (dirs.config / name).write_text(text)
-    checks = [doctor.settings(dirs), *doctor.policy_files(dirs)]
+    checks = [user.check_settings(dirs), *user.check_policy_files(dirs)]
     failed = [one for one in checks if one.status is CheckStatus.FAIL]
     assert len(failed) == 1
     assert says in failed[0].detail
@@ -326,7 +327,7 @@ def test_a_wrong_file_of_a_workspace_fails_and_is_named(tmp_path: Path) -> None:
     folder.mkdir(parents=True)
     Registry(dirs, home=tmp_path).add(tmp_path / "w", approved=True)
     (folder / "policy.yaml").write_text("commands: [{id: a}]\n")
-    found = list(doctor.policy_files(dirs))
+    found = list(user.check_policy_files(dirs))
     assert [one.status for one in found] == [CheckStatus.FAIL]
     assert found[0].detail.startswith(f"{folder}/policy.yaml:1: ")
 
@@ -336,10 +337,10 @@ def test_a_channel_that_is_named_must_be_there(tmp_path: Path) -> None:
     dirs.config.mkdir()
     named = "levels: {users: {me: {escalation_channel: phone}}}\n"
     (dirs.config / "policy.yaml").write_text(named)
-    (found,) = (one for one in doctor.policy_files(dirs) if one.name == "channels")
+    (found,) = (one for one in user.check_policy_files(dirs) if one.name == "channels")
     assert (found.status, "`phone` of me" in found.detail) == (CheckStatus.WARN, True)
     (dirs.config / "config.yaml").write_text("channels: {phone: {command: [notify]}}\n")
-    (found,) = (one for one in doctor.policy_files(dirs) if one.name == "channels")
+    (found,) = (one for one in user.check_policy_files(dirs) if one.name == "channels")
     assert (found.status, found.detail) == (CheckStatus.OK, "phone")
 
 
