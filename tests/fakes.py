@@ -12,7 +12,8 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from policy.model import ActionPlan, Decision, LayerAnswer, Rights, Tier, Verdict
-from sandbox.audit.events import ChildRecord, OutcomeRecord
+from sandbox.audit.events.agents import ChildRecord
+from sandbox.audit.events.calls import OutcomeRecord
 from sandbox.audit.store import Store
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission

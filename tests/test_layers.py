@@ -26,7 +26,8 @@ PURE_SANDBOX = {
     "results.py",
     "errors.py",
 }
-FRONT_DOORS = {"agents/run.py", "setup/bootstrap.py", "policy_tools/batch.py", "doctor/__main__.py", "doctor/diagnose.py",
+FRONT_DOORS = {"agents/run.py", "setup/bootstrap.py", "policy_tools/batch.py",
+               "doctor/__main__.py", "doctor/diagnose.py",
                "hooks/service.py", "containers/progress.py", "policy_tools/rates.py",
                "testing/replay.py", "server/server.py", "client/connect.py"}  # fmt: skip
 

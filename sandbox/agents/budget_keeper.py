@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.agents.budgets import Budgets, BudgetUse, Exceeded
-from sandbox.audit.events import AuditRecord, BudgetRecord
+from sandbox.audit.events.agents import BudgetRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.config.budgets import BudgetSettings, Then
 from sandbox.errors import SandboxError, Stopped
 from sandbox.host.latch import Latch

@@ -14,7 +14,9 @@ from policy.people.approval import Grant, Scope
 from sandbox.agents.registry import Registry
 from sandbox.agents.told_sessions import ToldSessions
 from sandbox.approvals.store import Grants, Request, Terms
-from sandbox.audit.events import AuditRecord, GrantedRecord, RefusedRecord, RevokedRecord
+from sandbox.audit.events.calls import RefusedRecord
+from sandbox.audit.events.people import GrantedRecord, RevokedRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs

@@ -23,7 +23,7 @@ from sandbox.approvals.approver import UNSEEN, Answer, Approver, nobody, yes
 from sandbox.approvals.rehearsal import NAMED
 from sandbox.approvals.stdin_capture import Given
 from sandbox.approvals.store import Grants, Request, Terms
-from sandbox.audit.events import AskedRecord
+from sandbox.audit.events.calls import AskedRecord
 from sandbox.cells.transaction import uninterrupted
 from sandbox.gates.gate1 import Gate1Answer as GateAnswer
 from sandbox.host.off_loop import OffLoop

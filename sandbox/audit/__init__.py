@@ -4,7 +4,6 @@
 __all__ = [
     "call_entry",
     "chain",
-    "events",
     "history",
     "made_files",
     "open_changes",

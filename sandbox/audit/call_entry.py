@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from sandbox.audit.events import Changes, Fields
+from sandbox.audit.events.record import Changes, Fields
 
 
 class CallEntry(BaseModel):

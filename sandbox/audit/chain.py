@@ -15,13 +15,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sandbox.audit.events import (
-    LostRecord,
-    RemovedRecord,
-    RepairedRecord,
-    SegmentRecord,
-    read,
-)
+from sandbox.audit.events.log import LostRecord, RemovedRecord, RepairedRecord, SegmentRecord
+from sandbox.audit.events.reading import read
 
 START = "0" * 64
 _SPECIAL = tuple(f'"event":"{name}"'.encode() for name in ("removed", "lost", "repaired"))

@@ -10,22 +10,20 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from sandbox.audit.call_entry import FIELDS, CallEntry, entry_of
-from sandbox.audit.events import (
-    AuditRecord,
-    CorrectionRecord,
-    DecidedRecord,
+from sandbox.audit.events.calls import DecidedRecord, EditedRecord, EndedRecord
+from sandbox.audit.events.follow_ups import (
     DiscardedRecord,
-    EditedRecord,
-    EndedRecord,
+    FollowUpRecord,
     PartedRecord,
     UndoneRecord,
     is_entry,
 )
+from sandbox.audit.events.record import AuditRecord
 from sandbox.errors import BadInput
 
 _Gathered = dict[str, Any]
 """What records of a call say so far, by its name in them."""
-_LANDED = (EndedRecord, EditedRecord, CorrectionRecord, PartedRecord)
+_LANDED = (EndedRecord, EditedRecord, FollowUpRecord, PartedRecord)
 """Records that may say that changes landed."""
 
 

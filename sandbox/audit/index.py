@@ -19,17 +19,10 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any, BinaryIO
 
-from sandbox.audit.events import (
-    AuditRecord,
-    CorrectionRecord,
-    DecidedRecord,
-    EditedRecord,
-    EndedRecord,
-    PartedRecord,
-    UndoneRecord,
-    is_entry,
-    read,
-)
+from sandbox.audit.events.calls import DecidedRecord, EditedRecord, EndedRecord
+from sandbox.audit.events.follow_ups import FollowUpRecord, PartedRecord, UndoneRecord, is_entry
+from sandbox.audit.events.reading import read
+from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.history import says_landed, stands
 from sandbox.audit.query import Query, seconds_of
 from sandbox.audit.segments import BEGIN, LogPlace, Segments
@@ -77,7 +70,7 @@ _STEPS = (
     ) WITHOUT ROWID;
     """,
 )
-_JUDGED = (EndedRecord, PartedRecord, CorrectionRecord)
+_JUDGED = (EndedRecord, PartedRecord, FollowUpRecord)
 """Records that may say that a call is held."""
 Said = Callable[[int], None]
 
@@ -170,11 +163,11 @@ class AuditIndex:
             written = (place.segment, place.offset, len(raw))
             landed = 1 if says_landed(record) else None
             records.append((record.n, record.call, undone, held, *written, landed))
-            if isinstance(record, DecidedRecord | CorrectionRecord | EditedRecord):
+            if isinstance(record, DecidedRecord | FollowUpRecord | EditedRecord):
                 where = (record.workspace, *(record.also or ()))
                 places += [(record.call, self._name(db, one)) for one in where if one]
             decided = record if isinstance(record, DecidedRecord) else None
-            own = record if isinstance(record, CorrectionRecord) and is_entry(record) else None
+            own = record if isinstance(record, FollowUpRecord) and is_entry(record) else None
             if not (told := decided or own):
                 continue
             at = seconds_of(told.ts or "")

@@ -16,17 +16,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from sandbox.audit import chain
-from sandbox.audit.events import (
-    RESERVED,
-    AuditRecord,
+from sandbox.audit.events.log import (
     LogRecord,
     LostRecord,
     RemovedRecord,
     RepairedRecord,
     RotatedRecord,
     SegmentRecord,
-    read,
 )
+from sandbox.audit.events.reading import RESERVED, read
+from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.segments import Segments, backwards
 from sandbox.errors import Unavailable
 

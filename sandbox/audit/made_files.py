@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from sandbox.audit.events import EndedRecord, OutcomeRecord, read
+from sandbox.audit.events.calls import EndedRecord, OutcomeRecord
+from sandbox.audit.events.reading import read
 from sandbox.audit.segments import Segments
 
 MOST_LOOKED_AT = 20_000

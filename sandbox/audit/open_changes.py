@@ -21,7 +21,8 @@ from sandbox.host.dirs import Dirs
 from sandbox.host.files import write
 
 if TYPE_CHECKING:
-    from sandbox.audit.events import AuditRecord, TamperedRecord
+    from sandbox.audit.events.protected import TamperedRecord
+    from sandbox.audit.events.record import AuditRecord
 
 _EVENTS = (b'"event":"tampered"', b'"event":"acknowledged"')
 
@@ -60,7 +61,7 @@ class OpenChanges:
         last: tuple[LogPlace, bytes] | None = None
         for last in lines:
             if any(event in last[1] for event in _EVENTS):
-                from sandbox.audit.events import read
+                from sandbox.audit.events.reading import read
 
                 with contextlib.suppress(ValueError):  # the chain's check names it
                     _take(found, read(last[1]))
@@ -88,13 +89,13 @@ class OpenChanges:
 
 
 def _record(fields: dict[str, Any]) -> TamperedRecord:
-    from sandbox.audit.events import TamperedRecord  # heavy, and seldom needed
+    from sandbox.audit.events.protected import TamperedRecord  # heavy, and seldom needed
 
     return TamperedRecord.model_validate(fields)
 
 
 def _take(found: list[TamperedRecord], record: AuditRecord) -> None:
-    from sandbox.audit.events import AcknowledgedRecord, TamperedRecord
+    from sandbox.audit.events.protected import AcknowledgedRecord, TamperedRecord
 
     match record:
         case TamperedRecord():

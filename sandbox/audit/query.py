@@ -9,7 +9,8 @@ from datetime import datetime
 
 from policy.model import Verdict
 from policy.people.reports import GATES, GateWord
-from sandbox.audit.events import AuditRecord, DecidedRecord
+from sandbox.audit.events.calls import DecidedRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.errors import BadInput
 
 _AGO = re.compile(r"(?P<count>\d{1,9})(?P<unit>[smhdw])")

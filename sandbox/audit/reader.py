@@ -18,7 +18,8 @@ from typing import Any
 
 from sandbox.audit import history
 from sandbox.audit.call_entry import CallEntry
-from sandbox.audit.events import AuditRecord, DecidedRecord
+from sandbox.audit.events.calls import DecidedRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.index import DAY, AuditIndex, Reader, Said
 from sandbox.audit.query import ALL, Query
 from sandbox.audit.segments import Segments

@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 
 from sandbox.audit import chain
-from sandbox.audit.events import LostRecord, RepairedRecord, read
+from sandbox.audit.events.log import LostRecord, RepairedRecord
+from sandbox.audit.events.reading import read
 from sandbox.audit.segments import BEGIN
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput

@@ -16,13 +16,10 @@ from typing import TYPE_CHECKING, Any
 
 from sandbox.audit import chain, history
 from sandbox.audit.call_entry import CallEntry
-from sandbox.audit.events import (
-    AuditRecord,
-    DecidedRecord,
-    TamperedRecord,
-    read,
-    unknown_part,
-)
+from sandbox.audit.events.calls import DecidedRecord
+from sandbox.audit.events.protected import TamperedRecord
+from sandbox.audit.events.reading import read, unknown_part
+from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.log import MIB, AuditLog, LogBounds
 from sandbox.audit.made_files import MadeFiles
 from sandbox.audit.query import ALL, seconds_of

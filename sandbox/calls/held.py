@@ -14,7 +14,7 @@ from typing import Any
 
 from sandbox.agents.declared import DEFAULT
 from sandbox.audit.call_entry import CallEntry
-from sandbox.audit.events import (
+from sandbox.audit.events.follow_ups import (
     DiscardedRecord,
     DiscardingRecord,
     LandedRecord,

@@ -8,12 +8,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from policy.model import Outcome, Verdict
-from sandbox.audit.events import (
-    AuditRecord,
-    DecidedRecord,
+from sandbox.audit.events.calls import DecidedRecord, EndedRecord
+from sandbox.audit.events.follow_ups import (
     DiscardedRecord,
     DiscardingRecord,
-    EndedRecord,
     GivenUpRecord,
     LandedRecord,
     LandingRecord,
@@ -21,6 +19,7 @@ from sandbox.audit.events import (
     UndoingRecord,
     UndoneRecord,
 )
+from sandbox.audit.events.record import AuditRecord
 from sandbox.calls.record_fields import recorded
 from sandbox.host.process_owner import lives
 from sandbox.results import ChangeView, Ending

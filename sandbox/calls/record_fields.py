@@ -7,10 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from policy.model import ActionPlan, LayerAnswer
-from sandbox.audit.events import (
-    AuditRecord,
-    EndedRecord,
-)
+from sandbox.audit.events.calls import EndedRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.host.off_loop import SMALL
 from sandbox.results import CallResult, ChangeView, WatchEvent
 from sandbox.text.redaction import mask_all

@@ -18,16 +18,16 @@ from typing import Any
 from policy.model import ActionPlan, Decision
 from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.desk import Permission
-from sandbox.audit.events import (
+from sandbox.audit.events.calls import (
     AnsweredRecord,
-    AuditRecord,
     DecidedRecord,
     EndedRecord,
-    ForgottenRecord,
     NetworkRecord,
     RehearsedRecord,
     WaitingRecord,
 )
+from sandbox.audit.events.follow_ups import ForgottenRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.store import Store
 from sandbox.audit.writer import Writer
 from sandbox.calls.record_fields import (

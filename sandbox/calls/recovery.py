@@ -17,13 +17,13 @@ from typing import Any
 
 from policy.model import Judgement, Outcome
 from policy.protected.paths import PathPolicy
-from sandbox.audit.events import (
-    CorrectionRecord,
-    Fields,
+from sandbox.audit.events.follow_ups import (
+    FollowUpRecord,
     GivenUpRecord,
     LandedRecord,
     PartedRecord,
 )
+from sandbox.audit.events.record import Fields
 from sandbox.calls.open_ends import (
     OpenEnd,
     make_end_record,
@@ -64,7 +64,7 @@ class Aftermath:
         self._unsure: set[str] = set()
         """Names of this very process about which no keeper could be asked yet."""
 
-    async def begin(self, begun: CorrectionRecord) -> None:
+    async def begin(self, begun: FollowUpRecord) -> None:
         """Record that an undo or a landing by a person begins; on disk when this returns."""
         await self._record.event(begun.model_copy(update={"supervisor": owner_label()}))
 

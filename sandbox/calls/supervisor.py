@@ -16,7 +16,9 @@ from typing import Any, TypeVar
 from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Workspace
 from sandbox.approvals.approver import Approver, nobody
-from sandbox.audit.events import ChildRecord, OutcomeRecord, TamperedRecord
+from sandbox.audit.events.agents import ChildRecord
+from sandbox.audit.events.calls import OutcomeRecord
+from sandbox.audit.events.protected import TamperedRecord
 from sandbox.calls.corrections import Corrections
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.flow.call import CallRequest, OnOutput, Stdin

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from sandbox.audit.call_entry import CallEntry
-from sandbox.audit.events import UndoingRecord, UndoneRecord
+from sandbox.audit.events.follow_ups import UndoingRecord, UndoneRecord
 from sandbox.calls.keepers import Keepers, named
 from sandbox.calls.record_fields import recorded
 from sandbox.errors import BadInput, SandboxError, Stopped

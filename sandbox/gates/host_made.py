@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from threading import Lock
 
 from policy.model import ActionPlan, Context
-from sandbox.audit.events import OutcomeRecord
+from sandbox.audit.events.calls import OutcomeRecord
 from sandbox.gates.gate1 import Gate1Answer
 from sandbox.gates.host_calls import Leaves, leaves
 from sandbox.workspaces.project_files import Identity, ProjectFiles, identity_of_content

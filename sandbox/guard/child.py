@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from sandbox.audit.events import TamperedRecord
+from sandbox.audit.events.protected import TamperedRecord
 from sandbox.config.guard import GuardSettings
 from sandbox.host.dirs import Dirs
 

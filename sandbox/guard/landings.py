@@ -12,18 +12,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from sandbox.audit.events import (
-    AnsweredRecord,
-    ConnectionRecord,
-    CorrectionRecord,
-    DecidedRecord,
-    EndedRecord,
-    LandedRecord,
-    TamperedRecord,
-    UndoneRecord,
-    VouchRecord,
-    read,
-)
+from sandbox.audit.events.calls import AnsweredRecord, DecidedRecord, EndedRecord
+from sandbox.audit.events.follow_ups import FollowUpRecord, LandedRecord, UndoneRecord
+from sandbox.audit.events.people import ConnectionRecord
+from sandbox.audit.events.protected import TamperedRecord, VouchRecord
+from sandbox.audit.events.reading import read
 from sandbox.audit.segments import BEGIN, Segments
 from sandbox.audit.segments import LogPlace as Written
 
@@ -205,7 +198,7 @@ class Landings:
 
     def _landing(
         self,
-        record: EndedRecord | CorrectionRecord | ConnectionRecord,
+        record: EndedRecord | FollowUpRecord | ConnectionRecord,
         call: str,
         workspaces: list[str],
         now: float,
@@ -265,7 +258,7 @@ def _person(record: EndedRecord | LandedRecord) -> str | None:
     return by.get("person") if isinstance(by, Mapping) else by
 
 
-def _places(record: DecidedRecord | CorrectionRecord) -> list[str]:
+def _places(record: DecidedRecord | FollowUpRecord) -> list[str]:
     return [record.workspace or "", *(record.also or ())]
 
 

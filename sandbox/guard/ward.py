@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from sandbox.audit.events import TamperedRecord
+from sandbox.audit.events.protected import TamperedRecord
 from sandbox.guard.explain import awaited, explains
 from sandbox.guard.fingerprint import DIRECTORY, FILE, Entry, difference
 from sandbox.guard.landings import Landed, Landings

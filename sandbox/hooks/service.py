@@ -24,7 +24,8 @@ from sandbox.agents.peer import Caller
 from sandbox.agents.registry import Registry as Agents
 from sandbox.approvals.approver import Approver
 from sandbox.approvals.desk import Patient
-from sandbox.audit.events import ChildRecord, OutcomeRecord
+from sandbox.audit.events.agents import ChildRecord
+from sandbox.audit.events.calls import OutcomeRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission, Tickets
 from sandbox.config.settings import Dirs, HookSettings

@@ -28,7 +28,8 @@ from sandbox.agents.peer import Caller
 from sandbox.agents.reputation import ReputationEvent, Reputations, ReputationSource
 from sandbox.approvals.desk import MOST_OPEN, TOO_MANY, said_of
 from sandbox.approvals.store import Grants, Request
-from sandbox.audit.events import AskedRecord, UndeliveredRecord, WorkspaceRecord
+from sandbox.audit.events.calls import AskedRecord
+from sandbox.audit.events.people import UndeliveredRecord, WorkspaceRecord
 from sandbox.audit.made_files import MadeFiles
 from sandbox.audit.query import Query, instant, verdicts
 from sandbox.audit.reader import Audit

@@ -19,7 +19,7 @@ from pydantic import ValidationError
 from policy.model import ActionPlan, Decision, Verdict
 from policy.sources.precedence import Layer
 from policy.values.strict_yaml import PolicyError
-from sandbox.audit.events import DecidedRecord
+from sandbox.audit.events.calls import DecidedRecord
 from sandbox.config.settings import load_settings
 from sandbox.errors import BadInput
 from sandbox.gates.gate1 import Gate1, within

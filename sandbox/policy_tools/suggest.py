@@ -39,16 +39,9 @@ from policy.protected.paths import PathPolicy
 from policy.sources.document import Document, read_document
 from policy.sources.precedence import Effective, Layer, Source, combine
 from policy.values.strict_yaml import PolicyError
-from sandbox.audit.events import (
-    AnsweredRecord,
-    AuditRecord,
-    DecidedRecord,
-    DiscardedRecord,
-    EndedRecord,
-    LandedRecord,
-    RefusedRecord,
-    UndoneRecord,
-)
+from sandbox.audit.events.calls import AnsweredRecord, DecidedRecord, EndedRecord, RefusedRecord
+from sandbox.audit.events.follow_ups import DiscardedRecord, LandedRecord, UndoneRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.policy_tools.simulate import is_masked, plan_of
 from sandbox.questions.contexts import of_nothing
 

@@ -9,7 +9,8 @@ from typing import Any
 from policy.autonomy.authority import ESCALATION
 from policy.people.reports import AuditLine
 from sandbox.audit.call_entry import CallEntry
-from sandbox.audit.events import AnsweredRecord, AuditRecord, DecidedRecord
+from sandbox.audit.events.calls import AnsweredRecord, DecidedRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.reporting.yellow_reports import action_name
 
 COLUMNS = (

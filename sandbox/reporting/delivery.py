@@ -15,7 +15,9 @@ from policy.autonomy.levels import Levels
 from policy.autonomy.levels_schema import UserLevels
 from policy.model import ActionPlan
 from policy.people.reports import YellowReport
-from sandbox.audit.events import AskedRecord, AuditRecord, UndeliveredRecord
+from sandbox.audit.events.calls import AskedRecord
+from sandbox.audit.events.people import UndeliveredRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.config.channels import Channel
 from sandbox.config.settings import Settings
 from sandbox.errors import SandboxError

@@ -24,7 +24,8 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from policy.model import ActionPlan
 from sandbox.agents.peer import peer_pid
 from sandbox.agents.registry import Registry as Agents
-from sandbox.audit.events import ChildRecord, OutcomeRecord
+from sandbox.audit.events.agents import ChildRecord
+from sandbox.audit.events.calls import OutcomeRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission, Tickets
 from sandbox.client.connect import named_calls

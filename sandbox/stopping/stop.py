@@ -337,7 +337,7 @@ class Stop:
         return report.model_copy(update={"notes": (*report.notes, said)})
 
     def _recorded(self, report: StopReport) -> StopReport:
-        from sandbox.audit.events import StopRecord
+        from sandbox.audit.events.agents import StopRecord
         from sandbox.audit.store import Store
 
         record = StopRecord(**report.model_dump(mode="json"))

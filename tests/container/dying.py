@@ -22,7 +22,7 @@ from typing import Any
 
 import sandbox.gates.gate1
 from sandbox.agents.declared import DEFAULT
-from sandbox.audit.events import AuditRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.store import Store
 from sandbox.cells.cell import Cell
 from sandbox.cells.link import Link

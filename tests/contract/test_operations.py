@@ -16,7 +16,7 @@ import pytest
 from policy.model import Workspace
 from sandbox.agents.peer import Peer
 from sandbox.agents.registry import Agent
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.calls.blocking import BlockingSupervisor
 from sandbox.calls.supervisor import Supervisor

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.audit.events import AuditRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.calls.flow import live
 from sandbox.client.blocking import BlockingClient
 from sandbox.connect.records import Connections

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.calls.ids import CallNames
 from sandbox.config.settings import Dirs

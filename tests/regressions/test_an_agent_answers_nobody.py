@@ -14,7 +14,7 @@ import pytest
 
 from sandbox.agents.registering import register
 from sandbox.agents.registry import Registry
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.host.dirs import Dirs
 from sandbox.processes.cgroup import ControlGroup

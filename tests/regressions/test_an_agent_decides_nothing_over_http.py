@@ -17,7 +17,7 @@ from sandbox.agents.registering import register
 from sandbox.agents.registry import Registry
 from sandbox.approvals.pregrant import of_command
 from sandbox.approvals.store import Grants, Request
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import Latch

@@ -21,7 +21,7 @@ from sandbox.approvals.approver import nobody
 from sandbox.approvals.desk import Desk, Permission
 from sandbox.approvals.stdin_capture import MOST_BYTES, Given, NotWhole, pieces, taken
 from sandbox.approvals.store import Grants, Terms
-from sandbox.audit.events import AskedRecord
+from sandbox.audit.events.calls import AskedRecord
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs
 from sandbox.containers.images import Images

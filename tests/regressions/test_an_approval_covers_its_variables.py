@@ -20,7 +20,7 @@ from policy.people.approval import wanted
 from sandbox.approvals.approver import nobody
 from sandbox.approvals.desk import Desk, Permission
 from sandbox.approvals.store import Grants, Terms
-from sandbox.audit.events import AskedRecord
+from sandbox.audit.events.calls import AskedRecord
 from sandbox.calls.recorder import Recorder
 from sandbox.config.settings import Dirs
 from sandbox.gates.gate1 import Gate1

@@ -14,7 +14,7 @@ from typing import Any, cast
 import pytest
 
 from policy.protected.paths import PathPolicy
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.calls.open_ends import open_ends
 from sandbox.calls.recorder import Recorder
 from sandbox.calls.recovery import Aftermath

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs

@@ -10,7 +10,7 @@ import pytest
 
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Verdict, Workspace
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.cell.keeper import main as keeper
 from sandbox.host.dirs import Dirs

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.host.dirs import Dirs
 

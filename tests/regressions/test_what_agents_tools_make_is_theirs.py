@@ -15,7 +15,7 @@ import pytest
 from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Params, Verdict
 from sandbox.approvals.approver import nobody
-from sandbox.audit.events import OutcomeRecord
+from sandbox.audit.events.calls import OutcomeRecord
 from sandbox.calls.supervisor import Supervisor
 from sandbox.calls.tickets import Tickets
 from sandbox.cells.turns import Turns

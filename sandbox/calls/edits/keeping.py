@@ -19,7 +19,7 @@ from typing import Any
 from policy.model import Context
 from policy.protected.paths import PathPolicy
 from sandbox.audit.call_entry import CallEntry
-from sandbox.audit.events import EditedRecord
+from sandbox.audit.events.calls import EditedRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.flow.call import Call
 from sandbox.calls.record_fields import recorded

@@ -17,7 +17,7 @@ from policy.values.strict_yaml import PolicyError
 from sandbox.approvals.approver import nobody
 from sandbox.approvals.desk import Patient, elsewhere
 from sandbox.approvals.host_desk import HOST_DOOR, Connecting, HostAnswer, HostDesk, HostDoor
-from sandbox.audit.events import HostRecord
+from sandbox.audit.events.calls import HostRecord
 from sandbox.calls.flow.call import Call
 from sandbox.calls.flow.parts import Parts
 from sandbox.calls.flow.prepare import runner_request, time_limit

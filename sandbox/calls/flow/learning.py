@@ -11,7 +11,7 @@ from policy.model import ActionPlan, Context
 from policy.people.approval import domain
 from policy.values.strict_yaml import PolicyError
 from sandbox.agents.reputation import ReputationEvent, Reputations, ReputationSource, observed
-from sandbox.audit.events import ReputationRecord
+from sandbox.audit.events.agents import ReputationRecord
 from sandbox.calls.flow.call import Call
 from sandbox.calls.recorder import Recorder
 from sandbox.gates.gate1 import PolicySource

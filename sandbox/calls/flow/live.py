@@ -14,7 +14,7 @@ from typing import Any
 
 from sandbox.agents.budget_keeper import BudgetKeeper
 from sandbox.agents.registry import Registry
-from sandbox.audit.events import OutputsDroppedRecord
+from sandbox.audit.events.follow_ups import OutputsDroppedRecord
 from sandbox.audit.retention import Retention
 from sandbox.calls.flow.background import Background
 from sandbox.calls.flow.call import Call

@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sandbox.audit.events import PortRecord
+from sandbox.audit.events.calls import PortRecord
 from sandbox.calls.recorder import Recorder
 from sandbox.cells.cell import Cell, KeeperRefused
 from sandbox.errors import BadInput

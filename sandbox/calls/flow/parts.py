@@ -18,7 +18,8 @@ from sandbox.approvals.desk import Desk
 from sandbox.approvals.notices import Notices
 from sandbox.approvals.objections import Objections
 from sandbox.approvals.store import Grants
-from sandbox.audit.events import AskedRecord, TamperedRecord
+from sandbox.audit.events.calls import AskedRecord
+from sandbox.audit.events.protected import TamperedRecord
 from sandbox.calls.flow.learning import Learning
 from sandbox.calls.ids import CallNames
 from sandbox.calls.recorder import Recorder

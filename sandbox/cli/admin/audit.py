@@ -19,7 +19,7 @@ from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
     from sandbox.audit.call_entry import CallEntry
-    from sandbox.audit.events import TamperedRecord
+    from sandbox.audit.events.protected import TamperedRecord
     from sandbox.audit.query import Query
     from sandbox.audit.reader import Audit
 
@@ -123,7 +123,7 @@ def show(query: Query, *, follow: bool, **flags: bool) -> int:
 def _follow(query: Query, *, as_json: bool) -> None:
     """Print decisions as they come, until interrupted; what comes of them is not known yet."""
     from sandbox.audit import history
-    from sandbox.audit.events import read
+    from sandbox.audit.events.reading import read
     from sandbox.audit.segments import LogPlace, Segments
 
     segments = Segments(terminal.dirs().state / "audit.jsonl")

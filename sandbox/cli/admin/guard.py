@@ -17,7 +17,7 @@ from sandbox.text.terminal import safe_line
 from sandbox.workspaces.registry import Registry
 
 if TYPE_CHECKING:
-    from sandbox.audit.events import TamperedRecord
+    from sandbox.audit.events.protected import TamperedRecord
     from sandbox.guard.guard import GuardSettings, Tampering
 
 
@@ -132,7 +132,7 @@ def line(one: TamperedRecord) -> str:
 
 def _acknowledge(found: list[TamperedRecord], here: list[TamperedRecord], *, ask: bool) -> int:
     """Record that a person has seen all that is open; what comes meanwhile stays open."""
-    from sandbox.audit.events import AcknowledgedRecord
+    from sandbox.audit.events.protected import AcknowledgedRecord
     from sandbox.audit.store import Store
 
     if len(here) != len(found):

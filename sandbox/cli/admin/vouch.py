@@ -46,7 +46,7 @@ def vouch(names: tuple[str, ...], base: str | None, tip: str, reason: str, **fla
       lockgate vouch
       lockgate vouch --withdraw .envrc
     """
-    from sandbox.audit.events import VouchRecord
+    from sandbox.audit.events.protected import VouchRecord
     from sandbox.audit.store import Store
     from sandbox.gates.policy_files import Policies
     from sandbox.guard.vouch import to_vouch
@@ -113,7 +113,7 @@ def _list(*, as_json: bool) -> int:
 
 
 def _withdraw(here: Path, names: tuple[str, ...], reason: str) -> int:
-    from sandbox.audit.events import VouchRecord
+    from sandbox.audit.events.protected import VouchRecord
     from sandbox.audit.store import Store
     from sandbox.guard.untrusted_repository import Repository
     from sandbox.guard.vouch import relative_name

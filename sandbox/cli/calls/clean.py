@@ -81,7 +81,7 @@ def clean(path: str | None, back: str | None, forget: str | None, **flags: bool)
 
 def _note(event: Literal["cleaned", "clean-back", "clean-forgotten"], one: Cleaned) -> None:
     """Record what a person did with a folder."""
-    from sandbox.audit.events import CleanedRecord
+    from sandbox.audit.events.people import CleanedRecord
     from sandbox.audit.store import Store
 
     record = CleanedRecord(

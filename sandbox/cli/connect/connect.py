@@ -230,7 +230,7 @@ def _note(
     changes: list[Change], places: Places, agent: str, event: Literal["connected", "disconnected"]
 ) -> None:
     """Record a person's change of protected files, so that the guard knows whose it is."""
-    from sandbox.audit.events import ConnectionRecord
+    from sandbox.audit.events.people import ConnectionRecord
     from sandbox.audit.store import Store
     from sandbox.connect.records import sha256
 

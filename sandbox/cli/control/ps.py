@@ -14,7 +14,7 @@ from sandbox.client.blocking import running_now
 from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
-    from sandbox.audit.events import TamperedRecord
+    from sandbox.audit.events.protected import TamperedRecord
 
 MOST_NAMED = 5
 """Stopped agents that run no more of which the names are said."""

@@ -159,7 +159,7 @@ def _pin(agent: str, level: str | None, domain: str | None) -> int:
 
 
 def _note(agent: str, state: Any, because: str) -> None:
-    from sandbox.audit.events import ReputationRecord
+    from sandbox.audit.events.agents import ReputationRecord
     from sandbox.audit.store import Store
 
     Store(terminal.dirs()).append(

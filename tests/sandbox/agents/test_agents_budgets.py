@@ -11,7 +11,7 @@ import pytest
 from policy.model import Tier, Verdict
 from sandbox.agents.budget_keeper import BudgetKeeper
 from sandbox.agents.budgets import Budgets, BudgetUse, Exceeded
-from sandbox.audit.events import AuditRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.config.budgets import AgentBudget, BudgetSettings, Then
 from sandbox.errors import Stopped, Unavailable
 from sandbox.host.dirs import Dirs

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.repair import repair
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput

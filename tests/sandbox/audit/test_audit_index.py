@@ -14,7 +14,8 @@ import pytest
 from policy.people.reports import AuditLine
 from sandbox.audit import store as stores
 from sandbox.audit.call_entry import entry_of
-from sandbox.audit.events import DecidedRecord, record_of
+from sandbox.audit.events.calls import DecidedRecord
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.log import LogBounds
 from sandbox.audit.query import Query, instant, verdicts
 from sandbox.audit.reader import Audit

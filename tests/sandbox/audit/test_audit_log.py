@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.log import AuditLog, LogBounds
 from sandbox.audit.segments import BEGIN, LogPlace, Segments
 from sandbox.errors import Unavailable

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.retention import UNTIL, Dropped, Retention, until
 from sandbox.audit.store import Store
 from sandbox.config.settings import Dirs, Settings

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from sandbox.audit import history
-from sandbox.audit.events import AuditRecord, record_of
+from sandbox.audit.events.reading import record_of
+from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.made_files import MadeFiles
 from sandbox.audit.store import Store
 from sandbox.config.settings import Dirs

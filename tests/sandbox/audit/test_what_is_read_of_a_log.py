@@ -11,7 +11,8 @@ import pytest
 from sandbox.audit import history
 from sandbox.audit import store as stores
 from sandbox.audit.call_entry import CallEntry
-from sandbox.audit.events import AuditRecord, record_of
+from sandbox.audit.events.reading import record_of
+from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.index import Reader
 from sandbox.audit.query import ALL
 from sandbox.audit.store import Store

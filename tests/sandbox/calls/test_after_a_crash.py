@@ -10,14 +10,9 @@ from typing import Any
 
 import pytest
 
-from sandbox.audit.events import (
-    AuditRecord,
-    GivenUpRecord,
-    LandedRecord,
-    LandingRecord,
-    PartedRecord,
-    record_of,
-)
+from sandbox.audit.events.follow_ups import GivenUpRecord, LandedRecord, LandingRecord, PartedRecord
+from sandbox.audit.events.reading import record_of
+from sandbox.audit.events.record import AuditRecord
 from sandbox.calls.open_ends import OpenEnd, open_ends
 from sandbox.cell.faults import DIE, Faults
 from sandbox.cell.keeper import orphans as leftovers

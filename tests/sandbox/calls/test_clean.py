@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.audit.events import CleanedRecord
+from sandbox.audit.events.people import CleanedRecord
 from sandbox.audit.store import Store
 from tests.container.lab import ME, repository
 from tests.sandbox.shells import Shell

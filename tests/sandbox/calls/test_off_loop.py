@@ -12,7 +12,7 @@ from typing import Any, cast
 import pytest
 
 from policy.model import ActionPlan, Decision, Params
-from sandbox.audit.events import AuditRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.store import Store
 from sandbox.calls import record_fields
 from sandbox.calls.flow.output import Output

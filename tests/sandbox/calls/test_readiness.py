@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.log import AuditLog, LogBounds
 from sandbox.host.poll import readable
 from tests.conftest import opened_below

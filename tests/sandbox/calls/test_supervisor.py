@@ -26,7 +26,7 @@ from policy.model import (
     Workspace,
 )
 from sandbox.approvals.approver import Answer
-from sandbox.audit.events import AuditRecord
+from sandbox.audit.events.record import AuditRecord
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs, Settings
 from sandbox.errors import BadInput, SandboxError, Stopped, Unavailable

@@ -14,7 +14,7 @@ import click
 import pytest
 
 from policy.people.reports import YellowReport
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.cli import main as cli
 from sandbox.reporting.yellow_reports import Reports

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.cli.terminal import NOT_PERMITTED, USAGE
 from tests.fakes import FakeSupervisor, served

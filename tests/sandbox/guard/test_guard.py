@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from policy.protected.paths import GovernanceRule, PathPolicy
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
 from sandbox.guard.guard import Guard, GuardSettings, Tampering

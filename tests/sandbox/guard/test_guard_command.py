@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from sandbox.audit.events import AcknowledgedRecord, TamperedRecord
+from sandbox.audit.events.protected import AcknowledgedRecord, TamperedRecord
 from sandbox.audit.open_changes import OpenChanges
 from sandbox.audit.store import Store
 from sandbox.workspaces.registry import Registry

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.guard import explain, ward
 from tests.sandbox.guard.test_guard import HOOK, Guarded, change, sha, wait_for
 

@@ -16,7 +16,7 @@ import pytest
 
 from policy.autonomy.levels_schema import UserLevels
 from policy.values.strict_yaml import PolicyError
-from sandbox.audit.events import TamperedRecord
+from sandbox.audit.events.protected import TamperedRecord
 from sandbox.audit.store import Store
 from sandbox.calls.flow.parts import Parts
 from sandbox.gates.policy_files import Policies

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.cli.admin.verify import lines
 from sandbox.errors import BadInput, Unavailable

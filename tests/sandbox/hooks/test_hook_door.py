@@ -13,7 +13,8 @@ import pytest
 
 from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Verdict
-from sandbox.audit.events import ChildRecord, OutcomeRecord
+from sandbox.audit.events.agents import ChildRecord
+from sandbox.audit.events.calls import OutcomeRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.supervisor import Supervisor
 from sandbox.calls.tickets import Admission, Tickets

@@ -11,7 +11,8 @@ import pytest
 
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Workspace
-from sandbox.audit.events import DecidedRecord, record_of
+from sandbox.audit.events.calls import DecidedRecord
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.policy_tools.simulate import plan_of
 from tests.sandbox.shells import Shell

@@ -15,7 +15,7 @@ from policy.protected.paths import PathPolicy
 from policy.sources.document import read_document
 from policy.sources.examples import check
 from policy.sources.precedence import Effective
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.policy_tools.suggest import Family, Suggestion, suggest, text_of
 from tests.sandbox.shells import Shell

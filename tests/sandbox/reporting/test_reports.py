@@ -20,7 +20,8 @@ from policy.autonomy.levels import Levels
 from policy.autonomy.levels_schema import LevelsFile, QuietHours, UserLevels
 from policy.model import ActionPlan, Params, Tier, Verdict
 from policy.people.done import say_done
-from sandbox.audit.events import AskedRecord, TamperedRecord
+from sandbox.audit.events.calls import AskedRecord
+from sandbox.audit.events.protected import TamperedRecord
 from sandbox.calls.recorder import Recorder
 from sandbox.config.channels import Channel
 from sandbox.config.settings import Dirs, Settings

@@ -21,7 +21,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.containers.ledger import ContainerNotes, Note
 from sandbox.errors import BadInput, SandboxError, Stopped, Unavailable

@@ -18,7 +18,7 @@ import pytest
 
 from sandbox.approvals.pregrant import of_command
 from sandbox.approvals.store import Grants
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.errors import Busy
 from sandbox.host.dirs import Dirs

@@ -15,7 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.log import LogBounds
 from sandbox.audit.store import Store
 from sandbox.errors import Busy
