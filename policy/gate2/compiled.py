@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from policy.model import Change, FileType, Kind, Outcome, PathReason
-from policy.protected.paths import normal
+from policy.values.comparison import normal
 
 CACHE = "__pycache__"
 _PACKAGES = frozenset(("site-packages", "dist-packages", "localpycs"))

@@ -28,8 +28,9 @@ from policy.gate2.links import NO_LINKS, Linked, linked_reasons, unknown_links
 from policy.gate2.modes import mode_reasons
 from policy.gate2.obeyed import manifest_reasons, settings_reason
 from policy.model import Access, Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
-from policy.protected.paths import PathPolicy, normal
+from policy.protected.paths import PathPolicy
 from policy.protected.printable import on_one_line as _shown
+from policy.values.comparison import normal
 from policy.values.odd_names import why_odd
 
 SHOWN = 3

@@ -14,8 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from policy.model import Change, FileType, Kind, Outcome, PathReason
-from policy.protected.paths import PathPolicy, normal
+from policy.protected.paths import PathPolicy
 from policy.protected.printable import on_one_line
+from policy.values.comparison import normal
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from dataclasses import replace
 
 from policy.model import Change, FileType, Kind, Outcome, PathReason
 from policy.protected.formats import Form, Odd
-from policy.protected.paths import ObeyedRule, PathPolicy
+from policy.protected.path_rules import ObeyedRule
+from policy.protected.paths import PathPolicy
 from policy.protected.printable import briefly
 
 SHOWN = 3

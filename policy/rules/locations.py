@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 
 from policy.facts import DELETES, READS, WRITES, How, Touch
 from policy.model import Context, Frozen, LayerAnswer, Verdict
-from policy.protected.paths import ObeyedFile, ObeyedRule
+from policy.protected.path_rules import ObeyedFile, ObeyedRule
 from policy.rules.image_paths import MACHINE, absent, in_image
 from policy.values import strict_yaml as load
 from policy.values.comparison import normal

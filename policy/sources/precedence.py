@@ -19,7 +19,8 @@ from pydantic import ValidationError
 from policy.autonomy.authority import Standing
 from policy.gate1.decide import Policy
 from policy.model import Decision, LayerAnswer, Rights, Tier, Verdict
-from policy.protected.paths import GovernanceRule, PathLimits, PathPolicy, SecretPaths
+from policy.protected.path_rules import GovernanceRule, PathLimits, SecretPaths
+from policy.protected.paths import PathPolicy
 from policy.rules.locations import Places
 from policy.rules.matching import Check, Checks, PolicyFile, Rule, Tools, Triggers
 from policy.sources.document import Document

@@ -13,7 +13,7 @@ from policy.autonomy.roles import RolesFile
 from policy.autonomy.trust import TrustFile
 from policy.model import Frozen
 from policy.programs.own_programs import OwnProgram
-from policy.protected.paths import AllowedLink, GovernanceRule, ObeyedRule, SecretPaths
+from policy.protected.path_rules import AllowedLink, GovernanceRule, ObeyedRule, SecretPaths
 from policy.rules.matching import Bounds, CommandRule, Rule, Tools
 from policy.rules.reach import NetworkRules
 from policy.values.path_index import globs

@@ -14,7 +14,8 @@ import shutil
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from policy.protected.paths import PathPolicy, normal
+from policy.protected.paths import PathPolicy
+from policy.values.comparison import normal
 from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput
 from sandbox.gates.gate2 import all_ignored

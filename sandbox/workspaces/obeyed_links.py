@@ -18,7 +18,8 @@ from typing import NamedTuple
 
 from policy.gate2.git.obeyed import inside
 from policy.gate2.links import Linked
-from policy.protected.paths import PathPolicy, normal
+from policy.protected.paths import PathPolicy
+from policy.values.comparison import normal
 
 MOST_ENTRIES = 500_000
 """Entries that are looked at, of folders and in all; a cell takes no workspace with more."""

@@ -15,7 +15,9 @@ from policy.gate2.git import config as gitconfig
 from policy.gate2.obeyed import settings_reason
 from policy.model import Change, FileType, Kind
 from policy.protected.formats import Form
-from policy.protected.paths import PathPolicy, compiled, normal
+from policy.protected.paths import PathPolicy
+from policy.values.comparison import normal
+from policy.values.filenames import compiled
 from sandbox.cell.journal import own_edits
 from sandbox.cell.overlay.addresses import condensed_text
 

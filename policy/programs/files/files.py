@@ -9,91 +9,24 @@ from collections.abc import Iterator
 from policy.facts import How
 from policy.model import Tier
 from policy.programs.catalog import Catalog
-from policy.programs.catalog_schema import Programs, Use
+from policy.programs.catalog_schema import Programs
+from policy.programs.files.deleting import read_deleter, read_rm
+from policy.programs.files.modes import judge_mode, read_chmod
 from policy.shell import leaks as disclosure
-from policy.shell.held_scripts import why_lossless
 from policy.shell.redirects import store
 from policy.shell.state import Call
 from policy.shell.walker import Shell
 from policy.values.argv import Parsed, parse
 from policy.values.partial import HOLE, NUM, PROGRAM, unknown
-from policy.values.paths import TEMPORARY, throwaway
+from policy.values.paths import TEMPORARY
 
 _FILE_NAME = re.compile(r"[^/]\.[A-Za-z]\w{0,4}$")
 _TARGET = ("-t", "--target-directory")
 
 
-def _rm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    parsed = parse(call.args, (), ("--recursive", "--force", "--no-preserve-root", "--interactive"))
-    tree = parsed.has("-r", "-R", "--recursive", "--no-preserve-root")
-    if parsed.operands and all(_thrown_away(shell, operand) for operand in parsed.operands):
-        shell.find(Tier.CAUTION, "write", f"`{call.name}`: removes what is temporary in the cell")
-        for path in parsed.operands:
-            shell.touch(How.WRITE, path, program=call.name)
-        shell.facts.writes = True
-        return ""
-    for path in parsed.operands:
-        shell.touch(How.TREE if tree else How.DELETE, path, program=call.name)
-        if not tree and shell.resolve(path).rsplit("/", 1)[-1].endswith("_history"):
-            shell.find(Tier.FORBIDDEN, "security", "it removes a history of commands")
-    if tree:
-        shell.find(
-            Tier.FORBIDDEN,
-            "recursive-delete",
-            f"`{call.name}` with a recursive option deletes a whole tree",
-        )
-    elif not parsed.operands or not all(_lossless(shell, operand) for operand in parsed.operands):
-        shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
-    shell.facts.writes = True
-    return ""
-
-
-def _lossless(shell: Shell, path: str) -> bool:
-    """Return whether nothing that a person had goes with what a path names."""
-    full = [shell.resolve(path, place) for place in shell.state.places]
-    return all(why_lossless(shell.disk.get(one), How.DELETE, one, shell.facts) for one in full)
-
-
-def _thrown_away(shell: Shell, path: str) -> bool:
-    """Return whether a path can only be one of the cell's own folder for temporary files."""
-    roots = shell.workspaces
-    if any(
-        touch.how is How.MOVE and not throwaway(touch.path, roots) for touch in shell.facts.touches
-    ):
-        return False  # what the text moved there is no copy
-    return all(throwaway(shell.resolve(path, place), roots) for place in shell.state.places)
-
-
 _FEW = 16
 """Sources that are looked at whatever was named before them."""
 _TEMPORARY = tuple(f"{folder}/" for folder in TEMPORARY)
-
-
-def _deleter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    slashes = [
-        argument.lower()
-        for argument in call.args
-        if re.fullmatch(r"/[a-z]{1,2}", argument, re.IGNORECASE)
-    ]
-    parsed = parse([argument for argument in call.args if argument.lower() not in slashes])
-    tree = (
-        "/s" in slashes
-        or call.name in ("rimraf", "deltree")
-        or parsed.has("-r", "--recursive", "-R")
-    )
-    tree = (tree and bool(parsed.operands)) or (
-        call.name == "del-cli" and parsed.has("--force", "-f")
-    )
-    for path in parsed.operands:
-        if call.name != "rmdir":
-            tree = tree or path.endswith(("/", "**")) or "\ue004\ue004" in path
-        shell.touch(How.TREE if tree else How.DELETE, path, program=call.name)
-    if tree:
-        shell.find(Tier.FORBIDDEN, "recursive-delete", f"`{call.name}` deletes a whole tree")
-    elif not parsed.operands or not all(_lossless(shell, operand) for operand in parsed.operands):
-        shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
-    shell.facts.writes = True
-    return ""
 
 
 def _split(parsed: Parsed) -> tuple[list[str], str]:
@@ -283,77 +216,6 @@ def _dd(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     return content
 
 
-def judge_mode(shell: Shell, mode: str, name: str) -> None:
-    """Record what a mode opens: 777 in any spelling is forbidden, less than that is asked about."""
-    if unknown(mode):
-        shell.find(Tier.DANGER, "permissions", f"`{name}`: the mode cannot be known")
-    elif re.fullmatch(r"[+=]?[0-7]{1,5}", mode):
-        mode = mode.lstrip("+=")
-        digits = mode.zfill(4)[-4:]
-        if digits[-3:] == "777":
-            if digits[0] == "1":
-                shell.find(Tier.DANGER, "permissions", f"`{name} {mode}`: everybody may write")
-            else:
-                shell.find(
-                    Tier.FORBIDDEN,
-                    "world-writable",
-                    f"`{name} {mode}`: everybody may write and run it",
-                )
-        elif digits[0] != "0" or int(digits[-1]) & 2:
-            shell.find(
-                Tier.DANGER,
-                "permissions",
-                f"`{name} {mode}`: sets special bits or lets everybody write",
-            )
-    else:
-        _symbolic(shell, mode, name)
-
-
-def _symbolic(shell: Shell, mode: str, name: str) -> None:
-    given: dict[str, set[str]] = {"u": set(), "g": set(), "o": set()}
-    for clause in mode.split(","):
-        match = re.fullmatch(r"([ugoa]*)([-+=])([rwxXst]*)", clause)
-        if match is None:
-            shell.find(Tier.DANGER, "permissions", f"`{name} {mode}`: the mode cannot be read")
-            return
-        who, sign, bits = match[1], match[2], match[3]
-        everyone = not who or "a" in who
-        for one in "ugo" if everyone else who:
-            given[one] = given[one] - set(bits) if sign == "-" else given[one] | set(bits)
-        if sign != "-" and set(bits) & {"s", "t"}:
-            shell.find(Tier.DANGER, "permissions", f"`{name} {mode}`: sets special bits")
-        if not who and sign == "+" and "w" in bits and "x" not in bits:
-            given["o"].discard("w")  # without a class, the umask keeps this bit away
-    wide = all({"r", "w"} <= bits and bits & {"x", "X"} for bits in given.values())
-    if wide:
-        shell.find(
-            Tier.FORBIDDEN, "world-writable", f"`{name} {mode}`: everybody may write and run it"
-        )
-    elif "w" in given["o"]:
-        shell.find(Tier.DANGER, "permissions", f"`{name} {mode}`: everybody may write")
-
-
-def _chmod(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
-    words = [
-        argument
-        for argument in call.args
-        if not re.fullmatch(
-            r"-[Rvcf]+|--(?:recursive|verbose|changes|silent|quiet|preserve-root)", argument
-        )
-    ]
-    shell.find(entry.tier, entry.rule, f"`chmod`: {entry.because}")
-    shell.facts.writes = True
-    references = [word for word in words if word.startswith("--reference")]
-    if words and not references:
-        judge_mode(shell, words[0], "chmod")
-    elif references:
-        shell.find(Tier.DANGER, "permissions", "`chmod --reference`: the mode is not known")
-    for path in words if references else words[1:]:
-        if not path.startswith("--"):
-            catalog.use(shell, Use.META, path, call)
-    return ""
-
-
 def _make(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, entry.values)
     for mode in parsed.values("-m", "--mode"):
@@ -374,13 +236,13 @@ def _mktemp(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
 READERS = {
     "make": _make,
     "mktemp": _mktemp,
-    "rm": _rm,
-    "deleter": _deleter,
+    "rm": read_rm,
+    "deleter": read_deleter,
     "copy": _copy,
     "move": _move,
     "link": _link,
     "tee": _tee,
     "truncate": _truncate,
     "dd": _dd,
-    "chmod": _chmod,
+    "chmod": read_chmod,
 }

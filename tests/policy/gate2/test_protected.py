@@ -10,8 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from policy.protected.paths import ObeyedRule, PathPolicy, compiled, normal
+from policy.protected.path_rules import ObeyedRule
+from policy.protected.paths import PathPolicy
 from policy.values import strict_yaml as load
+from policy.values.comparison import normal
+from policy.values.filenames import compiled
 from policy.values.strict_yaml import PolicyError
 
 POLICY = PathPolicy.default()

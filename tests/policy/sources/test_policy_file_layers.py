@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from policy.gate1.decide import Policy, decide
 from policy.gate2.judge import judge
 from policy.model import Change, FileType, Kind, Outcome, Verdict
-from policy.protected.paths import PathPolicy, normal
+from policy.protected.paths import PathPolicy
 from policy.sources.document import Document
 from policy.sources.precedence import Effective, Layer, Source, combine
 from policy.sources.schema import PolicyDocument
+from policy.values.comparison import normal
 from policy.values.strict_yaml import PolicyError
 from tests.examples import examples
 from tests.policy.asking import CONTEXT, plan

@@ -14,7 +14,8 @@ import pytest
 from policy.gate1.decide import decide
 from policy.gate2.judge import judge
 from policy.model import Access, Change, Context, FileType, Kind, Outcome, Verdict, Workspace
-from policy.protected.paths import PathPolicy, normal
+from policy.protected.paths import PathPolicy
+from policy.values.comparison import normal
 from policy.values.strict_yaml import PolicyError
 from sandbox.cell.overlay.masks import Patterns
 from sandbox.gates.policy_files import Policies

@@ -14,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from policy.protected.paths import GovernanceRule, PathPolicy
+from policy.protected.path_rules import GovernanceRule
+from policy.protected.paths import PathPolicy
 from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput

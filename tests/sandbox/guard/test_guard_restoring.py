@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from policy.protected.paths import GovernanceRule, PathPolicy
+from policy.protected.path_rules import GovernanceRule
+from policy.protected.paths import PathPolicy
 from sandbox.audit.store import Store
 from sandbox.errors import Unavailable
 from sandbox.guard import snapshots as place

@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Test runners and linters: code of the project, run in the cell."""
+
+from __future__ import annotations
+
+import re
+
+from policy.facts import How
+from policy.model import Tier
+from policy.programs import output_options as outputs
+from policy.programs.catalog import Catalog
+from policy.programs.catalog_schema import Programs, Use
+from policy.programs.languages.python import run_code
+from policy.shell.state import Call
+from policy.shell.walker import Shell
+from policy.values.argv import Parsed, parse
+from policy.values.partial import HOLE
+
+_WRITES = (
+    "--write",
+    "-w",
+    "--fix",
+    "-i",
+    "--in-place",
+    "--inplace",
+    "--apply",
+    "format",
+    "fmt",
+    "--unsafe",
+    "-a",
+    "--autocorrect",
+    "-A",
+)
+
+
+_WRITERS = frozenset(
+    (
+        "black",
+        "isort",
+        "gofmt",
+        "rustfmt",
+        "autopep8",
+        "yapf",
+        "pyupgrade",
+        "autoflake",
+        "clang-format",
+    )
+)
+
+
+def read_linter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
+    catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    for text in parsed.values("--init-hook"):
+        run_code(catalog, shell, text, [], None)
+    outputs.record(catalog, shell, call)
+    checks = parsed.has("--check", "--diff", "--noEmit", "-l", "--list-different", "--dry-run")
+    writes = not checks and (
+        call.name in _WRITERS or any(argument in _WRITES for argument in call.args)
+    )
+    for path in parsed.operands:
+        if "/" in path or "." in path:
+            shell.touch(How.WRITE if writes else How.READ, path, program=call.name)
+    return HOLE
+
+
+def read_runner(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    if call.name == "playwright":
+        return _playwright(catalog, shell, call, entry)
+    parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
+    catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    outputs.record(catalog, shell, call)
+    if call.name == "pre-commit" and parsed.operands[:1] == ["uninstall"]:
+        shell.find(Tier.DANGER, "security", "`pre-commit uninstall` removes checks of the project")
+    if call.name in ("coverage", "nyc", "c8") and parsed.operands:
+        words = parsed.operands
+        if words[0] in ("run", "html", "xml", "json", "lcov", "report"):
+            for path in parsed.values("-o", "-d", "--directory"):
+                catalog.use(shell, Use.WRITE, path, call)
+        elif call.name != "coverage":
+            start = list(call.args).index(words[0])
+            return shell.call(Call(call.args[start:], call.stdin, call.env, plain=False))
+    for value in call.args:
+        found = re.match(r"--cov-report=(?:\w+):(.+)", value)
+        if found:
+            catalog.use(shell, Use.WRITE, found[1], call)
+        elif value.startswith("--debug="):
+            catalog.use(shell, Use.WRITE, value[8:], call)
+        elif re.match(r"--pastebin|-p\s*no:", value) and value.startswith("--paste"):
+            shell.find(Tier.DANGER, "network", "it sends results to another machine")
+    for at, value in enumerate(call.args[:-1]):
+        found = re.match(r"\w+:(.+)", call.args[at + 1])
+        if value == "--cov-report" and found:
+            catalog.use(shell, Use.WRITE, found[1], call)
+        if value == "-o" and call.name == "pytest" and "=" in call.args[at + 1]:
+            key, _, setting = call.args[at + 1].partition("=")
+            if key in ("cache_dir", "log_file"):
+                catalog.use(shell, Use.WRITE, setting, call)
+    for path in parsed.operands:
+        if "/" in path or "." in path:
+            shell.touch(How.RUN, path.split("::")[0], program=call.name)
+    return HOLE
+
+
+def _playwright(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    parsed = parse(
+        call.args,
+        frozenset(
+            (
+                *entry.values,
+                *entry.uses,
+                "-o",
+                "--save-storage",
+                "--load-storage",
+                "--save-har",
+                "--viewport-size",
+                "--device",
+            )
+        ),
+    )
+    catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
+    words = parsed.operands
+    verb = words[0] if words else ""
+    if verb in ("open", "codegen", "screenshot", "pdf", "cr", "ff", "wk"):
+        shell.facts.network = True
+        shell.find(Tier.DANGER, "network", f"`playwright {verb}` opens a page")
+        for path in words[2:]:
+            catalog.use(shell, Use.WRITE, path, call)
+        for path in parsed.values("-o", "--save-storage", "--save-har"):
+            catalog.use(shell, Use.WRITE, path, call)
+    elif verb in ("install", "install-deps", "uninstall"):
+        shell.find(
+            Tier.DANGER if verb != "install" else Tier.CAUTION,
+            "packages",
+            f"`playwright {verb}` changes installed browsers",
+        )
+    return HOLE
