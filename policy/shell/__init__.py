@@ -6,6 +6,7 @@ __all__ = [
     "compound",
     "held_scripts",
     "leaks",
+    "reading",
     "recursion",
     "redirects",
     "state",

@@ -20,6 +20,7 @@ from policy.facts import Facts, How, Touch
 from policy.model import Tier
 from policy.shell import assignments as variables
 from policy.shell import redirects
+from policy.shell.budget import ReadingBudget
 from policy.shell.compound import COMPOUND
 from policy.shell.expand.words import Words, source
 from policy.shell.held_scripts import NOTHING_SEEN, Disk
@@ -28,25 +29,18 @@ from policy.shell.recursion import FORK_BOMB, endless, multiplies, repeats
 from policy.shell.state import Call, Files, State
 from policy.shell.syntax import guards as shell_guards
 from policy.shell.syntax.normalize import mended
-from policy.values.partial import HOLE, NET, NUM, clean, holds_marks, known_part, shown, unknown
+from policy.values.partial import HOLE, NET, NUM, known_part, shown, unknown
 from policy.values.paths import absolute
 
 _COPROC = re.compile(r"\bcoproc[ \t]+([A-Za-z_]\w*)")
-MOST_STEPS = 500
 MOST_DEPTH = 32
 MOST_TOUCHES = 1500
 """Paths that one text may name; each is judged."""
 MOST_TOUCHED = 8 * MOST_TOUCHES
 """... however often it names the same."""
 MOST_OUTPUT = 64 * 1024
-MOST_WORDS = 8_000
-"""Words that are expanded and handed on, however often they are the same."""
-_MANY_WORDS = 256
-"""A command of fewer words costs no more than its step."""
 MOST_SUSPECTED = 16
 """Pipelines and substitutions that are looked through for what they make."""
-MOST_TEXT = 1024 * 1024
-_MOST_END = MOST_TEXT // 4
 MOST_NODES = 15_000
 
 STDIN_FILES = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
@@ -78,40 +72,6 @@ class ProgramCatalog(Protocol):
 
     def scan(self, shell: Shell, text: str) -> None:
         """Record what a text shows that cannot be read with certainty."""
-
-
-class ReadingBudget:
-    """How much of a text is still read; a text that needs more is opaque."""
-
-    def __init__(self, steps: int = MOST_STEPS, text: int = MOST_TEXT) -> None:
-        self.steps = steps
-        self.text = text
-        self.words = MOST_WORDS
-        self.spent = False
-
-    def hold(self, value: str) -> str:
-        """Return the value, or a hole once expansions have made too much text."""
-        self.text -= len(value)
-        if self.text < 0:
-            self.spent = True
-            return HOLE
-        return value
-
-    def take(self) -> bool:
-        """Use one step; False when none is left."""
-        self.steps -= 1
-        if self.steps < 0:
-            self.spent = True
-        return self.steps >= 0
-
-    def weigh(self, words: int) -> bool:
-        """Use the words of a long command; False when too many were read before it."""
-        if words > _MANY_WORDS:
-            if self.words < 0:
-                self.spent = True
-                return False
-            self.words -= words
-        return True
 
 
 class Shell:
@@ -558,42 +518,3 @@ def _glued(nodes: list[Node]) -> list[list[Node]]:
         else:
             groups.append([node])
     return groups
-
-
-def _all(shell: Shell, text: str) -> None:
-    """Walk through a text, and through the functions that it defines and never calls."""
-    shell.run_text(text)
-    for name, body in tuple(shell.state.functions.items()):
-        if name not in shell.called:
-            shell.state.args = None
-            shell.calling = [name]
-            shell.statement(body)
-
-
-def read(
-    catalog: ProgramCatalog,
-    text: str,
-    place: str,
-    home: str,
-    disk: Disk = NOTHING_SEEN,
-    workspaces: tuple[str, ...] = (),
-) -> Facts:
-    """Read the text of one call that starts in `place`; `disk` is what is known of its scripts."""
-    facts = Facts()
-    if len(text) > MOST_TEXT + _MOST_END:  # no such text is parsed: only its two ends are seen
-        text = f"{text[:MOST_TEXT]}\n{text[-_MOST_END:]}"
-    shell = Shell(catalog, State((place,), home, args=[]), facts)
-    shell.disk, shell.workspaces = disk, workspaces
-    if holds_marks(text):
-        shell.find(Tier.DANGER, "hidden-text", "it holds characters of the private use area")
-    text = clean(text)
-    try:
-        _all(shell, text)
-    except RecursionError:
-        shell.find(Tier.DANGER, "opaque", "it nests too deeply to be read")
-        catalog.scan(shell, text)
-        facts.writes = True
-    if shell.budget.spent:
-        shell.find(Tier.DANGER, "opaque", "it holds more commands than can be read")
-        catalog.scan(shell, text)
-    return facts

@@ -18,7 +18,7 @@ from policy.model import ActionPlan, Context, Tier
 from policy.programs.catalog import Catalog
 from policy.rules.matching import Tools
 from policy.shell.held_scripts import NOTHING_SEEN, Disk, why_lossless
-from policy.shell.walker import read
+from policy.shell.reading import read
 from policy.tools.dialects import names_of
 from policy.values.filenames import alternatives
 from policy.values.partial import activate, clean, globbed, unknown

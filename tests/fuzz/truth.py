@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from policy.programs.builtin_catalog import default
-from policy.shell.walker import read
+from policy.shell.reading import read
 from tests.fuzz.generate import Grammar, mutated
 
 MARKERS = tuple(f"mk{number}" for number in range(1, 10))

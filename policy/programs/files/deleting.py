@@ -17,6 +17,7 @@ from policy.values.paths import throwaway
 
 
 def read_rm(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    """Read `rm`."""
     parsed = parse(call.args, (), ("--recursive", "--force", "--no-preserve-root", "--interactive"))
     tree = parsed.has("-r", "-R", "--recursive", "--no-preserve-root")
     if parsed.operands and all(_thrown_away(shell, operand) for operand in parsed.operands):
@@ -58,6 +59,7 @@ def _thrown_away(shell: Shell, path: str) -> bool:
 
 
 def read_deleter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    """Read another program that deletes files."""
     slashes = [
         argument.lower()
         for argument in call.args

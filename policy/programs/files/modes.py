@@ -64,6 +64,7 @@ def _symbolic(shell: Shell, mode: str, name: str) -> None:
 
 
 def read_chmod(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    """Read `chmod`."""
     words = [
         argument
         for argument in call.args

@@ -48,6 +48,7 @@ _PATCHED = re.compile(r"(?m)^(?:\+\+\+|---) (?:[ab]/)?([^\t\n]+)")
 
 
 def read_plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    """Read a subcommand that writes files or starts programs that its options name."""
     name = call.name.removeprefix("git ")
     words = list(call.args)
     if entry.tier is not Tier.SAFE:

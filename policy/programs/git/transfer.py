@@ -21,6 +21,7 @@ _ASKS_REMOTE = frozenset(("fetch", "pull", "push", "ls-remote"))
 
 
 def read_transfer(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    """Read a subcommand that speaks to another repository."""
     parsed = parse(call.args, (*entry.values, *entry.uses))
     catalog.by_data(shell, call, entry)
     name = call.name.removeprefix("git ")

@@ -16,6 +16,7 @@ from policy.values.partial import HOLE, NAME, STAR, shown, unknown
 
 
 def read_rm(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    """Read `git rm`."""
     parsed = parse(call.args, ("--pathspec-from-file",))
     shell.find(entry.tier, entry.rule, f"`git rm`: {entry.because}")
     shell.facts.writes = True
@@ -32,6 +33,7 @@ def read_rm(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
 
 
 def read_clean(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    """Read `git clean`."""
     parsed = parse(call.args, ("-e", "--exclude"))
     if parsed.has("-n", "--dry-run"):
         return NAME
@@ -43,6 +45,7 @@ def read_clean(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
 
 
 def read_checkout(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    """Read what checks files out."""
     parsed = parse(call.args, (*entry.values, *entry.uses, "-s", "--source"))
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
@@ -71,6 +74,7 @@ BEGUN = {"merge": "MERGE_HEAD", "cherry-pick": "CHERRY_PICK_HEAD", "revert": "RE
 
 
 def read_merge(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> str:
+    """Read what begins, goes on with or takes back a merge."""
     if call.args == ("--abort",) and _takes_back_own(shell, call.name.removeprefix("git ")):
         shell.find(Tier.CAUTION, "git-worktree", f"`{call.name}`: takes back what this agent began")
         shell.facts.writes = True

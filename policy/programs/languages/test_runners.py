@@ -49,6 +49,7 @@ _WRITERS = frozenset(
 
 
 def read_linter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    """Read a linter or a formatter."""
     parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
     catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
     for text in parsed.values("--init-hook"):
@@ -65,6 +66,7 @@ def read_linter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> 
 
 
 def read_runner(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
+    """Read a test runner."""
     if call.name == "playwright":
         return _playwright(catalog, shell, call, entry)
     parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))

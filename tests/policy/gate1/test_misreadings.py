@@ -17,7 +17,7 @@ from policy.gate1.bashlex_worker import answer as second_answer
 from policy.gate1.decide import Policy, decide, heed
 from policy.model import Verdict
 from policy.programs.builtin_catalog import default
-from policy.shell.walker import read
+from policy.shell.reading import read
 from tests.policy.asking import CONTEXT, plan
 
 

@@ -13,7 +13,7 @@ from policy.programs.builtin_catalog import default
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Entry, Pattern, Programs, Variable
 from policy.programs.readers import READERS
-from policy.shell.walker import read
+from policy.shell.reading import read
 
 CATALOG = default()
 ENTRIES = list({id(one): one for one in CATALOG.entries.values()}.values())

@@ -8,7 +8,7 @@ import pytest
 from policy.facts import Facts, How
 from policy.model import Verdict
 from policy.programs.builtin_catalog import default
-from policy.shell.walker import read
+from policy.shell.reading import read
 from policy.values.partial import shown
 from tests.policy.asking import bash
 
