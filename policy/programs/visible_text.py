@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import re
 
-from policy.values.partial import (
-    shown,
-)
+from policy.values.partial import shown
 
 MOST_SCANNED = 16 * 1024
 """Characters of a text's beginning, and of its end, that are looked at when it cannot be read."""

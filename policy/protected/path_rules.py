@@ -15,11 +15,7 @@ from policy.protected.formats import Form
 from policy.protected.settings import Harmless
 from policy.values import strict_yaml as load
 from policy.values.comparison import normal
-from policy.values.filenames import (
-    compiled,
-    expressions,
-    folders,
-)
+from policy.values.filenames import compiled, expressions, folders
 
 
 class _Rule(Frozen):

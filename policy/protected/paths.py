@@ -28,13 +28,7 @@ from policy.protected.path_rules import (
 )
 from policy.values import strict_yaml as load
 from policy.values.comparison import normal
-from policy.values.filenames import (
-    Anchors,
-    alternatives,
-    compiled,
-    expressions,
-    folders,
-)
+from policy.values.filenames import Anchors, alternatives, compiled, expressions, folders
 
 
 class PathPolicy(Frozen):

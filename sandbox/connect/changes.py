@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from sandbox.connect.agents import File, JsonFile, Wanted
+from sandbox.connect.edits import File, JsonFile, Wanted
 from sandbox.connect.records import Connection, Kept, sha256
 from sandbox.connect.texts import Added, BadFile, with_ours, without_ours
 from sandbox.errors import BadInput

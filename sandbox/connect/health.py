@@ -14,7 +14,8 @@ from typing import Any
 from sandbox.connect import changes as changing
 from sandbox.connect import json_edit as jsontext
 from sandbox.connect import selftest
-from sandbox.connect.agents import JsonFile, Mode, Places, Wanted, is_ours, wanted
+from sandbox.connect.agents import Mode, is_ours, wanted
+from sandbox.connect.edits import JsonFile, Places, Wanted
 from sandbox.connect.records import Connection, Connections
 from sandbox.connect.selftest import Found
 from sandbox.errors import SandboxError

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sandbox.connect.agents import Append, Mode, Put, Scope
+from sandbox.connect.agents import Mode
+from sandbox.connect.edits import Append, Put, Scope
 from sandbox.connect.texts import Added
 from sandbox.host.dirs import Dirs
 

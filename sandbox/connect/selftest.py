@@ -20,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from sandbox.connect import json_edit as jsontext
-from sandbox.connect.agents import BEFORE, GUARDED, SERVER, SHELL_TOOL, JsonFile, TomlFile, Wanted
+from sandbox.connect.agents import BEFORE, SHELL_TOOL
+from sandbox.connect.edits import GUARDED, SERVER, JsonFile, TomlFile, Wanted
 from sandbox.connect.texts import entries_in
 from sandbox.host.self_test import SELF_TEST
 from sandbox.text.terminal import safe_line

@@ -10,7 +10,8 @@ from typing import Any
 
 from sandbox.connect import json_edit as jsontext
 from sandbox.connect import toml_edit as tomltext
-from sandbox.connect.agents import Append, File, JsonFile, OwnFile, Put, TomlFile, is_ours
+from sandbox.connect.agents import is_ours
+from sandbox.connect.edits import Append, File, JsonFile, OwnFile, Put, TomlFile
 
 
 class BadFile(ValueError):

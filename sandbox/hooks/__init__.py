@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
 """The door for agents' hooks: their dialects and sessions."""
 
-__all__ = ["service", "sessions"]
+__all__ = ["events", "service", "sessions"]

@@ -31,8 +31,9 @@ from sandbox.calls.tickets import Admission, Tickets
 from sandbox.config.settings import Dirs, HookSettings
 from sandbox.connect.records import Connections
 from sandbox.errors import SandboxError, Stopped, Unavailable, say_os_error
+from sandbox.hooks.agents.fields import parse
 from sandbox.hooks.attendance import is_attended
-from sandbox.hooks.dialects import Dialect, named, parse
+from sandbox.hooks.dialects import Dialect, named
 from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say, blocked
 from sandbox.hooks.labels import label_of
 from sandbox.hooks.sessions import Sessions

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-from sandbox.connect.agents import GUARDED, Places
+from sandbox.connect.edits import GUARDED, Places
 from sandbox.host.relaunch import environment, program
 from tests.sandbox.hooks.test_hook_entry import EVENT, GOOD, blocks, home, hook, says, serving
 

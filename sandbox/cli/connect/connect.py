@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Literal
 import click
 
 from sandbox.cli import terminal
-from sandbox.connect.agents import AGENTS, MODES, Mode, Places, Scope
+from sandbox.connect.agents import AGENTS, MODES, Mode
+from sandbox.connect.edits import Places, Scope
 from sandbox.errors import BadInput
 from sandbox.text.terminal import safe_line
 

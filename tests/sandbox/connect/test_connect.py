@@ -14,7 +14,8 @@ import pytest
 
 from sandbox.connect import changes as changing
 from sandbox.connect import selftest
-from sandbox.connect.agents import MODES, Mode, OwnFile, Places, Scope, wanted
+from sandbox.connect.agents import MODES, Mode, wanted
+from sandbox.connect.edits import OwnFile, Places, Scope
 from sandbox.connect.excluded import excluding
 from sandbox.connect.health import switched_off, untrusted_hooks
 from sandbox.connect.records import Connection, Connections

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from sandbox.connect import json_edit as jsontext
 from sandbox.connect import toml_edit as tomltext
-from sandbox.connect.agents import MODES, JsonFile, Mode, Places, wanted
+from sandbox.connect.agents import MODES, Mode, wanted
+from sandbox.connect.edits import JsonFile, Places
 from sandbox.connect.texts import BadFile, with_ours, without_ours
 
 KEYS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from sandbox.hooks.dialects import DIALECTS, named, parse
+from sandbox.hooks.agents.fields import parse
+from sandbox.hooks.dialects import DIALECTS, named
 from sandbox.hooks.events import BadEvent, Event, Kind, Say, blocked
 
 CLAUDE: dict[str, Any] = {
