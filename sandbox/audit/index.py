@@ -10,20 +10,26 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import math
-import os
 import sqlite3
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, BinaryIO
+from typing import Any
 
 from sandbox.audit.events.calls import DecidedRecord, EditedRecord, EndedRecord
 from sandbox.audit.events.follow_ups import FollowUpRecord, PartedRecord, UndoneRecord, is_entry
 from sandbox.audit.events.reading import read
-from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.history import says_landed, stands
+from sandbox.audit.index_queries import (
+    DAY,
+    condition_of_place,
+    conditions_of,
+    names_of,
+    partial_days,
+    undos_of,
+    whole_days,
+)
 from sandbox.audit.query import Query, seconds_of
 from sandbox.audit.segments import BEGIN, LogPlace, Segments
 from sandbox.errors import Busy, Unavailable
@@ -33,7 +39,6 @@ from sandbox.host.sqlite import Database
 FILE = "audit-index.sqlite"
 BATCH = 20_000
 """Lines that are taken in one transaction; others may write between two."""
-DAY = 86_400
 _STEPS = (
     """
     CREATE TABLE names (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -124,7 +129,7 @@ class AuditIndex:
             self.remove()
         while True:
             with self._db.writing() as db:
-                (after, _), self._names = self._position(db), _names(db)
+                (after, _), self._names = self._position(db), names_of(db)
                 following = LogPlace(after.segment, after.offset + after.length) if after else BEGIN
                 lines = list(islice(self._segments.from_place(following), BATCH))
                 if lines:
@@ -212,7 +217,7 @@ class AuditIndex:
         With `own` also undos, and landings of parts, which are entries of the log too.
         """
         with self.asking() as db:
-            where, values = _conditions(query, own=own)
+            where, values = conditions_of(query, own=own)
             limit = "" if query.limit is None else f" LIMIT {int(query.limit)}"
             asked = f"SELECT n FROM entries e{where} ORDER BY n DESC{limit}"  # noqa: S608
             return [row[0] for row in db.execute(asked, values)]
@@ -221,14 +226,14 @@ class AuditIndex:
         """Return how many decisions that are looked for there were, in groups."""
         with self.asking() as db:
             rows = self._kept_counts(db, query)
-            for since, until in _edges(query):
-                where, values = _conditions(replace(query, since=since, until=until), own=False)
+            for since, until in partial_days(query):
+                where, values = conditions_of(replace(query, since=since, until=until), own=False)
                 select = (
                     f"SELECT CAST(at / {DAY} AS INTEGER), rules, agent, tool, verdict, count(*)"
                 )
                 grouped = f"{select} FROM entries e{where} GROUP BY 1, 2, 3, 4, 5"
                 rows += db.execute(grouped, values).fetchall()
-            names = {number: name for name, number in _names(db).items()}
+            names = {number: name for name, number in names_of(db).items()}
         return [
             Counted(
                 day,
@@ -243,8 +248,8 @@ class AuditIndex:
 
     def _kept_counts(self, db: sqlite3.Connection, query: Query) -> list[Any]:
         """Return the counts of whole days."""
-        where, values = _conditions(replace(query, since=None, until=None), own=True)
-        first, last = _whole_days(query)
+        where, values = conditions_of(replace(query, since=None, until=None), own=True)
+        first, last = whole_days(query)
         for sign, day in ((">=", first), ("<", last)):
             if day is not None:
                 where += f" {'AND' if where else 'WHERE'} e.day {sign} ?"
@@ -293,7 +298,7 @@ class AuditIndex:
 
     def placed(self, workspace: str | None) -> Iterator[str]:
         """Yield the calls and undos (in a workspace), each once, the newest first."""
-        where, values = _placed(workspace)
+        where, values = condition_of_place(workspace)
         both = "entries e JOIN records r ON r.n = e.n"
         asked = f"SELECT r.call FROM {both} WHERE r.call IS NOT NULL{where} ORDER BY e.n DESC"  # noqa: S608
         seen: set[str] = set()
@@ -306,7 +311,7 @@ class AuditIndex:
     def standing(self, workspace: str | None) -> Iterator[str]:
         """Yield the calls (in a workspace) of which a record says that they landed and stand, the
         newest first."""
-        where, values = _placed(workspace)
+        where, values = condition_of_place(workspace)
         asked = f"SELECT call FROM records r WHERE landed = 1{where} ORDER BY n DESC"  # noqa: S608
         with self.asking() as db:
             seen: set[str] = set()
@@ -314,19 +319,8 @@ class AuditIndex:
                 if name is None or name in seen:
                     continue
                 seen.add(name)
-                if stands(name, _undos_of(db, name))[0]:
+                if stands(name, undos_of(db, name))[0]:
                     yield name
-
-
-def _placed(workspace: str | None) -> tuple[str, list[str]]:
-    """Return a condition on the call of a record `r`, and its values: it was in a workspace."""
-    if workspace is None:
-        return "", []
-    where = (
-        " AND EXISTS (SELECT 1 FROM places p WHERE p.call = r.call AND p.workspace ="
-        " (SELECT id FROM names WHERE name = ?))"
-    )
-    return where, [workspace]
 
 
 @dataclass(frozen=True, slots=True)
@@ -350,94 +344,9 @@ class _Spot:
         self.n, self.segment, self.offset, self.length = n, segment, offset, length
 
 
-def _undos_of(db: sqlite3.Connection, name: str) -> dict[str, str]:
-    """Return which undo took a call back, and which took that back in turn."""
-    found: dict[str, str] = {}
-    while name not in found:
-        asked = "SELECT call FROM records WHERE undone = ? ORDER BY n LIMIT 1"
-        row = db.execute(asked, (name,)).fetchone()
-        if row is None:
-            break
-        found[name] = name = row[0]
-    return found
-
-
 _PLACE = "SELECT n, segment, offset, length"
 
 
 def _packed(rules: Iterable[int]) -> str:
     """Return rules as text in which each stands between commas."""
     return "".join(f",{rule}" for rule in sorted(rules)) + ","
-
-
-def _whole_days(query: Query) -> tuple[int | None, int | None]:
-    """Return the first whole day of a time and the one after the last; None: no bound."""
-    first = None if query.since is None else math.ceil(query.since / DAY)
-    last = None if query.until is None else math.floor(query.until / DAY)
-    return first, last
-
-
-def _edges(query: Query) -> list[tuple[float | None, float | None]]:
-    """Return the parts of a time that are no whole days."""
-    first, last = _whole_days(query)
-    if first is not None and last is not None and last < first:
-        return [(query.since, query.until)]
-    parts: list[tuple[float | None, float | None]] = []
-    if first is not None:
-        parts.append((query.since, float(first * DAY)))
-    if last is not None:
-        parts.append((float(last * DAY), query.until))
-    return parts
-
-
-def _names(db: sqlite3.Connection) -> dict[str, int]:
-    return dict(db.execute("SELECT name, id FROM names").fetchall())
-
-
-def _conditions(query: Query, *, own: bool) -> tuple[str, list[Any]]:
-    """Return the WHERE of a query over entries `e`, and its values."""
-    parts: list[str] = [] if own else ["e.decided = 1"]
-    values: list[Any] = []
-    named = "(SELECT id FROM names WHERE name = ?)"
-    for column, value in (("tool", query.tool), ("agent", query.agent)):
-        if value is not None:
-            parts.append(f"e.{column} = {named}")
-            values.append(value)
-    if query.verdicts is not None:
-        marks = ", ".join("?" * len(query.verdicts))
-        parts.append(f"e.verdict IN (SELECT id FROM names WHERE name IN ({marks}))")  # noqa: S608
-        values += sorted(query.verdicts)
-    if query.rule is not None:
-        parts.append(f"instr(e.rules, ',' || {named} || ',')")
-        values.append(query.rule)
-    for sign, instant in ((">=", query.since), ("<", query.until)):
-        if instant is not None:
-            parts.append(f"e.at {sign} ?")
-            values.append(instant)
-    return (f" WHERE {' AND '.join(parts)}" if parts else ""), values
-
-
-class Reader:
-    """Reads records at their places; keeps the files open."""
-
-    def __init__(self, segments: Segments) -> None:
-        """Reach for nothing yet."""
-        self._segments = segments
-        self._files: dict[int, BinaryIO] = {}
-
-    def record(self, place: LogPlace, length: int) -> AuditRecord | None:
-        """Return the record at a place; None where it cannot be read."""
-        file = self._files.get(place.segment) or self._segments.open(place.segment)
-        if file is None:
-            return None
-        self._files[place.segment] = file
-        try:
-            return read(os.pread(file.fileno(), length, place.offset))
-        except ValueError:
-            return None
-
-    def close(self) -> None:
-        """Close the files."""
-        for file in self._files.values():
-            file.close()
-        self._files.clear()

@@ -20,8 +20,10 @@ from sandbox.audit import history
 from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events.calls import DecidedRecord
 from sandbox.audit.events.record import AuditRecord
-from sandbox.audit.index import DAY, AuditIndex, Reader, Said
+from sandbox.audit.index import AuditIndex, Said
+from sandbox.audit.index_queries import DAY
 from sandbox.audit.query import ALL, Query
+from sandbox.audit.record_reader import Reader
 from sandbox.audit.segments import Segments
 from sandbox.host.dirs import Dirs
 

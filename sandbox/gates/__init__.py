@@ -7,6 +7,7 @@ __all__ = [
     "gate1",
     "gate2",
     "host_calls",
+    "host_edits",
     "host_made",
     "masked_diff",
     "policy_files",

@@ -8,14 +8,13 @@ follow them. The guard watches what happens afterwards.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from policy.facts import DELETES, READS, WRITES, Facts, How, Touch
+from policy.facts import READS, WRITES, Facts, How
 from policy.gate1.decide import Policy, decide
 from policy.gate2.judge import judge
 from policy.model import (
@@ -23,8 +22,6 @@ from policy.model import (
     Change,
     Context,
     Decision,
-    FileType,
-    Kind,
     LayerAnswer,
     Outcome,
     Params,
@@ -34,19 +31,20 @@ from policy.model import (
 )
 from policy.protected.paths import PathPolicy
 from policy.tools import reading as tools
-from policy.values.partial import unknown
 from sandbox.gates.edited_texts import EditedTexts
 from sandbox.gates.gate1 import Gate1Answer
-from sandbox.host import files as own_files
-from sandbox.host.before_images import Edit, unkept
+from sandbox.gates.host_edits import (
+    COMMANDS,
+    change_of,
+    known_path,
+    why_unkept,
+    workspace_of,
+    written_files,
+)
 from sandbox.workspaces.ignore_ledger import Ledger
-from sandbox.workspaces.ignore_sources import Touched, touched
 from sandbox.workspaces.obeyed_links import obeyed_links
 from sandbox.workspaces.searched import searched_secret
 
-_MOST = 2000
-"""Paths of one call that are looked up."""
-_COMMANDS = ("Bash", "PowerShell")
 _SEARCH = "Grep"
 _VERDICTS = {Outcome.HOLD: Verdict.ASK, Outcome.DISCARD: Verdict.DENY}
 
@@ -63,7 +61,7 @@ def tightened(
         return answer
     policy = answer.effective.policy
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
-    files = _files(plan, facts, context)
+    files = written_files(plan, facts, context)
     said = [
         *_outside(plan),
         *_not_private(facts, context, policy),
@@ -82,7 +80,7 @@ def tightened(
 
 def _outside(plan: ActionPlan) -> Iterable[LayerAnswer]:
     """Yield that a command would run on the host itself: no cell contains it."""
-    if plan.tool in _COMMANDS:
+    if plan.tool in COMMANDS:
         yield LayerAnswer(
             layer="workspace",
             verdict=Verdict.ASK,
@@ -95,9 +93,9 @@ def _not_private(facts: Facts, context: Context, policy: Policy) -> Iterable[Lay
     """Yield that a path lies outside of every workspace. A cell's `/tmp` is its own; the host's is
     everybody's, and files there belong to other programs. What the agent keeps for itself does not
     count, where no link leads elsewhere."""
-    for touch in _known(facts):
+    for touch in known_path(facts):
         real = os.path.realpath(touch.path)
-        inside = any(real == workspace.path for workspace in context.workspaces) or _root(
+        inside = any(real == workspace.path for workspace in context.workspaces) or workspace_of(
             real, context
         )
         if all(
@@ -132,7 +130,7 @@ def _real(
     plan: ActionPlan, facts: Facts, context: Context, policy: Policy
 ) -> Iterable[LayerAnswer]:
     """Yield what gate 1 says of the places that links lead to."""
-    for touch in _known(facts):
+    for touch in known_path(facts):
         real = os.path.realpath(touch.path)
         if real == touch.path:
             continue
@@ -150,8 +148,10 @@ def _real(
 
 def _hidden(answer: Gate1Answer, facts: Facts, context: Context) -> Iterable[LayerAnswer]:
     """Yield that a call would read what no cell sees."""
-    for touch in _known(facts):
-        root = _root(os.path.realpath(touch.path), context) if touch.how is How.READ else None
+    for touch in known_path(facts):
+        root = (
+            workspace_of(os.path.realpath(touch.path), context) if touch.how is How.READ else None
+        )
         if root is None:
             continue
         for path in {touch.path, os.path.realpath(touch.path)}:
@@ -171,12 +171,12 @@ def _searched(
     answer: Gate1Answer, plan: ActionPlan, facts: Facts, context: Context, ledger: Ledger | None
 ) -> Iterable[LayerAnswer]:
     """Yield that a search of a folder would show what is hidden from cells."""
-    for touch in _known(facts) if plan.tool == _SEARCH else ():
+    for touch in known_path(facts) if plan.tool == _SEARCH else ():
         real = os.path.realpath(touch.path)
         root = next(
             (workspace.path for workspace in context.workspaces if real == workspace.path), None
         )
-        root = root or _root(real, context)
+        root = root or workspace_of(real, context)
         if touch.how not in (How.SEARCH, How.READ) or root is None or not Path(real).is_dir():
             continue
         secret = searched_secret(root, real, answer.paths, _globs(plan), ledger, plan.params.type)
@@ -201,13 +201,13 @@ def _effects(
     """Yield what gate 2 would say of the changes that a call names."""
     roots: dict[str, list[Change]] = {}
     texts = EditedTexts(plan)
-    for touch in _known(facts):
+    for touch in known_path(facts):
         if touch.how not in WRITES:
             continue
         real = os.path.realpath(touch.path)
-        root = _root(real, context)
+        root = workspace_of(real, context)
         if root is not None:
-            change = _change(touch, real, root)
+            change = change_of(touch, real, root)
             if answer.paths.reads(change.path):
                 condenses = answer.paths.condenses(change.path)
                 before, after = texts.read(real, change.kind, condenses=condenses)
@@ -224,7 +224,7 @@ def _not_kept(files: Mapping[str, Sequence[str]]) -> Iterable[LayerAnswer]:
     """
     for root, paths in files.items():
         for path in paths:
-            if why := _unkept(Path(root, path)):
+            if why := why_unkept(Path(root, path)):
                 yield LayerAnswer(
                     layer="workspace",
                     verdict=Verdict.ASK,
@@ -272,116 +272,6 @@ def _count_names(path: Path) -> int | None:
     return status.st_nlink if stat.S_ISREG(status.st_mode) else 0
 
 
-def edited(answer: Gate1Answer, plan: ActionPlan, context: Context) -> dict[str, list[Edit]]:
-    """Return the files that a tool of the agent's own will change, per workspace, without links.
-
-    Not those of a command, which changes more than it names; nor what no copy can be kept of, which
-    a person was asked about.
-    """
-    if answer.effective is None:
-        return {}
-    policy = answer.effective.policy
-    found = _files(plan, tools.facts(plan, context, policy.catalog, policy.tools), context)
-    asked, texts = answer.decision.verdict is Verdict.ASK, EditedTexts(plan)
-    kept = {
-        root: [
-            Edit(path, _expected(texts, os.path.join(root, path)))  # noqa: PTH118
-            for path in paths
-            if not (asked and _unkept(Path(root, path)))
-        ]
-        for root, paths in found.items()
-    }
-    return {root: edits for root, edits in kept.items() if edits}
-
-
-def _files(plan: ActionPlan, facts: Facts, context: Context) -> dict[str, list[str]]:
-    """Return the files that a tool writes, per workspace, relative to it and without links."""
-    found: dict[str, dict[str, None]] = {}
-    for touch in _known(facts) if plan.tool not in _COMMANDS else ():
-        real = os.path.realpath(touch.path)
-        root = _root(real, context) if touch.how in WRITES else None
-        if root is None or Path(real).is_dir():
-            continue
-        found.setdefault(root, {})[real[len(root) :].lstrip("/")] = None
-    return {root: list(paths) for root, paths in found.items()}
-
-
-def _expected(texts: EditedTexts, real: str) -> str:
-    """Return the SHA-256 of what a tool is going to leave in a file, where that can be told."""
-    kind = Kind.MODIFIED if os.path.lexists(real) else Kind.CREATED
-    after = texts.read(real, kind, condenses=False)[1]
-    if after is None:
-        return ""
-    return hashlib.sha256(after.encode("utf-8", "surrogateescape")).hexdigest()
-
-
-def _unkept(path: Path) -> str:
-    """Say why no copy of a file can be kept; empty where one can, or nothing is there."""
-    try:
-        if why := unkept(path.lstat()):
-            return why
-        with own_files.opened(path):
-            return ""
-    except (FileNotFoundError, NotADirectoryError, own_files.NoFile):
-        return ""
-    except OSError as error:
-        return f"it cannot be read ({error.strerror})"
-
-
-def touched_rules(
-    answer: Gate1Answer, plan: ActionPlan, context: Context
-) -> list[tuple[str, Touched]]:
-    """Return what a call on the host changes, per workspace, of git's ignore rules and indexes.
-
-    What the agent's tool really leaves there, nobody can tell beforehand.
-    """
-    if answer.effective is None:
-        return []
-    policy = answer.effective.policy
-    items: dict[str, list[dict[str, str]]] = {}
-    for touch in _known(tools.facts(plan, context, policy.catalog, policy.tools)):
-        real = os.path.realpath(touch.path)
-        root = _root(real, context) if touch.how in WRITES else None
-        if root is None:
-            continue
-        change = _change(touch, real, root)
-        fields = {"path": change.path, "kind": change.kind.value, "type": change.type.value}
-        items.setdefault(root, []).append(fields)
-    found = [(root, touched(one)) for root, one in items.items()]
-    return [one for one in found if one[1]]
-
-
-@dataclass(frozen=True, slots=True)
-class Leaves:
-    """What a call on the host is expected to leave."""
-
-    paths: frozenset[str]
-    """Files that it writes, as far as they are named."""
-    texts: Mapping[str, str]
-    """What they hold then, of those of which that can be told."""
-    moves: bool
-    """It moves files, so that what arrives is nothing that it says itself."""
-
-
-def leaves(answer: Gate1Answer, plan: ActionPlan, context: Context) -> Leaves:
-    """Return what a call on the host leaves in files of the workspaces that no link leads to."""
-    if answer.effective is None:
-        return Leaves(frozenset(), {}, moves=True)
-    policy = answer.effective.policy
-    touches = _known(tools.facts(plan, context, policy.catalog, policy.tools))
-    written = {os.path.realpath(touch.path) for touch in touches if touch.how in WRITES}
-    texts: dict[str, str] = {}
-    if len(written) == 1:
-        path = next(iter(written))
-        kind = Kind.MODIFIED if os.path.lexists(path) else Kind.CREATED
-        known = _root(path, context) is not None
-        after = EditedTexts(plan).read(path, kind, condenses=False)[1] if known else None
-        if after is not None and any(touch.path == path for touch in touches):
-            texts[path] = after
-    moves = any(touch.how is How.MOVE for touch in touches)
-    return Leaves(frozenset(written), texts, moves=moves)
-
-
 def _judged(
     decision: Decision, changes: list[Change], paths: PathPolicy, root: str
 ) -> Iterable[LayerAnswer]:
@@ -402,23 +292,3 @@ def _judged(
                 reason=f"`{change.path}`: git obeys what stands there",
                 rule="git-files",
             )
-
-
-def _change(touch: Touch, real: str, root: str) -> Change:
-    there = os.path.lexists(real)
-    kind = Kind.MODIFIED if there else Kind.CREATED
-    if touch.how in DELETES:
-        kind = Kind.DELETED
-    return Change(real[len(root) :].lstrip("/"), kind, FileType.FILE, mode=0o644)
-
-
-def _root(path: str, context: Context) -> str | None:
-    """Return the workspace that holds a path."""
-    for workspace in context.workspaces:
-        if path.startswith(workspace.path.rstrip("/") + "/"):
-            return workspace.path
-    return None
-
-
-def _known(facts: Facts) -> list[Touch]:
-    return [touch for touch in facts.touches if not unknown(touch.path)][:_MOST]

@@ -18,7 +18,7 @@ from threading import Lock
 from policy.model import ActionPlan, Context
 from sandbox.audit.events.calls import OutcomeRecord
 from sandbox.gates.gate1 import Gate1Answer
-from sandbox.gates.host_calls import Leaves, leaves
+from sandbox.gates.host_edits import Leaves, leaves
 from sandbox.workspaces.project_files import Identity, ProjectFiles, identity_of_content
 
 MOST_CALLS = 1_000

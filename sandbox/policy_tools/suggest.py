@@ -39,10 +39,9 @@ from policy.protected.paths import PathPolicy
 from policy.sources.document import Document, read_document
 from policy.sources.precedence import Effective, Layer, Source, combine
 from policy.values.strict_yaml import PolicyError
-from sandbox.audit.events.calls import AnsweredRecord, DecidedRecord, EndedRecord, RefusedRecord
-from sandbox.audit.events.follow_ups import DiscardedRecord, LandedRecord, UndoneRecord
 from sandbox.audit.events.record import AuditRecord
-from sandbox.policy_tools.simulate import is_masked, plan_of
+from sandbox.policy_tools.evidence import Evidence, asked_calls, held_deletions
+from sandbox.policy_tools.simulate import is_masked
 from sandbox.questions.contexts import of_nothing
 
 NAME = "suggestion"
@@ -53,8 +52,6 @@ _SHOWN = 3
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _TOOL = re.compile(r"[A-Za-z][A-Za-z0-9_:.-]{0,150}")
 _UNKNOWN_TOOL = "unknown-tool"
-_DELETION = "deletion"
-"""The rule by which gate 2 holds what goes away without being named."""
 _STANDING = frozenset(("level", "mode"))
 _OF_PROGRAMS = _STANDING | {"tier"}
 """Layers that ask about what a program does; no other layer's question is ever proposed away."""
@@ -81,17 +78,6 @@ class Suggestion:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class _Evidence:
-    """One call that a person was asked about, and what they said."""
-
-    call: str
-    plan: ActionPlan
-    record: DecidedRecord
-    approved: bool
-    deleted: tuple[str, ...] = ()
-
-
 def suggest(
     families: Iterable[Family], policy_of: Callable[[tuple[str, ...]], Effective], *, least: int
 ) -> list[Suggestion]:
@@ -99,11 +85,11 @@ def suggest(
 
     `policy_of` gives the policy that counts today for workspaces. Raises PolicyError.
     """
-    asked: list[_Evidence] = []
-    held: list[_Evidence] = []
+    asked: list[Evidence] = []
+    held: list[Evidence] = []
     for name, records in families:
-        asked += _asked(name, records)
-        held += _held(name, records)
+        asked += asked_calls(name, records)
+        held += held_deletions(name, records)
     return [
         *_each(asked, _tool_key, lambda name, found: _tool(name, found, policy_of), least),
         *_each(asked, _own_key, lambda name, found: _own(name, found, policy_of), least),
@@ -158,59 +144,14 @@ def _one_line(text: str) -> str:
 # -- evidence
 
 
-def _asked(name: str, records: Sequence[AuditRecord]) -> Iterator[_Evidence]:
-    """Yield what a person said of a call that gate 1 asked about; nobody's silence counts."""
-    own = [record for record in records if record.call == name]
-    decided = next((record for record in reversed(own) if isinstance(record, DecidedRecord)), None)
-    answer = next((record for record in own if isinstance(record, AnsweredRecord)), None)
-    if decided is None or decided.verdict != Verdict.ASK.value:
-        return
-    refused = any(isinstance(record, RefusedRecord) for record in own)
-    by_person = answer is not None and bool(answer.approved_by)
-    if not by_person and not refused:
-        return
-    try:
-        plan = plan_of(decided)
-    except ValueError:
-        return
-    undone = any(isinstance(record, UndoneRecord) for record in records)
-    approved = bool(answer and answer.approved) and not refused and not undone
-    yield _Evidence(name, plan, decided, approved)
-
-
-def _held(name: str, records: Sequence[AuditRecord]) -> Iterator[_Evidence]:
-    """Yield what a person did with a call whose changes waited for nothing but its deletions."""
-    own = [record for record in records if record.call == name]
-    decided = next((record for record in own if isinstance(record, DecidedRecord)), None)
-    ended = next((record for record in own if isinstance(record, EndedRecord)), None)
-    if decided is None or ended is None or ended.judgement != Outcome.HOLD.value:
-        return
-    held = [change for change in ended.changes or () if change.get("outcome") == "hold"]
-    only = all(
-        (one.get("rule"), one.get("kind")) == (_DELETION, Kind.DELETED.value) for one in held
-    )
-    whole = ended.changes_total == len(ended.changes or ())
-    landed = any(isinstance(record, LandedRecord) and record.of is None for record in own)
-    discarded = any(isinstance(record, DiscardedRecord) for record in own)
-    if not held or not (landed or discarded):
-        return
-    try:
-        plan = plan_of(decided)
-    except ValueError:
-        return
-    undone = any(isinstance(record, UndoneRecord) for record in records)
-    paths = tuple(str(one["path"]) for one in held)
-    yield _Evidence(name, plan, decided, landed and only and whole and not undone, paths)
-
-
 def _each(
-    evidence: Sequence[_Evidence],
-    key: Callable[[_Evidence], str | None],
-    propose: Callable[[str, list[_Evidence]], Suggestion | None],
+    evidence: Sequence[Evidence],
+    key: Callable[[Evidence], str | None],
+    propose: Callable[[str, list[Evidence]], Suggestion | None],
     least: int,
 ) -> Iterator[Suggestion]:
     """Yield the proposals of the groups that were approved often enough and never refused."""
-    groups: dict[str, list[_Evidence]] = {}
+    groups: dict[str, list[Evidence]] = {}
     for one in evidence:
         name = key(one)
         if name is not None:
@@ -226,12 +167,12 @@ def _each(
 # -- tools that nobody knows
 
 
-def _rules(one: _Evidence) -> list[tuple[str, str]]:
+def _rules(one: Evidence) -> list[tuple[str, str]]:
     layers = one.record.layers or ()
     return [(str(x["layer"]), str(x.get("rule") or "")) for x in layers if x["verdict"] == "ask"]
 
 
-def _tool_key(one: _Evidence) -> str | None:
+def _tool_key(one: Evidence) -> str | None:
     """Return the name of a tool that was asked about for want of knowledge alone."""
     asks = [(layer, rule) for layer, rule in _rules(one) if layer not in _STANDING]
     known = all(rule == _UNKNOWN_TOOL for _, rule in asks) and bool(asks)
@@ -239,7 +180,7 @@ def _tool_key(one: _Evidence) -> str | None:
 
 
 def _tool(
-    name: str, found: list[_Evidence], policy_of: Callable[[tuple[str, ...]], Effective]
+    name: str, found: list[Evidence], policy_of: Callable[[tuple[str, ...]], Effective]
 ) -> Suggestion | None:
     other = f"{name}_other"
     document = _document(f'version: 1\ntools:\n  report: ["{name}"]\n')
@@ -270,7 +211,7 @@ def _context(plan: ActionPlan) -> Context:
 _PROGRAM = re.compile(r"[\w.+-]+")
 
 
-def _own_key(one: _Evidence) -> str | None:
+def _own_key(one: Evidence) -> str | None:
     """Return the one program for want of whose knowledge alone a call was asked about."""
     if one.plan.params.command is None or is_masked(one.plan):
         return None
@@ -288,7 +229,7 @@ def _entry(name: str, commands: Sequence[str]) -> list[str]:
 
 
 def _own(
-    name: str, found: list[_Evidence], policy_of: Callable[[tuple[str, ...]], Effective]
+    name: str, found: list[Evidence], policy_of: Callable[[tuple[str, ...]], Effective]
 ) -> Suggestion | None:
     commands = tuple(dict.fromkeys(evidence.plan.params.command or "" for evidence in found))[
         :_SHOWN
@@ -314,15 +255,15 @@ def _own(
 
 
 def _deletions(
-    held: Sequence[_Evidence], policy_of: Callable[[tuple[str, ...]], Effective], least: int
+    held: Sequence[Evidence], policy_of: Callable[[tuple[str, ...]], Effective], least: int
 ) -> Iterator[Suggestion]:
     """Yield patterns of files that were deleted again and again, and each time landed."""
     spread = [
-        _Evidence(evidence.call, evidence.plan, evidence.record, evidence.approved, (path,))
+        Evidence(evidence.call, evidence.plan, evidence.record, evidence.approved, (path,))
         for evidence in held
         for path in dict.fromkeys(evidence.deleted)
     ]
-    groups: dict[str, list[_Evidence]] = {}
+    groups: dict[str, list[Evidence]] = {}
     for one in spread:
         if (name := _pattern(one.deleted[0])) is not None:
             groups.setdefault(name, []).append(one)
@@ -380,7 +321,7 @@ def _outcome(path: str, paths: PathPolicy) -> Outcome:
 # -- programs: a grant, not a rule
 
 
-def _program_key(one: _Evidence) -> str | None:
+def _program_key(one: Evidence) -> str | None:
     """Return the command that was asked about, if a grant for it can be proposed at all."""
     command = one.plan.params.command
     layers = {layer for layer, _ in _rules(one)}
@@ -394,7 +335,7 @@ def _program_key(one: _Evidence) -> str | None:
 
 
 def _grant(
-    found: list[_Evidence], policy_of: Callable[[tuple[str, ...]], Effective]
+    found: list[Evidence], policy_of: Callable[[tuple[str, ...]], Effective]
 ) -> Suggestion | None:
     plan = found[0].plan
     effective = policy_of((plan.workspace, *plan.also))

@@ -31,7 +31,7 @@ from sandbox.cell.overlay.steps import type_name
 from sandbox.cells.cell import Cell
 from sandbox.cells.specs import PathsOf
 from sandbox.errors import BadInput, SandboxError, Unavailable
-from sandbox.gates.host_calls import edited
+from sandbox.gates.host_edits import edited
 from sandbox.gates.masked_diff import masked_diff
 from sandbox.gates.shown_changes import shown_of
 from sandbox.host.before_images import Changed, Edit, Full, OwnEdits, Whose, opened

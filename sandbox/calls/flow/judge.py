@@ -21,7 +21,7 @@ from sandbox.calls.ignore_noting import note, note_agents
 from sandbox.cells.cell import Cell, CellLost
 from sandbox.cells.transaction import Transaction
 from sandbox.gates.gate2 import Effects, all_ignored, weigh
-from sandbox.gates.host_calls import touched_rules
+from sandbox.gates.host_edits import touched_rules
 from sandbox.gates.masked_diff import masked_diff
 
 Raw = Sequence[Sequence[Mapping[str, Any]]]

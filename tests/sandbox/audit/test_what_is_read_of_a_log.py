@@ -13,8 +13,8 @@ from sandbox.audit import store as stores
 from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events.reading import record_of
 from sandbox.audit.events.record import AuditRecord
-from sandbox.audit.index import Reader
 from sandbox.audit.query import ALL
+from sandbox.audit.record_reader import Reader
 from sandbox.audit.store import Store
 from sandbox.config.settings import Dirs
 

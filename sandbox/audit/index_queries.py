@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conditions and times of questions to the index, as SQL."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+from typing import Any
+
+from sandbox.audit.query import Query
+
+DAY = 86_400
+
+
+def condition_of_place(workspace: str | None) -> tuple[str, list[str]]:
+    """Return a condition on the call of a record `r`, and its values: it was in a workspace."""
+    if workspace is None:
+        return "", []
+    where = (
+        " AND EXISTS (SELECT 1 FROM places p WHERE p.call = r.call AND p.workspace ="
+        " (SELECT id FROM names WHERE name = ?))"
+    )
+    return where, [workspace]
+
+
+def undos_of(db: sqlite3.Connection, name: str) -> dict[str, str]:
+    """Return which undo took a call back, and which took that back in turn."""
+    found: dict[str, str] = {}
+    while name not in found:
+        asked = "SELECT call FROM records WHERE undone = ? ORDER BY n LIMIT 1"
+        row = db.execute(asked, (name,)).fetchone()
+        if row is None:
+            break
+        found[name] = name = row[0]
+    return found
+
+
+def whole_days(query: Query) -> tuple[int | None, int | None]:
+    """Return the first whole day of a time and the one after the last; None: no bound."""
+    first = None if query.since is None else math.ceil(query.since / DAY)
+    last = None if query.until is None else math.floor(query.until / DAY)
+    return first, last
+
+
+def partial_days(query: Query) -> list[tuple[float | None, float | None]]:
+    """Return the parts of a time that are no whole days."""
+    first, last = whole_days(query)
+    if first is not None and last is not None and last < first:
+        return [(query.since, query.until)]
+    parts: list[tuple[float | None, float | None]] = []
+    if first is not None:
+        parts.append((query.since, float(first * DAY)))
+    if last is not None:
+        parts.append((float(last * DAY), query.until))
+    return parts
+
+
+def names_of(db: sqlite3.Connection) -> dict[str, int]:
+    return dict(db.execute("SELECT name, id FROM names").fetchall())
+
+
+def conditions_of(query: Query, *, own: bool) -> tuple[str, list[Any]]:
+    """Return the WHERE of a query over entries `e`, and its values."""
+    parts: list[str] = [] if own else ["e.decided = 1"]
+    values: list[Any] = []
+    named = "(SELECT id FROM names WHERE name = ?)"
+    for column, value in (("tool", query.tool), ("agent", query.agent)):
+        if value is not None:
+            parts.append(f"e.{column} = {named}")
+            values.append(value)
+    if query.verdicts is not None:
+        marks = ", ".join("?" * len(query.verdicts))
+        parts.append(f"e.verdict IN (SELECT id FROM names WHERE name IN ({marks}))")  # noqa: S608
+        values += sorted(query.verdicts)
+    if query.rule is not None:
+        parts.append(f"instr(e.rules, ',' || {named} || ',')")
+        values.append(query.rule)
+    for sign, instant in ((">=", query.since), ("<", query.until)):
+        if instant is not None:
+            parts.append(f"e.at {sign} ?")
+            values.append(instant)
+    return (f" WHERE {' AND '.join(parts)}" if parts else ""), values
