@@ -62,7 +62,6 @@ SEVERAL = frozenset(
         "Shown",
         "Side",
         "Stage",
-        "Standing",
         "State",
         "Store",
         "TooMuchWork",

@@ -5,7 +5,7 @@ Pure. What a call is, `tiers` says; here it is looked at who wants it. A user's 
 of a category (autonomy-levels.md, `overrides`) lowers what the tier layer reports or asks about in
 that category; nothing else is ever lowered: not FORBIDDEN, not a rule, not a place, not a role.
 
-Answers are remembered per standing, since the same few are given all day.
+Answers are remembered per set of layers, since the same few are given all day.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _NAMED = LayerAnswer(
 
 
 @dataclass(frozen=True, eq=False)
-class Standing:
+class AutonomyLayers:
     """Everything that gate 1 knows of users, agents, modes and roles; built once."""
 
     levels: Levels
@@ -82,23 +82,25 @@ class Standing:
 
     @staticmethod
     @lru_cache(maxsize=1)
-    def default() -> Standing:
+    def default() -> AutonomyLayers:
         """Return what comes with the package: full trust for `main`, no role, no confirmation."""
-        return Standing(Levels.default(), ModesFile.default(), TrustFile.default(), Roles.default())
+        return AutonomyLayers(
+            Levels.default(), ModesFile.default(), TrustFile.default(), Roles.default()
+        )
 
-    def with_folder(self, folder: Path) -> Standing:
-        """Return the standing with a user's own files, as far as the folder holds them: levels.yaml
+    def with_folder(self, folder: Path) -> AutonomyLayers:
+        """Return the layers with a user's own files, as far as the folder holds them: levels.yaml
         (or autonomy.yaml), modes.yaml, trust.yaml, roles.yaml. Raises PolicyError."""
-        standing = self
+        autonomy = self
         for (part, model), names in _FILES.items():
             file = load.find(model, folder, *names)
             if file is not None:
                 content: Any = file.content
                 try:
-                    standing = standing.extended(**{part: content})
+                    autonomy = autonomy.extended(**{part: content})
                 except load.PolicyError as error:
                     raise file.refused(error) from None
-        return standing
+        return autonomy
 
     def extended(
         self,
@@ -107,8 +109,8 @@ class Standing:
         modes: ModesFile | None = None,
         trust: TrustFile | None = None,
         roles: RolesFile | None = None,
-    ) -> Standing:
-        """Return the standing with a user's own files, whose words count."""
+    ) -> AutonomyLayers:
+        """Return the layers with a user's own files, whose words count."""
         return replace(
             self,
             levels=self.levels.extended(levels) if levels else self.levels,
@@ -124,8 +126,8 @@ class Standing:
         modes: ModesFile | None = None,
         trust: TrustFile | None = None,
         roles: RolesFile | None = None,
-    ) -> Standing:
-        """Return the standing with files that can only make it stricter."""
+    ) -> AutonomyLayers:
+        """Return the layers with files that can only make it stricter."""
         mode = self.modes.mode
         if modes is not None:
             mode = min(mode, modes.mode, key=_MODES.index)
@@ -237,7 +239,7 @@ class Standing:
 
 @lru_cache(maxsize=4096)
 def _level(
-    standing: Standing,
+    autonomy: AutonomyLayers,
     found: frozenset[frozenset[str]],
     user: str,
     agent: str,
@@ -245,7 +247,7 @@ def _level(
 ) -> LayerAnswer:
     """Return the level layer's answer on categories that were found together; it decides, and so
     names a rule, only where it is stricter than what the tier layer said."""
-    each = [standing.levels.level_of_all(names, user, agent) for names in found]
+    each = [autonomy.levels.level_of_all(names, user, agent) for names in found]
     worst = max(each, key=_strictness)
     decides = _ORDER.index(worst.verdict) > _ORDER.index(said)
     name = next(iter(worst.categories), "unknown")
@@ -255,22 +257,22 @@ def _level(
 
 @lru_cache(maxsize=4096)
 def _current(
-    standing: Standing, agent: str, domain: Domain, earned: tuple[tuple[str, str], ...]
+    autonomy: AutonomyLayers, agent: str, domain: Domain, earned: tuple[tuple[str, str], ...]
 ) -> TrustLevel:
-    own = standing.trust.level(agent, domain, dict(earned))
-    return lower([own, *(limit.most(agent, domain) for limit in standing.limits)])
+    own = autonomy.trust.level(agent, domain, dict(earned))
+    return lower([own, *(limit.most(agent, domain) for limit in autonomy.limits)])
 
 
 @lru_cache(maxsize=1024)
-def _mode(standing: Standing, tool: str, base: Verdict, *, background: bool) -> LayerAnswer:
-    return standing.modes.answer(tool, base, background=background)
+def _mode(autonomy: AutonomyLayers, tool: str, base: Verdict, *, background: bool) -> LayerAnswer:
+    return autonomy.modes.answer(tool, base, background=background)
 
 
 @lru_cache(maxsize=4096)
 def _trust(
-    standing: Standing, agent: str, domain: Domain, tier: Tier, current: TrustLevel
+    autonomy: AutonomyLayers, agent: str, domain: Domain, tier: Tier, current: TrustLevel
 ) -> LayerAnswer:
-    return standing.trust.answer(agent, domain, tier, current)
+    return autonomy.trust.answer(agent, domain, tier, current)
 
 
 def _strictness(answer: LevelAnswer) -> tuple[int, int, str]:

@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
-from policy.autonomy.authority import LAYERS, Standing
+from policy.autonomy.authority import LAYERS, AutonomyLayers
 from policy.facts import WRITES, Facts, How
 from policy.gate1 import plain_scan as glance
 from policy.gate1.alternatives import advice
@@ -78,7 +78,7 @@ class Policy:
     rules: tuple[Rule, ...]
     tools: Tools
     commands: tuple[CommandRule, ...] = ()
-    standing: Standing = field(default_factory=Standing.default)
+    autonomy: AutonomyLayers = field(default_factory=AutonomyLayers.default)
     limits: tuple[Bounds, ...] = ()
     """Bounds of every call beside those of its rights."""
     network: NetworkRules = field(default_factory=NetworkRules)
@@ -133,11 +133,11 @@ def decide(
     others += policy.index.commanded(facts)
     if shell and (missed := _overlooked(plan, facts, policy)):
         judged.append(glance.answer(missed))
-    said, landing = policy.standing.judge(plan, facts, judged, others, context)
+    said, landing = policy.autonomy.judge(plan, facts, judged, others, context)
     verdict = strictest(layer_answer.verdict for layer_answer in said)
     tier = tiers.tier([*judged, *others])
     layers = _ordered(said, verdict)
-    rights = policy.standing.bounded(plan, _rights(facts, tiers.tier(judged), verdict))
+    rights = policy.autonomy.bounded(plan, _rights(facts, tiers.tier(judged), verdict))
     for one in checked.constraints:
         rights = one.bound(rights)
     if shell and rights.workspace is Access.WRITE and landing is not Landing.PROPOSAL:
@@ -257,7 +257,7 @@ def _doubted(decision: Decision, answer: LayerAnswer) -> Decision:
 
 
 def _wait(policy: Policy, landing: Landing) -> float:
-    return policy.standing.objection_seconds if landing is Landing.DELAYED else 0.0
+    return policy.autonomy.objection_seconds if landing is Landing.DELAYED else 0.0
 
 
 def _quiet(layer: str, reason: str) -> LayerAnswer:

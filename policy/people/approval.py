@@ -212,14 +212,14 @@ def category(plan: ActionPlan, context: Context, policy: Policy) -> str:
     """Return the title of a plan's category for a report (`Git Operations`); the strictest level's
     where there are several."""
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
-    known = policy.standing.levels.categories
+    known = policy.autonomy.levels.categories
     names = _categories(plan, facts, policy)
     worst = max(names, key=lambda name: LEVELS.index(known.level(name)), default=None)
     return known.title(worst) if worst is not None else "Other"
 
 
 def _categories(plan: ActionPlan, facts: Facts, policy: Policy) -> tuple[str, ...]:
-    found = policy.standing.levels.categories.of_call(plan.tool, facts, tiers.answers(facts))
+    found = policy.autonomy.levels.categories.of_call(plan.tool, facts, tiers.answers(facts))
     return tuple(sorted({name for match in found for name in match.categories}))
 
 

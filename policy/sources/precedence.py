@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from policy.autonomy.authority import Standing
+from policy.autonomy.authority import AutonomyLayers
 from policy.gate1.decide import Policy
 from policy.model import Decision, LayerAnswer, Rights, Tier, Verdict
 from policy.protected.path_rules import GovernanceRule, PathLimits, SecretPaths
@@ -81,7 +81,7 @@ def combine(policy: Policy, paths: PathPolicy, sources: Sequence[Source]) -> Eff
             content = content.model_copy(update={"network": network})
             ignored.append(f"{source.document.place('network')}: {_OWN_FILE}")
         if not source.trusted:
-            content, left_out = tightening(content, policy.standing)
+            content, left_out = tightening(content, policy.autonomy)
             ignored += [f"{source.document.place(key)}: {why}; {TRUST}" for key, why in left_out]
         try:
             policy = decided(policy, content, source)
@@ -131,11 +131,11 @@ def decided(policy: Policy, content: PolicyDocument, source: Source) -> Policy:
     )
     told = {"levels": content.levels, "modes": content.modes, "trust": content.trust,
             "roles": content.roles}  # fmt: skip
-    standing: Standing = policy.standing
+    autonomy: AutonomyLayers = policy.autonomy
     if any(one is not None for one in told.values()):
         whose = source.layer is not Layer.ADMINISTRATOR and source.trusted
-        change = standing.extended if whose else standing.tightened
-        standing = change(**told)  # type: ignore[arg-type]
+        change = autonomy.extended if whose else autonomy.tightened
+        autonomy = change(**told)  # type: ignore[arg-type]
     bounds = content.limits
     catalog = policy.catalog.with_own(content.programs) if content.programs else policy.catalog
     return replace(
@@ -144,7 +144,7 @@ def decided(policy: Policy, content: PolicyDocument, source: Source) -> Policy:
         tools=_joined(policy.tools, content.tools, Tools),
         places=_joined(policy.places, content.places, Places),
         limits=(*policy.limits, bounds) if bounds.model_fields_set else policy.limits,
-        standing=standing,
+        autonomy=autonomy,
         network=policy.network.joined(content.network),
         ignored_may_go=policy.ignored_may_go or IGNORED in content.land_freely.deletions,
     )

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from policy.autonomy.authority import Standing
+from policy.autonomy.authority import AutonomyLayers
 from policy.autonomy.categories import Level
 from policy.autonomy.levels import LevelsFile
 from policy.autonomy.modes import Mode
@@ -24,7 +24,7 @@ _MODES = list(Mode)
 
 
 def tightening(
-    content: PolicyDocument, standing: Standing
+    content: PolicyDocument, autonomy: AutonomyLayers
 ) -> tuple[PolicyDocument, list[tuple[str, str]]]:
     """Return a document without what could loosen, and (key, reason) for all that was left out."""
     kept: dict[str, Any] = {}
@@ -62,17 +62,17 @@ def tightening(
         if getattr(places, name):
             places = places.model_copy(update={name: ()})
             leave("places", places, f"places.{name}")
-    for key, value, what in _standing(content, standing):
+    for key, value, what in _autonomy(content, autonomy):
         leave(key, value, what)
     left_out += [
         (what.split(".")[0], f"`{what}` is ignored where it would loosen what counts")
-        for what in _milder(content, standing)
+        for what in _milder(content, autonomy)
     ]
     return content.model_copy(update=kept), left_out
 
 
-def _milder(content: PolicyDocument, standing: Standing) -> Iterator[str]:
-    """Yield what counts of an untrusted file only as far as it tightens (`Standing.tightened`)."""
+def _milder(content: PolicyDocument, autonomy: AutonomyLayers) -> Iterator[str]:
+    """Yield what counts of an untrusted file only as far as it tightens (`tightened`)."""
     levels, modes, trust = content.levels, content.modes, content.trust
     for name, user in levels.users.items() if levels is not None else ():
         if any(level is not Level.RED for level in user.overrides.values()):
@@ -89,25 +89,25 @@ def _milder(content: PolicyDocument, standing: Standing) -> Iterator[str]:
         elif name in ("agents", "pins"):
             milder = any(level is not lowest for level in said.values())
         elif name == "objection_seconds":
-            milder = said < standing.trust.objection_seconds
+            milder = said < autonomy.trust.objection_seconds
         else:
             milder = bool(said)
         if milder:
             yield f"trust.{name}"
 
 
-def _standing(content: PolicyDocument, standing: Standing) -> Iterator[tuple[str, Any, str]]:
+def _autonomy(content: PolicyDocument, autonomy: AutonomyLayers) -> Iterator[tuple[str, Any, str]]:
     levels = content.levels
     for name in ("categories", "agent_types"):
         if levels is not None and getattr(levels, name):
             levels = LevelsFile(**{**dict(levels), name: {}})
             yield "levels", levels, f"levels.{name}"
-    modes, now = content.modes, standing.modes.mode
+    modes, now = content.modes, autonomy.modes.mode
     if modes is not None and _MODES.index(modes.mode) > _MODES.index(now):
         yield "modes", None, f"modes.mode: {modes.mode.value}"
     roles = content.roles
     if roles is not None:
-        known = set(standing.roles.names)
+        known = set(autonomy.roles.names)
         new = sorted(set(roles.roles) - known)
         own = {name: role for name, role in roles.roles.items() if name in known}
         for name in new:

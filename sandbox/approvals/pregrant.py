@@ -58,7 +58,7 @@ def of_command(
     """
     from sandbox.agents.peer import Caller
     from sandbox.questions.offline import decide_offline
-    from sandbox.questions.plans import Standing, command_of, plan_of
+    from sandbox.questions.plans import Whereabouts, command_of, plan_of
     from sandbox.workspaces.registry import Registry
 
     said = {
@@ -70,8 +70,8 @@ def of_command(
         "workspace": workspace,
         "cwd": cwd,
     }
-    standing = Standing.registered(Registry(dirs), here)
-    plan = plan_of(said, Caller.itself(dirs), standing)
+    whereabouts = Whereabouts.registered(Registry(dirs), here)
+    plan = plan_of(said, Caller.itself(dirs), whereabouts)
     answer, context = decide_offline(dirs, plan)
     decision = answer.decision
     if decision.verdict is Verdict.DENY or answer.effective is None:

@@ -109,7 +109,7 @@ def check_policy_files(dirs: Dirs) -> Iterator[HostCheck]:
         return
     detail = f"{read} policy file{'s' if read != 1 else ''} besides the built-in rules"
     yield HostCheck("policy", CheckStatus.OK, detail)
-    yield from check_channels(dirs, own.policy.standing.levels)
+    yield from check_channels(dirs, own.policy.autonomy.levels)
 
 
 def check_channels(dirs: Dirs, levels: Levels) -> Iterator[HostCheck]:

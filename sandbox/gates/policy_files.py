@@ -144,8 +144,8 @@ class Policies:
         base = self._base
         if any(identity(path) for path in self._standing):
             digest = layers.extended_digest(base.digest, map(read_text, self._standing))
-            standing = base.standing.with_folder(self._dirs.config)
-            base = replace(base, standing=standing, digest=digest)
+            autonomy = base.autonomy.with_folder(self._dirs.config)
+            base = replace(base, autonomy=autonomy, digest=digest)
         return base
 
     def _combined(self, workspaces: tuple[str, ...]) -> Effective:
@@ -243,6 +243,6 @@ def identity(path: Path) -> Identity:
 def user_roles(dirs: Dirs) -> Roles:
     """Return the roles with the user's own. Raises BadInput where their file is wrong."""
     try:
-        return Policies(dirs).of(()).policy.standing.roles
+        return Policies(dirs).of(()).policy.autonomy.roles
     except PolicyError as error:
         raise BadInput(str(error)) from None

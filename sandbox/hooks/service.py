@@ -41,7 +41,7 @@ from sandbox.host.off_loop import OffLoop
 from sandbox.host.relaunch import program
 from sandbox.host.self_test import SELF_TEST
 from sandbox.operations.requests import Request, StopRequest
-from sandbox.questions.plans import Standing, plan_of
+from sandbox.questions.plans import Whereabouts, plan_of
 from sandbox.stopping.stop import is_stop_word
 from sandbox.text.redaction import mask
 from sandbox.workspaces.registry import Registry
@@ -202,8 +202,8 @@ class HookDoor:
         if not Path(cwd).is_absolute():
             raise BadEvent("the agent does not say in which folder it stands")
         caller = Caller.of_process(self._agents, peer)
-        standing = Standing.registered(self._registry, cwd)
-        return plan_of({"agent": agent, "cwd": cwd}, caller, standing, use=use)
+        whereabouts = Whereabouts.registered(self._registry, cwd)
+        return plan_of({"agent": agent, "cwd": cwd}, caller, whereabouts, use=use)
 
     def _rewritten(self, use: Use) -> Say | None:
         """Return the answer where a command is one of our own tickets: the second of two events

@@ -41,7 +41,7 @@ from sandbox.gates.gate1 import Gate1, Gate1Answer, within
 from sandbox.gates.policy_files import Policies
 from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.questions.contexts import Contexts
-from sandbox.questions.plans import Standing, plan_of
+from sandbox.questions.plans import Whereabouts, plan_of
 from sandbox.reporting.channels import deliver
 from sandbox.reporting.delivery import masked_question
 from sandbox.text.redaction import mask
@@ -77,7 +77,7 @@ class Governance:
         self._policies = Policies(dirs)
         self._registry = Registry(dirs)
         self._known = KnownWorkspaces(dirs, None)
-        self._standing = Standing.said(Registry(dirs))
+        self._standing = Whereabouts.said(Registry(dirs))
         self._kept = Reputations(dirs)
         self._contexts = Contexts(dirs, self._policies, known=self._known, reputations=self._kept)
         self._grants = Grants(dirs)
@@ -136,7 +136,7 @@ class Governance:
 
     def _red(self, who: Who, action: str) -> str:
         """Return why an action's category asks a person (autonomy-levels.md), or nothing."""
-        levels = self._policy(who).standing.levels
+        levels = self._policy(who).autonomy.levels
         categories = levels.categories.of_action(action)
         answer = levels.level_of_all(categories, who.user, who.agent) if categories else None
         return answer.why if answer is not None and answer.verdict is Verdict.ASK else ""
@@ -369,7 +369,7 @@ class Governance:
             if await asyncio.to_thread(self._grants.waiting, who.agent, now) >= MOST_OPEN:
                 raise BadInput(TOO_MANY)
             await asyncio.to_thread(self._grants.ask, request)
-            levels = answer.effective.policy.standing.levels
+            levels = answer.effective.policy.autonomy.levels
             await self._told(
                 request, settings.channels.get(levels.user(who.user).escalation_channel or "")
             )
@@ -424,12 +424,12 @@ class Governance:
             raise BadInput(str(error)) from None
 
     def _trust(self, who: Who) -> TrustFile:
-        return self._policy(who).standing.trust
+        return self._policy(who).autonomy.trust
 
     def _level(self, who: Who, domain: Domain) -> TrustLevel:
         workspaces = (who.workspace,) if who.workspace else ()
         context = self._contexts.of_agent(who.agent, workspaces)
-        return self._policy(who).standing.trusted(who.agent, domain, context)
+        return self._policy(who).autonomy.trusted(who.agent, domain, context)
 
 
 def _pending(request: Request) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from policy.values import validation_text as mistakes
 from sandbox.agents.peer import Caller
 from sandbox.errors import BadInput
 from sandbox.questions import plans
-from sandbox.questions.plans import Standing
+from sandbox.questions.plans import Whereabouts
 from sandbox.text.terminal import safe_line
 
 _WHO = ("agent", "role", "user", "intent", "derived_from")
@@ -24,7 +24,11 @@ _KEYS = {"tool", "params", "command", "id", *_WHERE, *_WHO}
 
 
 def plan_of(
-    asked: Mapping[str, Any], caller: Caller, standing: Standing, *, dialect: str | None = None
+    asked: Mapping[str, Any],
+    caller: Caller,
+    whereabouts: Whereabouts,
+    *,
+    dialect: str | None = None,
 ) -> ActionPlan:
     """Return the plan of `{command}` or `{tool, params}`, with who asks. Raises BadInput.
 
@@ -47,9 +51,9 @@ def plan_of(
         json.dumps([tool, params, said], ensure_ascii=False).encode()
         if dialect is not None and "command" not in asked:
             use = normalise(dialect, tool, params)
-            return plans.plan_of(said, caller, standing, use=use)
+            return plans.plan_of(said, caller, whereabouts, use=use)
         Params.model_validate(params)  # so that what is wrong in it is named as it was given
-        return plans.plan_of({**said, "tool": tool, "params": params}, caller, standing)
+        return plans.plan_of({**said, "tool": tool, "params": params}, caller, whereabouts)
     except UnicodeEncodeError:
         raise BadInput("the command is not UTF-8 text, so it cannot be judged") from None
     except (BadCall, RecursionError) as error:

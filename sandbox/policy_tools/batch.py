@@ -22,7 +22,7 @@ from sandbox.gates.second_opinion import SecondOpinion
 from sandbox.host.dirs import Dirs
 from sandbox.questions.contexts import of_nothing
 from sandbox.questions.offline import OfflineGate
-from sandbox.questions.plans import Standing, plan_of
+from sandbox.questions.plans import Whereabouts, plan_of
 from sandbox.workspaces.project_files import ProjectFiles
 from sandbox.workspaces.registry import Registry
 
@@ -47,15 +47,15 @@ def check_batch(
     """
     folder = here or DEFAULT_WORKSPACE
     if dirs is None:
-        standing = Standing(folder, str, lambda _: DEFAULT_WORKSPACE)
+        whereabouts = Whereabouts(folder, str, lambda _: DEFAULT_WORKSPACE)
         with SecondOpinion() as second:
             alone = _alone(home or str(Path.home()), Gate1(BuiltIn(), second, ProjectFiles()))
-            yield from _answers(lines, partial(_plan, Caller(None), standing), alone)
+            yield from _answers(lines, partial(_plan, Caller(None), whereabouts), alone)
         return
     registry = Registry(dirs)
-    standing = Standing(folder, str, partial(_around, registry), registry)
+    whereabouts = Whereabouts(folder, str, partial(_around, registry), registry)
     with OfflineGate(dirs) as gate:
-        plan_of = partial(_plan, Caller.itself(dirs), standing)
+        plan_of = partial(_plan, Caller.itself(dirs), whereabouts)
         yield from _answers(lines, plan_of, lambda plan: gate.answer(plan)[0].decision)
 
 
@@ -101,7 +101,7 @@ def answer(line: str, plan_of: PlanOf, decide: Decide) -> dict[str, Any]:
     }
 
 
-def _plan(caller: Caller, standing: Standing, asked: dict[str, Any]) -> ActionPlan:
+def _plan(caller: Caller, whereabouts: Whereabouts, asked: dict[str, Any]) -> ActionPlan:
     if "command" in asked and not isinstance(asked["command"], str):
         raise ValueError("`command` is not text")
     if "command" not in asked and "tool" not in asked:
@@ -112,7 +112,7 @@ def _plan(caller: Caller, standing: Standing, asked: dict[str, Any]) -> ActionPl
     Params.model_validate(params)  # so that what is wrong in it is named as it was given
     said = {key: asked[key] for key in _KEYS if asked.get(key)}
     return plan_of(
-        {**said, "tool": asked.get("tool") or "Bash", "params": params}, caller, standing
+        {**said, "tool": asked.get("tool") or "Bash", "params": params}, caller, whereabouts
     )
 
 

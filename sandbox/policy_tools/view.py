@@ -39,8 +39,8 @@ def view(
             "show": [n for secret in _secrets(effective) for n in secret.show],
         },
         "limits": [limit.model_dump(exclude_none=True) for limit in effective.policy.limits],
-        "mode": effective.policy.standing.modes.mode.value,
-        "roles": list(effective.policy.standing.roles.names),
+        "mode": effective.policy.autonomy.modes.mode.value,
+        "roles": list(effective.policy.autonomy.roles.names),
     }
 
 

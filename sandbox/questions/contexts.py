@@ -50,7 +50,7 @@ class Contexts:
         """Return domain and level where an agent has earned or lost something; nothing while a
         policy file is wrong, which denies every call."""
         try:
-            trust = self._policies.of(workspaces).policy.standing.trust
+            trust = self._policies.of(workspaces).policy.autonomy.trust
         except PolicyError:
             return ()
         return self._reputations.earned(agent, trust)

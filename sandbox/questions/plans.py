@@ -30,7 +30,7 @@ Said = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class Whereabouts:
     """Where a caller stands, and which folders may be its workspace."""
 
     here: str | None
@@ -45,7 +45,7 @@ class Standing:
     """Whether each call says its workspace and its folder itself."""
 
     @classmethod
-    def registered(cls, workspaces: Registry, here: str | None) -> Standing:
+    def registered(cls, workspaces: Registry, here: str | None) -> Whereabouts:
         """Only registered workspaces count: something may run there."""
         return cls(
             here,
@@ -55,7 +55,7 @@ class Standing:
         )
 
     @classmethod
-    def anywhere(cls, workspaces: Registry, here: str) -> Standing:
+    def anywhere(cls, workspaces: Registry, here: str) -> Whereabouts:
         """Any folder that could be a workspace can be asked about, since nothing runs."""
 
         def around(folder: str) -> str:
@@ -80,7 +80,7 @@ class Standing:
         return workspace.path if workspace is not None else None
 
     @classmethod
-    def said(cls, workspaces: Registry) -> Standing:
+    def said(cls, workspaces: Registry) -> Whereabouts:
         """Return where somebody stands who names workspace and folder in every call."""
         return cls(None, str, str, workspaces, names_all=True)
 
@@ -108,9 +108,9 @@ def _usable(workspaces: Registry, path: str) -> bool:
 
 
 def plan_of(
-    said: object, caller: Caller, standing: Standing | None = None, *, use: Use | None = None
+    said: object, caller: Caller, whereabouts: Whereabouts | None = None, *, use: Use | None = None
 ) -> ActionPlan:
-    """Return the plan of a call. Without `standing`, it names its workspace and folder itself.
+    """Return the plan of a call. Without `whereabouts`, it names its workspace and folder itself.
 
     `use` is the call of an agent's tool, where that is no part of what was `said`. Raises BadInput,
     and ValidationError where a field is wrong.
@@ -121,14 +121,14 @@ def plan_of(
         return read_plan(said)
     if said.get("user") in (None, person.NOBODY):
         said = {**said, "user": person.login()}
-    if standing is not None:
-        said = standing.place(said)
+    if whereabouts is not None:
+        said = whereabouts.place(said)
     who = caller.attributed(said)
     if use is None:
         plan = read_plan(who)
     else:
         plan = use.plan(**{key: value for key, value in who.items() if value is not None})
-    return plan if standing is None else standing.with_named(plan)
+    return plan if whereabouts is None else whereabouts.with_named(plan)
 
 
 def read_plan(said: object) -> ActionPlan:

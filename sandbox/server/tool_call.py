@@ -15,7 +15,7 @@ from sandbox.approvals.host_desk import HOST_DOOR, HostDoor
 from sandbox.approvals.objections import ON_WAIT
 from sandbox.client.wire import CHUNK_BYTES, SPEAKS_FOR, Message, pack, unpack
 from sandbox.errors import BadInput
-from sandbox.questions.plans import Standing, plan_of
+from sandbox.questions.plans import Whereabouts, plan_of
 from sandbox.reporting.delivery import SHOWN
 from sandbox.results import Ending
 from sandbox.workspaces.registry import Registry
@@ -60,8 +60,8 @@ class ToolCall:
         ON_WAIT.set(lambda call, seconds: self._send("waits", call=call, seconds=seconds))
         # P8: what an agent's own client says of its reports counts for nothing
         SHOWN.set(message.get("shows") is True and caller.around is None)
-        standing = _standing(message, self._connection.registry)
-        plan = await asyncio.to_thread(plan_of, message.get("plan"), caller, standing)
+        whereabouts = _whereabouts(message, self._connection.registry)
+        plan = await asyncio.to_thread(plan_of, message.get("plan"), caller, whereabouts)
         approver = await self._approver(message.get("ask"), peer)
         HOST_DOOR.set(self._host_door(approver, message.get("patience")))
         result = await supervisor.call(
@@ -143,12 +143,12 @@ class ToolCall:
             yield data
 
 
-def _standing(message: Message, registry: Registry) -> Standing:
+def _whereabouts(message: Message, registry: Registry) -> Whereabouts:
     """Return where the client stands, unless its plan names workspace and folder itself."""
     if "here" not in message:
-        return Standing.said(registry)
+        return Whereabouts.said(registry)
     here = message["here"]
-    return Standing.registered(registry, here if isinstance(here, str) else None)
+    return Whereabouts.registered(registry, here if isinstance(here, str) else None)
 
 
 def _text(message: Message, key: str) -> str:

@@ -21,7 +21,7 @@ from sandbox.operations.requests import PeekRequest
 from sandbox.policy_tools.ask import plan_of
 from sandbox.policy_tools.explain import explanation
 from sandbox.questions.offline import decide_offline
-from sandbox.questions.plans import Standing, read_plan
+from sandbox.questions.plans import Whereabouts, read_plan
 from sandbox.results import CallResult
 from sandbox.text.terminal import is_unicode, safe
 from sandbox.web.resources import Visit, known_call
@@ -125,7 +125,7 @@ def _answer(visit: Visit) -> tuple[Any, Gate1Answer]:
     from sandbox.agents.registry import Registry as Agents
 
     caller = visit.visitor.caller(Agents(visit.dirs))
-    plan = plan_of(asked, caller, Standing.anywhere(registry, body.workspace))
+    plan = plan_of(asked, caller, Whereabouts.anywhere(registry, body.workspace))
     return plan, decide_offline(visit.dirs, plan)[0]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sandbox.cell import fs
 from sandbox.cell.git import objects as gitobjects
-from sandbox.cell.git.files import Standing
+from sandbox.cell.git.files import OnDisk
 from sandbox.cell.git.packs import Odd
 from sandbox.host import files as own_files
 from sandbox.workspaces.git_places import above, is_repository
@@ -131,7 +131,7 @@ class Repository:
     def _object(self, oid: bytes) -> tuple[bytes, bytes]:
         if self._store is None:
             self._objects = fs.open_directory(str(self.common_dir / "objects"))
-            self._store = gitobjects.Store(Standing(self._objects), len(oid))
+            self._store = gitobjects.Store(OnDisk(self._objects), len(oid))
         found = self._store.read(oid) if len(oid) == self._store.width else None
         self._read += len(found[1]) + _SMALL if found else 0
         if found is None or self._read > MOST_READ:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.autonomy.authority import Standing
+from policy.autonomy.authority import AutonomyLayers
 from policy.autonomy.categories import LEVELS
 from policy.autonomy.levels import AgentLevels, Level, Levels, LevelsFile
 from policy.autonomy.reputation import Domain, ReputationBounds, TrustLevel, rank
@@ -39,7 +39,7 @@ EVENTS = st.lists(st.tuples(st.sampled_from(LINE), st.booleans()), max_size=4)
 def test_a_pin_of_a_child_reaches_no_further_than_its_parent(tmp_path: Path) -> None:
     kept = Reputations(Dirs.under(tmp_path).create())
     trust = TrustFile(pins={"lead:helper": TrustLevel.AUTONOMOUS, "free": TrustLevel.AUTONOMOUS})
-    standing = Standing.default().extended(trust=trust)
+    standing = AutonomyLayers.default().extended(trust=trust)
 
     def level(agent: str) -> TrustLevel:
         return standing.trusted(agent, CODE, Context((), trust=kept.earned(agent, trust)))
@@ -62,7 +62,7 @@ def test_a_line_of_agents_only_falls(
     events: list[tuple[str, bool]],
 ) -> None:
     kept = Reputations(Dirs.under(tmp_path_factory.mktemp("line")).create())
-    standing = Standing.default().extended(trust=own).tightened(trust=limit)
+    standing = AutonomyLayers.default().extended(trust=own).tightened(trust=limit)
     trust = standing.trust
     for agent, level in pins.items():
         kept.pin(agent, CODE, level, trust)

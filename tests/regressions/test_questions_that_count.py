@@ -161,8 +161,8 @@ def test_a_users_word_on_messages_counts_for_tools() -> None:
     policy = Policy.default()
     for level, verdict in (("green", ALLOW), ("red", ASK)):
         said = {"users": {"default": {"overrides": {"messages": level}}}}
-        standing = policy.standing.extended(levels=LevelsFile.model_validate(said))
-        found = decide(plan("send_dm"), CONTEXT, replace(policy, standing=standing))
+        standing = policy.autonomy.extended(levels=LevelsFile.model_validate(said))
+        found = decide(plan("send_dm"), CONTEXT, replace(policy, autonomy=standing))
         assert found.verdict is verdict
 
 
@@ -296,7 +296,7 @@ def test_a_persons_word_brings_the_question_back() -> None:
     overrides = LevelsFile.model_validate(
         {"users": {"default": {"overrides": {"own_programs": "red"}}}}
     )
-    strict = replace(policy, standing=policy.standing.extended(levels=overrides))
+    strict = replace(policy, autonomy=policy.autonomy.extended(levels=overrides))
     one = plan("Bash", command="frobnicate --all")
     assert decide(one, CONTEXT, policy).verdict is REPORT
     assert decide(one, CONTEXT, strict).verdict is ASK

@@ -126,7 +126,7 @@ class Judging:
         if told := ON_WAIT.get(None):
             told(call.id, seconds)
         if call.answer.effective is not None:
-            levels = call.answer.effective.policy.standing.levels
+            levels = call.answer.effective.policy.autonomy.levels
             self._parts.people.tell(waiting_record, call.plan.user, levels)
         return await self._parts.objections.wait(call.id, seconds)
 

@@ -34,7 +34,7 @@ class Learning:
             return
         policy = call.answer.effective.policy
         if event := observed(result, lambda: domain(call.plan, context, policy), vouched=vouched):
-            await self._note(call.plan.agent, event, policy.standing.trust)
+            await self._note(call.plan.agent, event, policy.autonomy.trust)
 
     async def from_undo(self, agent: str, workspaces: tuple[str, ...]) -> None:
         """Learn that a person took a call back."""
@@ -67,7 +67,7 @@ class Learning:
 
     def _trust(self, workspaces: tuple[str, ...]) -> TrustFile | None:
         try:
-            return self._policies.of(workspaces).policy.standing.trust
+            return self._policies.of(workspaces).policy.autonomy.trust
         except PolicyError:  # said by the gate, which denies every call
             return None
 

@@ -106,15 +106,15 @@ class Parts:
         """Tell this host's user that a file was changed around Lockgate, be it the policy file
         itself, which nobody can read any more. Raises SandboxError."""
         try:
-            levels = self.policies.of((record.workspace,)).policy.standing.levels
+            levels = self.policies.of((record.workspace,)).policy.autonomy.levels
         except PolicyError:
             levels = Levels.default()
             with suppress(PolicyError):
-                levels = self.policies.base().standing.levels
+                levels = self.policies.base().autonomy.levels
         self.people.tell(record, login(), levels)
 
     async def _notify(self, question: AskedRecord, plan: ActionPlan) -> None:
         """Tell people at once, and over their channels, that a question waits."""
         self.notices.begin(plan.agent, plan.workspace)
-        levels = self.policies.of(self.workspaces_of(plan)).policy.standing.levels
+        levels = self.policies.of(self.workspaces_of(plan)).policy.autonomy.levels
         await self.people.asked(question, plan.user, levels)

@@ -38,7 +38,7 @@ class CallReports:
             await self._parts.off_loop.do(call.plan.agent, lambda: self._categorise(call))
         if call.answer.effective is None:
             return result
-        levels = call.answer.effective.policy.standing.levels
+        levels = call.answer.effective.policy.autonomy.levels
         return await self._parts.people.told(
             call.plan,
             result,

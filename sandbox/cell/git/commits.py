@@ -22,7 +22,7 @@ from typing import Any
 
 from .. import fs
 from .entries import Contents, Entries
-from .files import Standing, is_repository, width_of, within
+from .files import OnDisk, is_repository, width_of, within
 from .objects import Entry, Store, commit, tree
 from .packs import HASHES, Budget, Odd
 from .work_trees import prefixes
@@ -167,14 +167,14 @@ class _Look:
             stack.callback(os.close, layer)
             budget = Budget()
             git = self._folder.rpartition("/")[0] or "."
-            self._prefixes = prefixes(git, Standing(top))
-            width = width_of((Standing(layer), Standing(top)), self._folder.rpartition("/")[0])
+            self._prefixes = prefixes(git, OnDisk(top))
+            width = width_of((OnDisk(layer), OnDisk(top)), self._folder.rpartition("/")[0])
             self._width = width
-            self._new = Store(Standing(layer, self._folder), width, budget)
+            self._new = Store(OnDisk(layer, self._folder), width, budget)
             stack.callback(self._new.close)
-            self._old = Store(Standing(top, self._folder), width, budget)
+            self._old = Store(OnDisk(top, self._folder), width, budget)
             stack.callback(self._old.close)
-            around = [*self._around(git, Standing(top), budget)]
+            around = [*self._around(git, OnDisk(top), budget)]
             for store in around:
                 stack.callback(store.close)
             found: set[str] = set()
@@ -188,7 +188,7 @@ class _Look:
                 found |= set(self._of_commit(oid))
             return found
 
-    def _around(self, git: str, files: Standing, budget: Budget) -> Iterator[Store]:
+    def _around(self, git: str, files: OnDisk, budget: Budget) -> Iterator[Store]:
         """Give the objects of the real repositories that a folder lies in the work trees of.
 
         What a clone of one, or a push from it, brings is not new: it was looked at there.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A repository's files as they stand, and as they will be when changes have come.
 
-    Standing(directory, prefix)         what lies below an open directory
+    OnDisk(directory, prefix)           what lies below an open directory
     Coming(directory, changes, place)   the same with a list of changes carried out
     within(files, folder)               the files of one folder
 
@@ -37,7 +37,7 @@ class Files(Protocol):
         """Return the names in a folder, in order; none where it is absent."""
 
 
-class Standing:
+class OnDisk:
     """The files below an open directory, as they are. The caller keeps the directory open."""
 
     def __init__(self, directory: int, prefix: str = "") -> None:
@@ -75,7 +75,7 @@ class Coming:
 
     def __init__(self, directory: int, changes: Iterable[dict[str, Any]], place: Place) -> None:
         self._directory = directory
-        self._now = Standing(directory)
+        self._now = OnDisk(directory)
         self._place = place
         self._new: dict[str, dict[str, Any]] = {}
         self._gone: set[str] = set()
@@ -93,7 +93,7 @@ class Coming:
             self._held.setdefault(folder, set()).add(name)
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> OnDisk:
         """The files as they are before the changes."""
         return self._now
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from .. import fs
 from ..journal.apply import matches
 from ..journal.format import META, PUT, SWAP, TAKE, Amendment, Identity, Op
-from .files import Standing, is_repository
+from .files import OnDisk, is_repository
 from .index_format import Index, meaning, parse
 
 MOST_BYTES = 256 << 20
@@ -36,7 +36,7 @@ def may_be_index(path: str) -> bool:
 
 def _is_one(root: int, path: str) -> bool:
     """Whether a file named `index` lies in a git folder."""
-    return is_index(path) or is_repository(Standing(root), path.rpartition("/")[0])
+    return is_index(path) or is_repository(OnDisk(root), path.rpartition("/")[0])
 
 
 def work_tree(path: str) -> str | None:

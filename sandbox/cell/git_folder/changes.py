@@ -17,7 +17,7 @@ import stat
 from collections.abc import Callable, Iterable
 
 from .. import fs
-from ..git.files import Standing
+from ..git.files import OnDisk
 from ..overlay.comparison import normal
 from ..overlay.steps import Change
 from .listed import odd_index
@@ -172,7 +172,7 @@ class _Notes:
         if rest == "FETCH_HEAD":
             return "fetch", lambda content, _: odd_fetch_head(content)
         if rest in ("config", "config.worktree"):
-            files = (Standing(self._top), self._old, self._after_call)
+            files = (OnDisk(self._top), self._old, self._after_call)
             return "settings", lambda *_: odd_thinning(path.rpartition("/")[0], *files)
         if rest in ("info/refs", "objects/info/packs"):
             return "served", lambda content, _: odd_served(content)

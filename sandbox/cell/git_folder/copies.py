@@ -16,7 +16,7 @@ import stat
 from collections.abc import Callable, Iterable
 
 from .. import fs
-from ..git.files import Standing, content
+from ..git.files import OnDisk, content
 from ..overlay.steps import Change
 
 MOST_BYTES = 1 << 20
@@ -35,7 +35,7 @@ def note_copies(
     touched = {path for one in changes for path in (one["path"], one.get("source")) if path}
     top, layer = fs.open_directory(root), fs.open_directory(upper)
     try:
-        before, after = Standing(top), Standing(layer)
+        before, after = OnDisk(top), OnDisk(layer)
         for change in changes:
             if change["kind"] != "created" or change["type"] != "file":
                 continue
@@ -67,7 +67,7 @@ def _above(path: str) -> list[str]:
     return ["/".join(parts[:count]) for count in range(1, len(parts))]
 
 
-def _beside(folder: str, rest: str, before: Standing, touched: set[str]) -> str | None:
+def _beside(folder: str, rest: str, before: OnDisk, touched: set[str]) -> str | None:
     """Return the file at the same path in the nearest folder around a check-out that has one."""
     if ".git" in rest.split("/"):
         return None
@@ -83,7 +83,7 @@ def _beside(folder: str, rest: str, before: Standing, touched: set[str]) -> str 
         around = around.rpartition("/")[0]
 
 
-def _same(before: Standing, one: str, after: Standing, other: str) -> bool:
+def _same(before: OnDisk, one: str, after: OnDisk, other: str) -> bool:
     first, second = before.status(one), after.status(other)
     if first is None or second is None:
         return False

@@ -21,7 +21,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from .. import fs
-from ..git.files import Standing, width_of, within
+from ..git.files import OnDisk, width_of, within
 from ..git.objects import Store
 from ..git.packs import Odd
 from ..overlay.comparison import normal
@@ -101,9 +101,7 @@ class References:
         digits = match[1].lower()
         try:
             with contextlib.ExitStack() as stack:
-                sides = [
-                    Standing(top, self._prefix.rstrip("/")) for top in (self._top, self._layer)
-                ]
+                sides = [OnDisk(top, self._prefix.rstrip("/")) for top in (self._top, self._layer)]
                 width = width_of(sides, "")
                 for files in sides:
                     store = Store(within(files, "objects"), width)

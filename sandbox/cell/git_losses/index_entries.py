@@ -20,7 +20,7 @@ from typing import Any
 from .. import fs
 from ..git.commits import MOST_OTHERS, note_others
 from ..git.entries import Contents, Entries
-from ..git.files import Coming, Files, Standing, within
+from ..git.files import Coming, Files, OnDisk, within
 from ..git.index_format import Entry
 from ..git.objects import Entry as TreeEntry
 from ..git.packs import HASHES, Odd
@@ -59,7 +59,7 @@ def note_entries(
         for change in wanted:
             names = _Names(named, contents or Contents())
             try:
-                found = sorted(set(_found(change, Standing(top), coming, names)))
+                found = sorted(set(_found(change, OnDisk(top), coming, names)))
             except _UNREADABLE as error:
                 change["commits_odd"] = str(error) or type(error).__name__
             else:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Union
 
 from .. import fs
-from ..git.files import Coming, Standing, is_repository, within
+from ..git.files import Coming, OnDisk, is_repository, within
 from ..git.packs import Odd
 from ..overlay.steps import Change
 from .reading import note_modes
@@ -53,7 +53,7 @@ def note_lost(changes: Iterable[Change], root: str, upper: str, now: float) -> N
     with contextlib.ExitStack() as stack:
         top = fs.open_directory(root)
         stack.callback(os.close, top)
-        folders = repositories(changes, Standing(top))
+        folders = repositories(changes, OnDisk(top))
         heads = _heads(changes)
         if not folders and not heads:
             return
@@ -64,7 +64,7 @@ def note_lost(changes: Iterable[Change], root: str, upper: str, now: float) -> N
         touched = _Touched(changes, {*folders, *heads, *moved.values()})
         for folder in sorted(folders):
             later = moved[folder]
-            for path, what in _losses(folder, later, touched, Standing(top), coming, now):
+            for path, what in _losses(folder, later, touched, OnDisk(top), coming, now):
                 touched.say(path, (folder, later), what)
         for folder in sorted(heads - folders):
             if is_repository(coming, folder):
@@ -118,7 +118,7 @@ def _above(path: str) -> Iterator[tuple[str, str]]:
     yield path, ""
 
 
-def repositories(changes: Iterable[Change], files: Standing) -> set[str]:
+def repositories(changes: Iterable[Change], files: OnDisk) -> set[str]:
     """Return the repositories that stand in the workspace and that changes touch."""
     asked: dict[str, bool] = {}
     for change in changes:
@@ -180,7 +180,7 @@ def _losses(
     folder: str,
     later: str,
     changes: _Touched,
-    now_there: Standing,
+    now_there: OnDisk,
     coming: Coming,
     now: float,
 ) -> Iterator[tuple[str, Told]]:

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Iterable
 
 from .. import fs
-from ..git.files import Standing, content, width_of
+from ..git.files import OnDisk, content, width_of
 from ..git.objects import Store
 from ..git.packs import Odd
 from ..overlay.steps import Change
@@ -61,9 +61,9 @@ def _is_list(change: Change) -> bool:
 def _unsigned(change: Change, top: int, layer: int) -> str:
     folder = change["git_folders"][-1]
     start = "" if folder == "." else f"{folder}/"
-    width = width_of((Standing(layer), Standing(top)), start[:-1])
+    width = width_of((OnDisk(layer), OnDisk(top)), start[:-1])
     with contextlib.ExitStack() as stack:
-        old, new = (Store(Standing(one, f"{start}objects"), width) for one in (top, layer))
+        old, new = (Store(OnDisk(one, f"{start}objects"), width) for one in (top, layer))
         stack.callback(old.close)
         stack.callback(new.close)
         for oid in _named(change, start, layer):
@@ -77,7 +77,7 @@ def _unsigned(change: Change, top: int, layer: int) -> str:
 def _named(change: Change, start: str, layer: int) -> list[bytes]:
     """Return the objects that new branches and tags of a change name."""
     if _is_list(change):
-        text = content(Standing(layer), change["path"], MOST_BYTES) or b""
+        text = content(OnDisk(layer), change["path"], MOST_BYTES) or b""
         lines = (line.split(b" ", 1) for line in text.split(b"\n") if b" refs/" in line)
         names = {os.fsencode(one) for one in change["git_refs"] if _BRANCH_OR_TAG.fullmatch(one)}
         return [bytes.fromhex(oid.decode("ascii")) for oid, name in lines if name in names]

@@ -18,7 +18,7 @@ import struct
 import zlib
 from collections.abc import Iterable, Sequence
 
-from ..git.files import Coming, Files, Standing, is_repository, within
+from ..git.files import Coming, Files, OnDisk, is_repository, within
 from ..git.packs import Odd
 from ..journal.format import Op
 from ..overlay.sides import Piece
@@ -55,7 +55,7 @@ def needed(root: int, pieces: Sequence[Piece], now: float) -> list[str]:
             return None
         return side.directory, side.path
 
-    standing, coming = Standing(root), Coming(root, changes, place)
+    standing, coming = OnDisk(root), Coming(root, changes, place)
     found = []
     for folder in sorted(repositories(changes, standing)):
         if not is_repository(coming, folder):

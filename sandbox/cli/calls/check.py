@@ -21,7 +21,7 @@ from sandbox.policy_tools.ask import plan_of
 from sandbox.policy_tools.batch import check_batch
 from sandbox.policy_tools.explain import explanation, show_text
 from sandbox.questions.offline import decide_offline
-from sandbox.questions.plans import Standing, command_of
+from sandbox.questions.plans import Whereabouts, command_of
 from sandbox.text.terminal import safe_line
 from sandbox.workspaces.registry import Registry
 
@@ -113,8 +113,8 @@ def _decide(text: tuple[str, ...], asked: dict[str, str | None]) -> tuple[Action
     dirs = terminal.dirs()
     call = _call(text, asked["tool"], asked["params"])
     call |= {key: asked[key] for key in (*_WHO, "workspace") if asked[key]}
-    standing = Standing.anywhere(Registry(dirs), _here())
-    plan = plan_of(call, Caller.itself(dirs), standing, dialect=asked["dialect"])
+    whereabouts = Whereabouts.anywhere(Registry(dirs), _here())
+    plan = plan_of(call, Caller.itself(dirs), whereabouts, dialect=asked["dialect"])
     return plan, decide_offline(dirs, plan)[0]
 
 

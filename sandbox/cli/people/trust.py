@@ -186,6 +186,6 @@ def _trust_file() -> Any:
     from sandbox.gates.policy_files import Policies
 
     try:
-        return Policies(terminal.dirs()).of(()).policy.standing.trust
+        return Policies(terminal.dirs()).of(()).policy.autonomy.trust
     except PolicyError as error:
         raise BadInput(str(error)) from None

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.autonomy.authority import Standing
+from policy.autonomy.authority import AutonomyLayers
 from policy.autonomy.levels import LevelsFile
 from policy.autonomy.modes import Mode, ModesFile
 from policy.autonomy.reputation import TrustLevel
@@ -37,14 +37,14 @@ from tests.policy.autonomy.test_levels import AGENT_FILES, AGENTS, USERS
 POLICY = Policy.default()
 ORDER = list(Verdict)
 WIDTH = list(Access)
-OTTO = POLICY.standing.extended(levels=build(LevelsFile, parse(USERS, "u"), "u")).extended(
+OTTO = POLICY.autonomy.extended(levels=build(LevelsFile, parse(USERS, "u"), "u")).extended(
     levels=build(LevelsFile, parse(AGENTS, "a"), "a")
 )
 
 
 def ask(
     command: str,
-    standing: Standing | None = None,
+    standing: AutonomyLayers | None = None,
     *,
     user: str = "default",
     agent: str = "main",
@@ -59,12 +59,12 @@ def ask(
         agent=agent,
         role=role,
     )
-    policy = replace(POLICY, standing=standing or POLICY.standing)
+    policy = replace(POLICY, autonomy=standing or POLICY.autonomy)
     return decide(plan, replace(CONTEXT, trust=trust), policy)
 
 
-def levels(text: str) -> Standing:
-    return POLICY.standing.extended(levels=build(LevelsFile, parse(text, "x"), "x"))
+def levels(text: str) -> AutonomyLayers:
+    return POLICY.autonomy.extended(levels=build(LevelsFile, parse(text, "x"), "x"))
 
 
 UNCONFIGURED = {
@@ -146,7 +146,7 @@ def test_an_override_never_lowers_a_rule() -> None:
     plan = ActionPlan(
         tool="Bash", params=Params(command="git push"), workspace="/workspace", user="otto"
     )
-    policy = replace(POLICY.tightened(file), standing=OTTO)
+    policy = replace(POLICY.tightened(file), autonomy=OTTO)
     decision = decide(plan, CONTEXT, policy)
     assert (decision.verdict, decision.rules[0]) == (Verdict.ASK, "no-push")
 
@@ -194,7 +194,7 @@ MODES = {
 
 @pytest.mark.parametrize("mode, command, verdict, rule", MODES.values(), ids=MODES)
 def test_a_mode_acts(mode: str, command: str, verdict: str, rule: str) -> None:
-    decision = ask(command, POLICY.standing.extended(modes=ModesFile(mode=Mode(mode))))
+    decision = ask(command, POLICY.autonomy.extended(modes=ModesFile(mode=Mode(mode))))
     assert (decision.verdict, decision.rules[0]) == (Verdict(verdict), rule)
 
 
@@ -230,11 +230,11 @@ def test_an_installation_is_reported_though_green_lists_it_too() -> None:
 
 def test_a_users_word_for_an_agent_unpins_it() -> None:
     own = TrustFile.model_validate({"agents": {"main": "semi-auto"}})
-    assert ask("touch a", POLICY.standing.extended(trust=own)).landing is Landing.DELAYED
+    assert ask("touch a", POLICY.autonomy.extended(trust=own)).landing is Landing.DELAYED
     pinned = TrustFile.model_validate({"pins": {"main": "supervised"}})
-    assert ask("touch a", POLICY.standing.extended(trust=pinned)).landing is Landing.APPROVED
+    assert ask("touch a", POLICY.autonomy.extended(trust=pinned)).landing is Landing.APPROVED
     other = TrustFile.model_validate({"agents": {"other": "semi-auto"}})
-    assert ask("touch a", POLICY.standing.extended(trust=other)).landing is Landing.AT_ONCE
+    assert ask("touch a", POLICY.autonomy.extended(trust=other)).landing is Landing.AT_ONCE
 
 
 def test_a_call_in_two_domains_is_trusted_as_in_the_lower() -> None:
@@ -259,7 +259,7 @@ WAITS = {
 def test_changes_of_a_semi_auto_agent_wait(
     own: float | None, stricter: float | None, seconds: float
 ) -> None:
-    standing = POLICY.standing
+    standing = POLICY.autonomy
     if own is not None:
         standing = standing.extended(trust=TrustFile(objection_seconds=own))
     if stricter is not None:
@@ -273,12 +273,12 @@ def test_changes_of_a_semi_auto_agent_wait(
 
 def test_a_stricter_file_limits_only_what_it_names() -> None:
     said = {"bounds": {"deployments": {"highest": "supervised"}}}
-    standing = POLICY.standing.tightened(trust=TrustFile.model_validate(said))
+    standing = POLICY.autonomy.tightened(trust=TrustFile.model_validate(said))
     assert ask("touch a", standing).landing is Landing.AT_ONCE
     assert ask("terraform apply", standing).landing is Landing.APPROVED
     named = TrustFile.model_validate({"agents": {"main": "propose", "x*": "autonomous"}})
-    assert ask("touch a", POLICY.standing.tightened(trust=named)).landing is Landing.PROPOSAL
-    assert ask("touch a", POLICY.standing.tightened(trust=named), agent="xy").landing is (
+    assert ask("touch a", POLICY.autonomy.tightened(trust=named)).landing is Landing.PROPOSAL
+    assert ask("touch a", POLICY.autonomy.tightened(trust=named), agent="xy").landing is (
         Landing.PROPOSAL
     ), "it names another level than the agent has, which is lower"
 
@@ -330,7 +330,7 @@ def test_a_folder_holds_a_users_own_files(tmp_path: Path) -> None:
     (tmp_path / "modes.yaml").write_text("mode: standard\n")
     (tmp_path / "trust.yaml").write_text("agents: {helper: supervised}\n")
     (tmp_path / "roles.yaml").write_text("roles: {auditor: {read: 'yes'}}\n")
-    standing = POLICY.standing.with_folder(tmp_path)
+    standing = POLICY.autonomy.with_folder(tmp_path)
     assert standing.modes.tool("Bash") == "shell.exec"
     assert standing.modes.mode is Mode.STANDARD
     assert ask("git push", standing, user="otto").rules[0] == "mode-standard"
@@ -340,19 +340,19 @@ def test_a_folder_holds_a_users_own_files(tmp_path: Path) -> None:
 
 
 def test_an_empty_folder_changes_nothing(tmp_path: Path) -> None:
-    assert ask("git push", POLICY.standing.with_folder(tmp_path)) == ask("git push")
+    assert ask("git push", POLICY.autonomy.with_folder(tmp_path)) == ask("git push")
 
 
 def test_a_wrong_file_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "modes.yaml").write_text("mood: standard\n")
     with pytest.raises(PolicyError, match=f"{tmp_path}/modes.yaml:1: `mood` is not a key"):
-        POLICY.standing.with_folder(tmp_path)
+        POLICY.autonomy.with_folder(tmp_path)
 
 
 def test_a_category_that_there_is_not_is_refused_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "levels.yaml").write_text("users:\n  a:\n    overrides: {gti: green}\n")
     with pytest.raises(PolicyError, match=f"{tmp_path}/levels.yaml:3: .*`gti` is not a category"):
-        POLICY.standing.with_folder(tmp_path)
+        POLICY.autonomy.with_folder(tmp_path)
 
 
 def test_two_files_on_levels_are_one_too_many(tmp_path: Path) -> None:
@@ -361,7 +361,7 @@ def test_two_files_on_levels_are_one_too_many(tmp_path: Path) -> None:
     with pytest.raises(
         PolicyError, match=r"autonomy\.yaml: `levels\.yaml` says the same and counts"
     ):
-        POLICY.standing.with_folder(tmp_path)
+        POLICY.autonomy.with_folder(tmp_path)
 
 
 WORK = st.sampled_from(
@@ -409,7 +409,7 @@ def test_tightening_never_loosens(
 def test_a_role_never_loosens_and_a_child_is_never_wider(
     command: str, user: str, agent: str, parent: str | None, child: str | None
 ) -> None:
-    joint = POLICY.standing.roles.child(parent, child)
+    joint = POLICY.autonomy.roles.child(parent, child)
     after = ask(command, OTTO, user=user, agent=agent, role=joint)
     for role in (parent, child, None):
         assert narrower(after, ask(command, OTTO, user=user, agent=agent, role=role))
@@ -432,7 +432,7 @@ def test_no_override_makes_forbidden_or_a_rule_or_a_place_milder(
     command: str, overrides: dict[str, str]
 ) -> None:
     file = build(LevelsFile, {"users": {"default": {"overrides": overrides}}}, "x")
-    after = ask(command, POLICY.standing.extended(levels=file))
+    after = ask(command, POLICY.autonomy.extended(levels=file))
     before = bash(command)
     kept = [one.verdict for one in before.layers if one.layer in ("workspace", "rules")]
     kept += [one.verdict for one in before.layers if one.verdict is Verdict.DENY]
@@ -445,6 +445,6 @@ def test_no_override_makes_forbidden_or_a_rule_or_a_place_milder(
 
 def test_roles_of_ones_own_come_from_a_file() -> None:
     file = build(RolesFile, {"roles": {"writer": {"read": "yes", "write": "project only"}}}, "x")
-    standing = POLICY.standing.extended(roles=file)
+    standing = POLICY.autonomy.extended(roles=file)
     assert ask("touch a", standing, role="writer").verdict is Verdict.REPORT
     assert ask("pytest", standing, role="writer").verdict is Verdict.DENY

@@ -11,7 +11,7 @@ import pytest
 from sandbox.agents.peer import Caller
 from sandbox.host.dirs import Dirs
 from sandbox.projects.git_elsewhere import advice, also_needed, find_elsewhere
-from sandbox.questions.plans import Standing, plan_of
+from sandbox.questions.plans import Whereabouts, plan_of
 from sandbox.workspaces.registry import Registry
 
 
@@ -43,7 +43,7 @@ class Homes:
         """Return what a plan of a call in the work tree has beside it."""
         caller = Caller(None)
         said = {"agent": "main", "tool": "Bash", "params": {"command": "git status"}}
-        plan = plan_of(said, caller, Standing.registered(self.registry, str(self.feat)))
+        plan = plan_of(said, caller, Whereabouts.registered(self.registry, str(self.feat)))
         assert plan.workspace == str(self.feat)
         return plan.also
 
