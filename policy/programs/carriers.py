@@ -51,7 +51,7 @@ _SURE = frozenset(
 _PREFIX = re.compile(r"^\s*(?:[:!@]+|(?:platform )?shell\s|exec\s|command\s)\s*")
 
 
-def command(catalog: Catalog, shell: Shell, call: Call, carrier: Carrier) -> str:
+def record_command(catalog: Catalog, shell: Shell, call: Call, carrier: Carrier) -> str:
     """Record what the command in the arguments would do, and return what it would print."""
     words, texts = _taken(catalog, shell, call, carrier)
     if carrier.input:

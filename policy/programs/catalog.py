@@ -212,7 +212,7 @@ class Catalog:
             outputs.record(self, shell, call)
             named_commands.record(self, shell, call)
         for carrier in self.carriers.get(name, ()):
-            out += carried.command(self, shell, call, carrier)
+            out += carried.record_command(self, shell, call, carrier)
         return out
 
     def _projects_own(self, call: Call) -> bool:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,13 +22,7 @@ from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN, below
 from sandbox.operations.requests import May, Request
-
-
-def peer_pid(connection: socket.socket) -> int:
-    """Return the process at the other end, as the kernel says it."""
-    size = struct.calcsize("3i")
-    data = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, size)
-    return int(struct.unpack("3i", data)[0])
+from sandbox.processes.peer_process import peer_pid
 
 
 class Peer:

@@ -16,13 +16,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sandbox.client import wire
-from sandbox.client.line import Line, Silent, peer_uid
+from sandbox.client.line import Line, Silent
 from sandbox.errors import SandboxError, Unavailable
 from sandbox.host import relaunch as interpreter
 from sandbox.host.dirs import Dirs
 from sandbox.host.poll import readable
 from sandbox.host.version import VERSION, digest
 from sandbox.operations.requests import ShutdownRequest
+from sandbox.processes.peer_process import peer_uid
 
 START_SECONDS = 120.0
 """How long a supervisor may take to start; one that ends before is not waited for."""

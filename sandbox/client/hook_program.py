@@ -14,8 +14,8 @@ import os
 import sys
 import time
 
-from sandbox.client.line import peer_uid
 from sandbox.host import xdg
+from sandbox.processes.peer_process import peer_uid
 from sandbox.text.json_text import dump_json, load_json
 
 TYPE_CHECKING = False

@@ -5,7 +5,6 @@ use it."""
 from __future__ import annotations
 
 import _socket
-import sys
 
 from sandbox.client import wire
 from sandbox.errors import SandboxError, Unavailable
@@ -16,7 +15,6 @@ if TYPE_CHECKING:
 
 HELLO_SECONDS = 30.0
 """How long a supervisor may take to greet whoever connects."""
-_PEER_BYTES = 12
 
 
 class Silent(Unavailable):
@@ -84,12 +82,6 @@ class Line:
     def close(self) -> None:
         """Close the connection; calls that it still waits for are cancelled."""
         self.socket.close()
-
-
-def peer_uid(connection: socket.socket | _socket.socket) -> int:
-    """Return the uid of the process at the other end, as the kernel says it."""
-    said = connection.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, _PEER_BYTES)
-    return int.from_bytes(said[4:8], sys.byteorder)  # pid, uid, gid
 
 
 def _gone() -> SandboxError:

@@ -15,11 +15,11 @@ from mcp_types import CallToolResult, ElicitRequest, ElicitRequestFormParams, In
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
+from sandbox.approvals.answers import card_of
 from sandbox.approvals.store import Grants
 from sandbox.errors import BadInput
 from sandbox.mcp.answers import as_result
 from sandbox.mcp.session import Door
-from sandbox.present.card import card
 from sandbox.results import CallResult, Ending
 
 _KEY = "approval"
@@ -77,11 +77,4 @@ def _question(door: Door, result: CallResult) -> str | None:
         request = Grants(door.dirs).asked(result.id).request
     except BadInput:
         return None
-    shown = card(
-        request.plan.model_dump(mode="json", by_alias=True),
-        request.decision.model_dump(mode="json"),
-        preview=request.preview,
-        env=request.env,
-        stdin=request.stdin,
-    )
-    return shown + _HOW.format(call=result.id)
+    return card_of(request) + _HOW.format(call=result.id)

@@ -5,6 +5,7 @@ __all__ = [
     "cgroup",
     "lost",
     "passes",
+    "peer_process",
     "scarcity",
     "seen",
     "supervisor_process",

@@ -22,19 +22,18 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from policy.model import ActionPlan
-from sandbox.agents.peer import peer_pid
 from sandbox.agents.registry import Registry as Agents
 from sandbox.audit.events.agents import ChildRecord
 from sandbox.audit.events.calls import OutcomeRecord
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission, Tickets
 from sandbox.client.connect import named_calls
-from sandbox.client.line import peer_uid
 from sandbox.errors import Outdated, SandboxError, Unavailable, say_os_error
 from sandbox.guard.child import Guardian
 from sandbox.host.dirs import Dirs
 from sandbox.host.version import ROOT, VERSION
 from sandbox.operations.requests import Request, StopRequest
+from sandbox.processes.peer_process import peer_pid, peer_uid
 from sandbox.processes.scarcity import most_connections, raise_open_files
 from sandbox.results import CallResult
 from sandbox.server.code_watch import CodeWatch

@@ -15,11 +15,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox.agents.peer import Caller, peer_pid
+from sandbox.agents.peer import Caller
 from sandbox.agents.registry import Agent, Registry
-from sandbox.client.line import peer_uid
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN
+from sandbox.processes.peer_process import peer_pid, peer_uid
 from sandbox.processes.scarcity import refuse_scarcity
 from sandbox.processes.table import Host, Known
 

@@ -368,6 +368,7 @@ def test_accepting_an_elicitation_approves_nothing(shell: Shell, mode: str) -> N
     assert kept.exists()
     assert len(shown) == 1
     assert "rm kept.txt" in shown[0]
+    assert re.search(r"names +\| .*kept\.txt", shown[0])  # what gate 1 read in it
     assert re.search(r"lockgate approve c\w+", shown[0])
 
 

@@ -13,10 +13,11 @@ import _socket
 import os
 
 from sandbox.cli.calls.making import HandOver, Person, fields_of, is_text, make_call
-from sandbox.client.line import Line, Silent, peer_uid
+from sandbox.client.line import Line, Silent
 from sandbox.errors import SandboxError
 from sandbox.host import xdg
 from sandbox.host.version import code_place, digest, settings_digest
+from sandbox.processes.peer_process import peer_uid
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -17,11 +17,12 @@ from policy.autonomy.reputation import Domain, TrustLevel
 from policy.autonomy.roles import Roles
 from policy.autonomy.trust import TrustFile
 from policy.model import ActionPlan
-from sandbox.agents.peer import Peer, attributed, peer_pid
+from sandbox.agents.peer import Peer, attributed
 from sandbox.agents.registering import register
 from sandbox.agents.registry import Agent, Registry
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
+from sandbox.processes.peer_process import peer_pid
 
 
 @pytest.fixture
