@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from sandbox.agents.allowed import check_name, child_role
 from sandbox.errors import BadInput, Unavailable
 from sandbox.host import files as own_files
 from sandbox.host.dirs import Dirs
@@ -105,16 +106,14 @@ def declaration(
     known: Declarations, name: str, *, parent: str | None, role: str | None, roles: Roles
 ) -> Declared:
     """Return a new declaration. Raises BadInput for a name, a parent or a role that cannot be."""
-    from sandbox.agents.registering import checked_name, child_role
-
     over = known.find(parent) if parent is not None else None
     if parent is not None and over is None:
         raise BadInput(f"no agent `{safe_line(parent)}` is declared; see `lockgate agent list`")
     return Declared(
-        checked_name(name),
+        check_name(name),
         over.id if over else None,
         f"{over.path}{BETWEEN}{name}" if over else name,
-        child_role(over, role, roles),
+        child_role(over.role if over else None, role, roles),
     )
 
 

@@ -11,7 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sandbox.agents.declared import Declared, within
+from sandbox.agents.allowed import check_name, child_role
+from sandbox.agents.declared import within
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import Latch
@@ -21,7 +22,7 @@ from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:  # a stop needs no policy, and must be quick
     from policy.autonomy.roles import Roles
-from sandbox.agents.registry import MOST_PASSES, NAME, TOKEN_BYTES, Agent, Registry, is_below_agent
+from sandbox.agents.registry import MOST_PASSES, TOKEN_BYTES, Agent, Registry, is_below_agent
 
 
 def register(
@@ -103,10 +104,10 @@ def describe(
     above = parent_of(registry, pid, parent)
     words = program or host.command(pid) or process.name
     made = Agent(
-        id=checked_name(name) if name else _new_name(Path(words.split(" ")[0]).name),
+        id=check_name(name) if name else _new_name(Path(words.split(" ")[0]).name),
         parent=above.id if above else None,
         path="",
-        role=child_role(above, role, roles),
+        role=child_role(above.role if above else None, role, roles),
         pid=pid,
         created=process.created,
         boot=boot(),
@@ -138,27 +139,6 @@ def parent_of(registry: Registry, pid: int, wanted: str | None) -> Agent | None:
     if around is not None and named != around and not is_below_agent(named, around):
         raise BadInput(f"agent `{around.id}` cannot start a child of `{named.id}`")
     return named
-
-
-def child_role(
-    parent: Agent | Declared | None, role: str | None, roles: Roles | None
-) -> str | None:
-    """Return a role within the parent's. Raises BadInput for one that there is not."""
-    from policy.autonomy.roles import Roles
-
-    known = roles or Roles.default()
-    if role is not None and known.find(role) is None:
-        raise BadInput(f"there is no role `{safe_line(role)}`; roles are {', '.join(known.names)}")
-    return known.child(parent.role if parent else None, role)
-
-
-def checked_name(name: str) -> str:
-    """Return a name that an agent may have. Raises BadInput."""
-    if not NAME.fullmatch(name):
-        raise BadInput(
-            f"`{safe_line(name)}` cannot name an agent: 1 to 64 letters, digits, `.`, `_`, `-`"
-        )
-    return name
 
 
 def _new_name(program: str) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -33,7 +32,6 @@ from sandbox.processes.table import Host, Known, boot
 from sandbox.processes.targets import Target, Tree, members
 
 FOLDER = "agents"
-NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
 TOKEN_BYTES = 16
 MOST_PASSES = 5
 """Passes that look for what an agent started while it was put into its group."""
