@@ -91,7 +91,7 @@ def _stops(dirs: Dirs) -> list[LatchInfo]:
 def _add_standing(dirs: Dirs, nodes: list[Node], budgets: Mapping[str, Any]) -> None:
     """Add to the agents of a tree how far they are trusted, and what they used of their budgets."""
     try:
-        trust = Policies(dirs).of(()).policy.standing.trust
+        trust = Policies(dirs).of(()).policy.autonomy.trust
     except PolicyError:  # no call is decided by it either, so none of them may anything
         return
     kept = Reputations(dirs.create())
