@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A second reading of shell text, in a process of its own: `python -m policy.second_opinion`.
+"""A second reading of shell text, in a process of its own: `python -m policy.gate1.bashlex_worker`.
 
 This file is a separate program and the only one that imports bashlex, whose licence it carries. It
 reads JSON lines `{"text": ...}` and answers each with `{"programs": [...]}`, or `{"refused": ...}`
 where bashlex cannot read the text. bashlex can loop for ever: whoever starts this program gives it
 a deadline, and the program ends itself when one answer takes too long or too much memory, so that
 it never outlives who started it. What it says can only tighten a decision
-(`policy.gate1.decide.heed`).
+(`policy.gate1.decide.apply_second_reading`).
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from functools import cached_property, lru_cache
 
 from policy.autonomy.authority import LAYERS, AutonomyLayers
 from policy.facts import WRITES, Facts, How
-from policy.gate1 import plain_scan as glance
+from policy.gate1 import plain_scan
 from policy.gate1.alternatives import advice
 from policy.model import (
     Access,
@@ -132,7 +132,7 @@ def decide(
     others += checked.answers or [_quiet("rules", checked.message)]
     others += policy.index.commanded(facts)
     if shell and (missed := _overlooked(plan, facts, policy)):
-        judged.append(glance.answer(missed))
+        judged.append(plain_scan.answer(missed))
     said, landing = policy.autonomy.judge(plan, facts, judged, others, context)
     verdict = strictest(layer_answer.verdict for layer_answer in said)
     tier = tiers.tier([*judged, *others])
@@ -194,8 +194,8 @@ def _checked(plan: ActionPlan, context: Context, policy: Policy, facts: Facts) -
 
 
 def _overlooked(plan: ActionPlan, facts: Facts, policy: Policy) -> str | None:
-    seen = glance.programs(plan.params.command or "")
-    return glance.overlooked(seen, facts.programs, policy.catalog) if seen else None
+    seen = plain_scan.programs(plan.params.command or "")
+    return plain_scan.overlooked(seen, facts.programs, policy.catalog) if seen else None
 
 
 def wants_second_opinion(plan: ActionPlan, policy: Policy) -> bool:
@@ -204,10 +204,12 @@ def wants_second_opinion(plan: ActionPlan, policy: Policy) -> bool:
     A plain text was read twice already (`policy.gate1.plain_scan`), exactly.
     """
     text = plan.params.command
-    return text is not None and glance.programs(text) is None and policy.tools.is_shell(plan.tool)
+    return (
+        text is not None and plain_scan.programs(text) is None and policy.tools.is_shell(plan.tool)
+    )
 
 
-def heed(decision: Decision, seen: Iterable[str], policy: Policy) -> Decision:
+def apply_second_reading(decision: Decision, seen: Iterable[str], policy: Policy) -> Decision:
     """Return the decision after a second reading of the command line, which can only tighten it.
 
     `seen` are the programs that the second reading found (`policy.gate1.bashlex_worker`). One that
@@ -215,13 +217,13 @@ def heed(decision: Decision, seen: Iterable[str], policy: Policy) -> Decision:
     """
     if not decision.allowed:
         return decision
-    missed = glance.overlooked(seen, decision.programs, policy.catalog)
-    return decision if missed is None else _doubted(decision, glance.answer(missed))
+    missed = plain_scan.overlooked(seen, decision.programs, policy.catalog)
+    return decision if missed is None else _doubted(decision, plain_scan.answer(missed))
 
 
-def unheard(decision: Decision) -> Decision:
+def lacking_second_reading(decision: Decision) -> Decision:
     """Return the decision on a text that wants a second reading where nobody could be asked."""
-    return _doubted(decision, glance.unheard()) if decision.allowed else decision
+    return _doubted(decision, plain_scan.answer_unread()) if decision.allowed else decision
 
 
 IN_ADDRESS = "secret-address"

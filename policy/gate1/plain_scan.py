@@ -100,7 +100,7 @@ def answer(name: str) -> LayerAnswer:
     )
 
 
-def unheard() -> LayerAnswer:
+def answer_unread() -> LayerAnswer:
     """Return what gate 1 says where a text wants a second reading and nobody can be asked."""
     return LayerAnswer(
         layer="tier",

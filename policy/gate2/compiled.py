@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gate 2 on compiled code: a person who reads the source beside it does not see what runs. Pure.
+"""Gate 2 on compiled code, which whoever reads the source beside it does not see. Pure.
 
 What Python compiled in a call never gets here (`sandbox/cell/overlay/layer.py`). What is moved in
 among it is held, as is compiled code that Python would load in place of a source, or without one.
@@ -49,7 +49,7 @@ class Compiled:
         }
 
     def reasons(self, change: Change) -> Iterator[PathReason]:
-        """Give why compiled code that comes with a change is held."""
+        """Yield the reasons why compiled code that comes with a change is held."""
         if change.kind in (Kind.DELETED, Kind.META) or self._goes_along(change):
             return
         if change.shadows and _PACKAGES.isdisjoint(normal(change.path).split("/")):

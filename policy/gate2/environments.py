@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Environments of installed packages that are there: what a person runs or sources of them. Pure.
+"""Gate 2 on environments of installed packages: what a person runs or sources there. Pure.
 
 A person types `source .venv/bin/activate` or `.venv/bin/python`, and editors run the latter. In an
 environment that a call makes anew, all of it is the call's own; in one that was there, no program
@@ -50,7 +50,7 @@ class Environments:
         self._builds = not told.isdisjoint(_BUILDERS)
 
     def reasons(self, change: Change) -> Iterator[PathReason]:
-        """Give why a change waits for a person."""
+        """Yield the reasons why a change waits for a person."""
         if change.kind in (Kind.DELETED, Kind.META) or change.type is FileType.DIRECTORY:
             return
         name = normal(change.path)

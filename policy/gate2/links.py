@@ -63,7 +63,7 @@ NO_LINKS = Linked()
 
 
 def unknown_links(linked: Linked) -> Iterator[PathReason]:
-    """Give why a call is held where nobody knows what all links of its workspace lead to."""
+    """Yield why a call is held where nobody knows what all links of its workspace lead to."""
     if linked.beyond:
         because = (
             f"more than {linked.beyond} entries lie in the workspace, so that nobody knows which "
@@ -73,7 +73,7 @@ def unknown_links(linked: Linked) -> Iterator[PathReason]:
 
 
 def linked_reasons(change: Change, linked: Linked, paths: PathPolicy) -> Iterator[PathReason]:
-    """Give why a change of what a link leads to is held."""
+    """Yield the reasons why a change of what a link leads to is held."""
     if not linked.targets:
         return
     ends = (change.path,) if change.source is None else (change.path, change.source)

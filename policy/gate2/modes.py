@@ -20,7 +20,7 @@ _OTHERS_WRITE = 0o002
 
 
 def mode_reasons(change: Change) -> Iterator[PathReason]:
-    """Give why the mode or the access lists that a change leaves are a person's to decide."""
+    """Yield why a person decides on the mode or the access lists that a change leaves."""
     if change.kind is Kind.DELETED or change.type not in (FileType.FILE, FileType.DIRECTORY):
         return
     folder = change.type is FileType.DIRECTORY

@@ -51,7 +51,7 @@ def settings_reason(
 def manifest_reasons(
     change: Change, paths: PathPolicy, indexes: frozenset[str] = frozenset()
 ) -> Iterator[PathReason]:
-    """Give why a change of a project's description of itself is held.
+    """Yield the reasons why a change of a project's description of itself is held.
 
     A folder that is moved as a whole takes its own along as it was. What calls cannot see is held
     as such.

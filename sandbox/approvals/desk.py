@@ -287,7 +287,7 @@ async def waiting(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Patient:
-    """Waits so long for an answer from elsewhere, and then leaves the question open."""
+    """Waits a set time for an answer from elsewhere, then leaves the question open."""
 
     seconds: float
     gone: asyncio.Event | None = None

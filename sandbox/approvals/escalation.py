@@ -16,7 +16,7 @@ _PATHS = 5
 
 
 def escalation(plan: ActionPlan, decision: Decision, earlier: Iterable[CallEntry]) -> Escalation:
-    """Return the object of the document; `earlier` are the agent's calls, the newest first."""
+    """Return the request for escalation of the document; `earlier` are calls, the newest first."""
     command = plan.params.command or ""
     content = command or plan.params.content or plan.params.new_string or ""
     content = content or "\n".join(edit.new_string for edit in plan.params.edits)

@@ -39,7 +39,7 @@ class Notices:
         self._burst = Burst[tuple[str, str]](self.tell)
 
     def begin(self, agent: str, workspace: str) -> None:
-        """Tell it, together with others that come soon, and wait for nothing."""
+        """Announce a question, together with others that come soon, without waiting."""
         self._burst.add((agent, workspace))
 
     async def tell(self, some: Sequence[tuple[str, str]]) -> None:

@@ -60,7 +60,7 @@ class Held:
         self._record = keepers.record
 
     async def waiting(self) -> tuple[HeldCall, ...]:
-        """Return what waits, newest first; what is recorded but gone and what is not recorded too.
+        """Return what waits, newest first, with layers that are gone or not recorded.
 
         The engine is asked only through a cell that lives or that a held call needs anyway.
         """
@@ -142,7 +142,7 @@ class Held:
         }
         if in_parts:
             about |= {"of": call, "agent": entry.agent, "tool": "land"}
-        await self._keepers.aftermath.begin(LandingRecord(**about))
+        await self._keepers.recovery.begin(LandingRecord(**about))
         request = {
             "tx": call,
             "as": name,
@@ -160,10 +160,10 @@ class Held:
         }
         answer = await self._keepers.carry_out(name, entry, cell, request, op="land_held")
         if answer.get("turned"):
-            await self._keepers.aftermath.given_up(name, "something else landed meanwhile")
+            await self._keepers.recovery.given_up(name, "something else landed meanwhile")
             return None
         if conflicts := answer.get("conflicts"):
-            await self._keepers.aftermath.given_up(name, "files changed meanwhile")
+            await self._keepers.recovery.given_up(name, "files changed meanwhile")
             raise BadInput(
                 f"call `{call}` was not landed; changed meanwhile: {named(conflicts)}; `--force` "
                 "lands over them and keeps what is there for an undo"
@@ -196,8 +196,8 @@ class Held:
             diff = answer.get("rest_diff", "")
         else:  # its keeper died over the landing, which another one brought to its end
             cell, _ = await self._keepers.of(entry)
-            rest, diff = await self._keepers.aftermath.rest(cell, call)
-        await self._keepers.aftermath.parted(call, [*parts, name], rest, diff)
+            rest, diff = await self._keepers.recovery.rest(cell, call)
+        await self._keepers.recovery.parted(call, [*parts, name], rest, diff)
         several = f"; {rest.total} changes stay held"
         left = several if rest.total > 1 else "; 1 change stays held" if rest.total else ""
         said = f"{LANDED}, as `{name}`{left}{lost}"
@@ -281,7 +281,7 @@ class Held:
                 return unknown_call(call_id)
             raise
         cell = await self._keepers.of_layer(entry)
-        await self._keepers.aftermath.begin(
+        await self._keepers.recovery.begin(
             DiscardingRecord(call=entry.id, workspace=entry.workspace, also=list(entry.also or ()))
         )
         answer = await cell.ask({"tx": entry.id}, op="drop")

@@ -16,7 +16,7 @@ from policy.protected.paths import PathPolicy
 from sandbox.agents.declared import DEFAULT
 from sandbox.audit.call_entry import CallEntry
 from sandbox.calls.recorder import Recorder
-from sandbox.calls.recovery import Aftermath
+from sandbox.calls.recovery import Recovery
 from sandbox.cells.cell import Cell, CellLost
 from sandbox.cells.pool import CellPool
 from sandbox.cells.turns import Turns
@@ -38,7 +38,7 @@ class Keepers:
         pool: CellPool,
         checked: Callable[[Sequence[str]], tuple[str, ...]],
         paths: Callable[[tuple[str, ...]], PathPolicy],
-        aftermath: Aftermath,
+        recovery: Recovery,
         ledger: Ledger,
         replaced: ReplacedLedger,
         turns: Turns,
@@ -47,7 +47,7 @@ class Keepers:
         """`known` gives the registered workspaces."""
         self.record = record
         self.pool = pool
-        self.aftermath = aftermath
+        self.recovery = recovery
         self.ledger = ledger
         self.replaced = replaced
         self._checked = checked
@@ -111,13 +111,13 @@ class Keepers:
             async def again() -> Cell:
                 return (await self.of(entry))[0]
 
-            state, changes = await self.aftermath.after_loss(name, lost, again)
+            state, changes = await self.recovery.after_loss(name, lost, again)
             if state != "landed":
-                await self.aftermath.given_up(name, str(lost))
+                await self.recovery.given_up(name, str(lost))
                 raise
             return {"changes": changes}
         except SandboxError as error:
-            await self.aftermath.given_up(name, str(error))
+            await self.recovery.given_up(name, str(error))
             raise
 
 

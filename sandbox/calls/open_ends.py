@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was begun and has no end in the record, and the record that tells how it ended."""
+"""What began and has no end in the record, and the record that says how it ended."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ENDS: dict[type[AuditRecord], tuple[type[AuditRecord], ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class OpenEnd:
-    """What was begun, and of which the record does not say how it ended."""
+    """Something that began, and of which the record does not say how it ended."""
 
     begun: Begun
     parting: bool = False

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What became of calls, landings and undos under which a supervisor, a cell or a keeper died.
+"""Recovery: how calls, landings and undos ended under which something died.
 
 A keeper's journal decides: what was written there is brought to its end by the next keeper (see
 cell/landing), the rest never happened. Here the record is told which, so that what it says is what
-the files say. INVARIANT (P11, Aftermath): a call that is recorded without an end belongs to a
+the files say. INVARIANT (P11, Recovery): a call that is recorded without an end belongs to a
 living supervisor, or gets its end before the next call in its workspaces.
 """
 
@@ -54,8 +54,8 @@ class Unsure(SandboxError):
     """Whether a call landed is not known yet; the record learns it later."""
 
 
-class Aftermath:
-    """Finds out and records what nobody heard. One per supervisor."""
+class Recovery:
+    """Finds out and records how interrupted calls ended. One per supervisor."""
 
     def __init__(self, record: Recorder, paths: PathsOf) -> None:
         """`paths` gives gate 2's rules for workspaces; it may raise SandboxError."""
@@ -73,7 +73,7 @@ class Aftermath:
         await self._record.event(GivenUpRecord(call=name, because=why))
 
     async def settle(self, cell: Cell) -> None:
-        """Record what became of all that has no end, in the workspaces of a cell that started."""
+        """Record how all ended that has no end yet, in the workspaces of a cell that started."""
         await self._record.flush()
         open_ends = self._open_ends(cell.spec.workspaces)
         if not open_ends:

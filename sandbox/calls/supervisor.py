@@ -221,7 +221,7 @@ class Supervisor(AsyncOperations):
             await self._live.connected(),
             parts.check_workspaces,
             parts.policies.paths,
-            parts.aftermath,
+            parts.recovery,
             parts.ledger,
             parts.replaced,
             parts.turns,

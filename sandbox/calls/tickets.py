@@ -21,7 +21,7 @@ _MOST = 1000
 
 @dataclass(frozen=True, slots=True)
 class Admission:
-    """Gate 1's word about a call that is not made yet."""
+    """Gate 1's decision on a call that is not made yet."""
 
     call: str
     plan: ActionPlan
@@ -45,7 +45,7 @@ class Admission:
 
 
 class Tickets:
-    """Admissions that wait to be used, by an unguessable name."""
+    """Admissions that are not used yet, each under an unguessable name."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -69,7 +69,7 @@ class Tickets:
         return found is not None and found[0] > self._clock() and ticket == name + found[2]
 
     def take(self, name: str) -> Admission:
-        """Return what a ticket admits; it is good no more. Raises BadInput."""
+        """Return what a ticket admits, and end the ticket. Raises BadInput."""
         found = self._open.pop(name, None)
         if found is None or found[0] <= self._clock():
             raise BadInput("the ticket is used, too old or not one of ours; make the call again")

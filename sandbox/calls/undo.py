@@ -127,13 +127,13 @@ class Undoing:
                 "grant": None,
             },
         }
-        await self._keepers.aftermath.begin(UndoingRecord(**about))
+        await self._keepers.recovery.begin(UndoingRecord(**about))
         wanted = shown.per_workspace(len(workspaces))
         request = {"call": target, "as": name, "digests": wanted, "mark": look["mark"]}
         request["agent"] = self._by or ""
         answer = await self._keepers.carry_out(name, entry, cell, request, op="undo")
         if refused := answer.get("refused"):
-            await self._keepers.aftermath.given_up(name, "a later change would be lost")
+            await self._keepers.recovery.given_up(name, "a later change would be lost")
             raise BadInput(_would_lose(call, refused))
         done = await self._keepers.shown(answer, workspaces)
         done = done.with_digests(answer.get("digests", ()))

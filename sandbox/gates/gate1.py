@@ -12,11 +12,11 @@ from urllib.parse import unquote
 
 from policy.gate1.decide import (
     Policy,
+    apply_second_reading,
     decide,
     denied_address,
     depends_on_files,
-    heed,
-    unheard,
+    lacking_second_reading,
     wanted,
     wants_second_opinion,
 )
@@ -119,9 +119,9 @@ class Gate1:
         if question is None and await self.opinion.until_ready():
             question = self.opinion.ask(text)
         if question is None:
-            return Gate1Answer(unheard(decision), effective)
+            return Gate1Answer(lacking_second_reading(decision), effective)
         heard = await self.opinion.answer(question)
-        return Gate1Answer(heed(decision, heard or (), policy), effective, heard)
+        return Gate1Answer(apply_second_reading(decision, heard or (), policy), effective, heard)
 
     def decide_now(
         self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]
@@ -143,9 +143,9 @@ class Gate1:
             return Gate1Answer(decision, effective)
         question = self.opinion.ask(text) if self.opinion.wait_ready() else None
         if question is None:
-            return Gate1Answer(unheard(decision), effective)
+            return Gate1Answer(lacking_second_reading(decision), effective)
         seen = self.opinion.wait(question)
-        return Gate1Answer(heed(decision, seen or (), policy), effective, seen)
+        return Gate1Answer(apply_second_reading(decision, seen or (), policy), effective, seen)
 
     def _followed(
         self, plan: ActionPlan, context: Context, policy: Policy, decision: Decision

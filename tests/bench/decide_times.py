@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from policy.gate1.decide import Policy, decide, heed, wants_second_opinion
+from policy.gate1.decide import Policy, apply_second_reading, decide, wants_second_opinion
 from policy.model import ActionPlan, Context, Params, Tier, Workspace
 from policy.rules.matching import Check, Checks, CommandRule, PolicyFile, Rule, Triggers
 from sandbox.gates.second_opinion import SecondOpinion
@@ -92,7 +92,7 @@ def decide_times(rounds: int = ROUNDS) -> Times:
             question = opinion.ask(plan.params.command or "") if wanted else None
             decision = decide(plan, _CONTEXT, policy)
             if decision.allowed:
-                heed(decision, opinion.wait(question) or (), policy)
+                apply_second_reading(decision, opinion.wait(question) or (), policy)
 
         places = [f"{_HERE}-{number}" for number in range(rounds + 1)]
         contexts = [Context(workspaces=(Workspace(one),), home="/home/user") for one in places]

@@ -8,7 +8,7 @@ import string
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from policy.gate1.decide import Policy, decide, heed, unheard
+from policy.gate1.decide import Policy, apply_second_reading, decide, lacking_second_reading
 from policy.model import (
     Access,
     ActionPlan,
@@ -250,6 +250,6 @@ def test_any_bytes_get_an_answer(raw: bytes) -> None:
 @given(COMMANDS, st.lists(st.sampled_from(["ls", "git", "nmap", "", "x/y"]), max_size=4))
 def test_a_second_reading_never_loosens(command: str, seen: list[str]) -> None:
     decision = decide(plan(command), CONTEXT, POLICY)
-    for after in (heed(decision, seen, POLICY), unheard(decision)):
+    for after in (apply_second_reading(decision, seen, POLICY), lacking_second_reading(decision)):
         assert ORDER.index(after.verdict) >= ORDER.index(decision.verdict)
         assert after.rights == decision.rights

@@ -17,7 +17,7 @@ from policy.protected.paths import PathPolicy
 from sandbox.audit.events.reading import record_of
 from sandbox.calls.open_ends import open_ends
 from sandbox.calls.recorder import Recorder
-from sandbox.calls.recovery import Aftermath
+from sandbox.calls.recovery import Recovery
 from sandbox.cells.cell import Cell
 from sandbox.config.settings import Dirs
 from tests.fakes import lines_of
@@ -66,7 +66,7 @@ def test_what_the_next_supervisor_tells(
 
     async def start() -> None:
         for _ in range(2):
-            await Aftermath(recorder, lambda _: PathPolicy.default()).settle(cast(Cell, Keeper()))
+            await Recovery(recorder, lambda _: PathPolicy.default()).settle(cast(Cell, Keeper()))
 
     asyncio.run(start())
     records = list(lines_of(recorder.store))

@@ -27,7 +27,7 @@ _POINTER = re.compile(r"(?:.*/)?\.git/worktrees/[^/]+/(?:commondir|gitdir)", re.
 
 
 def folder_reasons(change: Change, git: GitChanges) -> Iterator[PathReason]:
-    """Give why what a change does in a git folder waits for a person."""
+    """Yield the reasons why what a change does in a git folder waits for a person."""
     for path, why in git.why_held(change):
         yield PathReason(path, Outcome.HOLD, FOLDER, why)
 
@@ -48,7 +48,7 @@ def pointer_reason(change: Change, git: GitChanges) -> PathReason | None:
 
 
 def settings_reasons(change: Change, paths: PathPolicy, git: GitChanges) -> Iterator[PathReason]:
-    """Give why a change of git's settings waits for a person."""
+    """Yield the reasons why a change of git's settings waits for a person."""
     name = normal(change.path).rpartition("/")[2]
     place = place_of(change.path, change.git_folders)
     if name not in _ELSEWHERE or change.kind is Kind.DELETED:

@@ -12,7 +12,7 @@ from policy.model import Change, FileType, Kind, Outcome, PathReason
 
 
 def losses(change: Change, is_named: Callable[[str], bool]) -> Iterator[PathReason]:
-    """Give why a change of a repository waits for a person.
+    """Yield the reasons why a change of a repository waits for a person.
 
     A repository that goes away as a whole may have been named by its call (`rm -rf clone`), as any
     folder; what goes away inside of one that stays is always held.

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What agents' own tools edit on the host: kept before, recorded after; and what is kept, read."""
+"""Edits of agents' own tools on the host: copies are kept before, changes recorded after."""
 
 __all__ = ["keeping", "kept_contents", "several", "tool_use"]

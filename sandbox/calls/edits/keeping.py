@@ -106,12 +106,12 @@ class EditKeeping:
         return calls[-1] if calls else None
 
     async def settle(self) -> None:
-        """Record the edits of which nobody heard again, where they left what they were going to."""
+        """Record edits whose tools never reported back, where the files hold what was expected."""
         for call, agent in await asyncio.to_thread(self._as_told):
             await self._close(call, agent)
 
     async def why_open(self, asked: str) -> str:
-        """Say why the edits of a call cannot be undone, of which nobody knows what they left."""
+        """Say why a call's edits cannot be undone while nobody knows what they left."""
         found = await self.open_calls() if asked != "last" else []
         return next((why for entry, why in found if entry.id.startswith(asked)), "")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Undo what was chosen of the record, a whole session say, and show what it changed in all.
+"""Undo several calls, a whole session for example, and show what they changed together.
 
 Newest first, as each stands upon those before it. What cannot be undone stays, and is named; the
 rest goes on, since nobody knows what of it rests upon that but the comparison with the files, which
@@ -29,7 +29,7 @@ _HEAD = re.compile(r"(?m)^(?=diff --git )")
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """Which calls are meant; what is None does not matter, and all else must fit."""
+    """Which calls are meant: those that fit every field that is not None."""
 
     session: str | None = None
     """An id, a beginning of one, or `last`."""

@@ -145,4 +145,4 @@ class Judging:
         async def again() -> Cell:
             return await pool.get(call.plan.agent, call.workspaces)
 
-        return await self._parts.aftermath.effects(call.id, effects, lost, again)
+        return await self._parts.recovery.effects(call.id, effects, lost, again)

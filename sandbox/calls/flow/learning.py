@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the outcome of a call makes of its agent's reputation."""
+"""How the outcome of a call changes its agent's reputation."""
 
 from __future__ import annotations
 

@@ -70,12 +70,12 @@ class LiveState:
         self._reaper: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin to look for cells that idle, stops that others set, and budgets that are used."""
+        """Start to watch for idle cells, stops that others set, and budgets that are used up."""
         self._reaper = asyncio.create_task(self._reap())
         self._watch.start()
 
     async def close(self) -> None:
-        """Look for nothing any more, and cancel the calls in the background; cells live on."""
+        """Stop watching, and cancel the calls in the background; cells live on."""
         if self._reaper is not None:
             self._reaper.cancel()
         self._watch.close()
@@ -94,7 +94,7 @@ class LiveState:
                     self._parts.policies.paths,
                     self._labels,
                 )
-                self.pool.on_start = self._parts.aftermath.settle
+                self.pool.on_start = self._parts.recovery.settle
         return self.pool
 
     @contextlib.asynccontextmanager

@@ -23,7 +23,7 @@ from sandbox.audit.events.protected import TamperedRecord
 from sandbox.calls.flow.learning import Learning
 from sandbox.calls.ids import CallNames
 from sandbox.calls.recorder import Recorder
-from sandbox.calls.recovery import Aftermath
+from sandbox.calls.recovery import Recovery
 from sandbox.cells.outlet import Outlets
 from sandbox.cells.turns import Turns
 from sandbox.config.settings import Dirs, Settings, load_settings
@@ -65,7 +65,7 @@ class Parts:
         self.names = CallNames(self.record.store)
         self.ledger = Ledger.of(self.dirs)
         self.replaced = ReplacedLedger(self.dirs.state / "replaced")
-        self.aftermath = Aftermath(self.record, self.policies.paths)
+        self.recovery = Recovery(self.record, self.policies.paths)
         self.opinion = SecondOpinion()
         self.files = ProjectFiles(self.record.store.made, self.ledger)
         self.gate = Gate1(self.policies, self.opinion, self.files, off_loop=self.off_loop)

@@ -16,7 +16,7 @@ from policy.autonomy.modes import Mode, ModesFile
 from policy.autonomy.reputation import TrustLevel
 from policy.autonomy.roles import RolesFile
 from policy.autonomy.trust import TrustFile
-from policy.gate1.decide import Policy, decide, heed
+from policy.gate1.decide import Policy, apply_second_reading, decide
 from policy.model import (
     Access,
     ActionPlan,
@@ -321,7 +321,7 @@ def test_a_second_reading_does_not_widen_a_role() -> None:
     plan = ActionPlan(
         tool="Bash", params=Params(command="ls"), workspace="/workspace", role="critic"
     )
-    decision = heed(decide(plan, CONTEXT, POLICY), ["python"], POLICY)
+    decision = apply_second_reading(decide(plan, CONTEXT, POLICY), ["python"], POLICY)
     assert (decision.verdict, decision.rights.workspace) == (Verdict.ASK, Access.READ)
 
 

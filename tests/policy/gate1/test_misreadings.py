@@ -14,7 +14,7 @@ from enum import Enum
 import pytest
 
 from policy.gate1.bashlex_worker import answer as second_answer
-from policy.gate1.decide import Policy, decide, heed
+from policy.gate1.decide import Policy, apply_second_reading, decide
 from policy.model import Verdict
 from policy.programs.builtin_catalog import default
 from policy.shell.reading import read
@@ -198,4 +198,4 @@ def test_the_first_reading_finds_the_command(text: str) -> None:
 def test_what_the_second_reading_misses_loosens_nothing(text: str) -> None:
     policy = Policy.default()
     decision = decide(plan("Bash", command=text), CONTEXT, policy)
-    assert heed(decision, seen_by_second(text)[1], policy).verdict is Verdict.DENY
+    assert apply_second_reading(decision, seen_by_second(text)[1], policy).verdict is Verdict.DENY

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from policy.gate1.decide import Policy, decide, heed
+from policy.gate1.decide import Policy, apply_second_reading, decide
 from policy.model import Verdict
 from tests.policy.asking import CONTEXT, plan
 
@@ -78,6 +78,6 @@ def test_a_second_reading_only_tightens(command: str, seen: list[str], verdict: 
     asked = plan("Bash", command=command)
     policy = Policy.default()
     decision = decide(asked, CONTEXT, policy)
-    heeded = heed(decision, seen, policy)
+    heeded = apply_second_reading(decision, seen, policy)
     assert heeded.verdict is verdict
     assert heeded.rights == decision.rights
