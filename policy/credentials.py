@@ -122,7 +122,7 @@ class Credential(_Part):
             return said
         programs = said.get("programs") or ()
         named = isinstance(programs, list | tuple) and any(
-            str(one).split(" ")[0] == "git" for one in programs
+            str(program).split(" ")[0] == "git" for program in programs
         )
         return {**said, "fetch": named or bool(said.get("push"))}
 

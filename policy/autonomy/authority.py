@@ -150,47 +150,47 @@ class AutonomyLayers:
         """Return all answers on a call, the tier layer's as the user's overrides leave them, and
         how its changes land. `judged` is the tier layer's word, `others` what rules and places say.
         """
-        found = self.levels.categories.of_call(plan.tool, facts, judged)
-        found = tuple(self._claimed(match, plan) for match in found)
-        said = [*self.lowered(found, plan.user), *others]
-        worst = strictest(match.answer.verdict for match in found)
+        matches = self.levels.categories.of_call(plan.tool, facts, judged)
+        matches = tuple(self._claimed(match, plan) for match in matches)
+        layer_answers = [*self.lowered(matches, plan.user), *others]
+        worst = strictest(match.answer.verdict for match in matches)
         # what the policy says of a tool by name needs no category
-        names = frozenset(match.categories for match in found if match.answer.rule != _BY_NAME)
-        said.append(_level(self, names, plan.user, plan.agent, worst) if names else _NAMED)
+        names = frozenset(match.categories for match in matches if match.answer.rule != _BY_NAME)
+        layer_answers.append(_level(self, names, plan.user, plan.agent, worst) if names else _NAMED)
         background = plan.params.run_in_background
-        base = strictest(layer_answer.verdict for layer_answer in said)
-        said.append(_mode(self, plan.tool, base, background=background))
-        domain, current = self._trusted(found, plan.agent, context)
+        base = strictest(layer_answer.verdict for layer_answer in layer_answers)
+        layer_answers.append(_mode(self, plan.tool, base, background=background))
+        domain, current = self._trusted(matches, plan.agent, context)
         tier = tiers.tier([*judged, *others])
-        said.append(_trust(self, plan.agent, domain, tier, current))
-        said += self.roles.answers(plan, facts, judged, context)[0]
-        return said, LANDINGS[current]
+        layer_answers.append(_trust(self, plan.agent, domain, tier, current))
+        layer_answers += self.roles.answers(plan, facts, judged, context)[0]
+        return layer_answers, LANDINGS[current]
 
-    def _claimed(self, found: CategoryMatch, plan: ActionPlan) -> CategoryMatch:
+    def _claimed(self, match: CategoryMatch, plan: ActionPlan) -> CategoryMatch:
         """Return the answer on a tool that nobody knows as its category's level leaves it, where
         the tables of autonomy-levels.md name an action like it; a RED one is asked about."""
-        if found.answer.rule != "unknown-tool" or not found.categories:
-            return found
+        if match.answer.rule != "unknown-tool" or not match.categories:
+            return match
         if ":" in plan.tool or _LOSES.search(plan.tool):
-            return found
-        if not found.categories <= _BY_NAME_ALONE:
-            return found
-        level = self.levels.level_of_all(found.categories, plan.user, plan.agent)
+            return match
+        if not match.categories <= _BY_NAME_ALONE:
+            return match
+        level = self.levels.level_of_all(match.categories, plan.user, plan.agent)
         if level.verdict is Verdict.ASK:
-            return found
-        reason = f"{found.answer.reason}, but its name is that of an action: {level.why}"
+            return match
+        reason = f"{match.answer.reason}, but its name is that of an action: {level.why}"
         changed = {"verdict": level.verdict, "reason": reason}
-        return replace(found, answer=found.answer.model_copy(update=changed))
+        return replace(match, answer=match.answer.model_copy(update=changed))
 
     def lowered(self, found: Iterable[CategoryMatch], user: str) -> list[LayerAnswer]:
         """Return the tier layer's answers, lowered where the user's overrides say so."""
         return [self._lowered(match, user) for match in found]
 
-    def _lowered(self, found: CategoryMatch, user: str) -> LayerAnswer:
-        answer = found.answer
-        if answer.verdict in (Verdict.ALLOW, Verdict.DENY) or not found.categories:
+    def _lowered(self, match: CategoryMatch, user: str) -> LayerAnswer:
+        answer = match.answer
+        if answer.verdict in (Verdict.ALLOW, Verdict.DENY) or not match.categories:
             return answer
-        levels = [self.levels.override(name, user) for name in found.categories]
+        levels = [self.levels.override(name, user) for name in match.categories]
         known = [one for one in levels if one is not None]
         if len(known) < len(levels):
             return answer
@@ -198,7 +198,7 @@ class AutonomyLayers:
         if _ORDER.index(VERDICTS[level]) >= _ORDER.index(answer.verdict):
             return answer
         titles = ", ".join(
-            self.levels.categories.title(category) for category in sorted(found.categories)
+            self.levels.categories.title(category) for category in sorted(match.categories)
         )
         reason = f"{answer.reason} ({level.value} by the word of `{user}`: {titles})"
         return answer.model_copy(update={"verdict": VERDICTS[level], "reason": reason})

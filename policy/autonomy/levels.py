@@ -145,11 +145,11 @@ class Levels:
     def user(self, name: str) -> UserLevels:
         """Return what the files say of a user: channel and quiet hours fall back on `default`."""
         whom = dict.fromkeys(("default", name))
-        said = [file.users[who] for who in whom for file in self._files if who in file.users]
+        own_levels = [file.users[who] for who in whom for file in self._files if who in file.users]
         return UserLevels(
             **{
                 field: getattr(levels, field)
-                for levels in said
+                for levels in own_levels
                 for field in levels.model_fields_set
             }
         )

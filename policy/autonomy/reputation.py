@@ -246,13 +246,14 @@ def autonomy_status(
     levels: Mapping[Domain, TrustLevel] | None = None,
 ) -> AutonomyStatus:
     """Return overall reputation, per-domain scores, active approvals and current constraints."""
-    found = {state.domain: state for state in states}
-    total = sum(state.score for state in found.values())
+    reputations = {state.domain: state for state in states}
+    total = sum(state.score for state in reputations.values())
     return AutonomyStatus(
-        overall_reputation=round(total / len(found), _DIGITS) if found else 0.0,
-        domains={domain: found[domain] for domain in Domain if domain in found},
+        overall_reputation=round(total / len(reputations), _DIGITS) if reputations else 0.0,
+        domains={domain: reputations[domain] for domain in Domain if domain in reputations},
         current_levels={
-            domain: (levels or {}).get(domain, state.current) for domain, state in found.items()
+            domain: (levels or {}).get(domain, state.current)
+            for domain, state in reputations.items()
         },
         active_approvals=tuple(dict(approval) for approval in active_approvals),
         constraints=tuple(constraints),

@@ -222,8 +222,10 @@ class Roles:
         if role is None:
             why = f"there is no role `{plan.role}`; roles are {', '.join(self.names)}"
             return [_say(Verdict.DENY, "role-unknown", why)], Rights()
-        found = [_judged(plan.role, role, act) for act in self.acts(plan, facts, said, context)]
-        return list(dict.fromkeys(found)), role.rights()
+        layer_answers = [
+            _judged(plan.role, role, act) for act in self.acts(plan, facts, said, context)
+        ]
+        return list(dict.fromkeys(layer_answers)), role.rights()
 
     def acts(
         self, plan: ActionPlan, facts: Facts, said: Iterable[LayerAnswer], context: Context

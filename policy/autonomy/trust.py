@@ -144,8 +144,8 @@ class TrustFile(Frozen):
         bounds = self.bounds.get(domain)
         highest = [bounds.highest] if bounds is not None else []
         pins = self._said(self.pins, agent)
-        said = (*pins, *fits, *starts, *highest)
-        return min(said, key=rank, default=TrustLevel.AUTONOMOUS)
+        levels = (*pins, *fits, *starts, *highest)
+        return min(levels, key=rank, default=TrustLevel.AUTONOMOUS)
 
     @staticmethod
     def _said(levels: Mapping[str, TrustLevel], agent: str) -> list[TrustLevel]:

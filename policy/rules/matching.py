@@ -153,20 +153,20 @@ class _Found:
             return
 
     def _add_answer(
-        self, rule: Rule, one: Check, what: str, fit: Fit, touch: Touch | None = None
+        self, rule: Rule, check: Check, what: str, fit: Fit, touch: Touch | None = None
     ) -> None:
         enforcement = Enforcement(
-            decision=one.decision,
-            check_id=one.id,
-            denied_path=one.denied_path,
-            allowed_path=one.allowed_path,
-            required_fields=one.required_fields,
-            next_action_template=one.next_action_template,
+            decision=check.decision,
+            check_id=check.id,
+            denied_path=check.denied_path,
+            allowed_path=check.allowed_path,
+            required_fields=check.required_fields,
+            next_action_template=check.next_action_template,
         )
-        if one.decision == "allow":
+        if check.decision == "allow":
             verdict, message = Verdict.ALLOW, "Policy passed"
-        elif one.decision == "allow_with_constraints":
-            verdict, message = self._constrained(rule, one)
+        elif check.decision == "allow_with_constraints":
+            verdict, message = self._constrained(rule, check)
         elif touch is not None and touch.how is How.META:
             verdict, message = Verdict.ASK, f"{rule.name}: it changes the mode or owner of {what}"
         elif fit is Fit.MAYBE:
@@ -175,23 +175,23 @@ class _Found:
             verdict = Verdict.DENY
             message = f"Blocked: Bash redirect to governance file {what} ({rule.name})"
         else:
-            verdict, message = Verdict.DENY, f"Blocked by {rule.name}: {one.denied_path or what}"
-        if verdict is Verdict.DENY and one.allowed_path:
-            message += f"; instead: {one.allowed_path}"
+            verdict, message = Verdict.DENY, f"Blocked by {rule.name}: {check.denied_path or what}"
+        if verdict is Verdict.DENY and check.allowed_path:
+            message += f"; instead: {check.allowed_path}"
         answer = LayerAnswer(layer="rules", verdict=verdict, reason=message, rule=rule.id)
         self._said.append((answer, enforcement, message))
-        if verdict is Verdict.DENY and one.decision == "deny":
+        if verdict is Verdict.DENY and check.decision == "deny":
             self._blocked[answer] = None
 
-    def _constrained(self, rule: Rule, one: Check) -> tuple[Verdict, str]:
+    def _constrained(self, rule: Rule, check: Check) -> tuple[Verdict, str]:
         """Return the answer of a check that constrains: narrower rights, and what must be named."""
-        self._constraints.append(one.constraints)
-        missing = [name for name in one.required_fields if not _names(self._plan, name)]
+        self._constraints.append(check.constraints)
+        missing = [name for name in check.required_fields if not _names(self._plan, name)]
         if missing:
             named = ", ".join(missing)
             instead = f"; instead: name {named} in the call, as `{missing[0]}: ...`"
             return Verdict.ASK, f"{rule.name}: it does not name {named}{instead}"
-        return Verdict.REPORT, f"{rule.name}: allowed with constraints ({one.id})"
+        return Verdict.REPORT, f"{rule.name}: allowed with constraints ({check.id})"
 
     def combined(self) -> PolicyCheck:
         """Return all of it, the strictest first."""

@@ -28,7 +28,7 @@ _TOUCHED = {
 
 def answers(facts: Facts) -> list[LayerAnswer]:
     """Return the tier layer's answers, one per thing found; a call that only reads is SAFE."""
-    said = [
+    layer_answers = [
         LayerAnswer(
             layer="tier",
             verdict=VERDICTS[finding.tier],
@@ -41,12 +41,12 @@ def answers(facts: Facts) -> list[LayerAnswer]:
     for touch in facts.touches:
         if why := facts.lossless.get(touch):
             why = f"{why}: `{shown(touch.path)}`"
-            said.append(
+            layer_answers.append(
                 LayerAnswer(layer="tier", verdict=Verdict.REPORT, reason=why, rule="delete")
             )
         elif (found := _touched(touch)) is not None:
-            said.append(found)
-    return said or [
+            layer_answers.append(found)
+    return layer_answers or [
         LayerAnswer(layer="tier", verdict=Verdict.ALLOW, reason="it only reads", rule="read")
     ]
 

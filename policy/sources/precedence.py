@@ -197,20 +197,20 @@ def _joined(old: Any, new: Any, model: Any) -> Any:
 # -- one rule, both gates
 
 
-def _as_rule(one: GovernanceRule) -> Rule:
+def _as_rule(rule: GovernanceRule) -> Rule:
     """Return gate 1's rule for a file that gate 2 protects, so that the call need not run."""
     check = Check(
-        id=one.check_id or "no-writes",
-        writes=one.paths,
+        id=rule.check_id or "no-writes",
+        writes=rule.paths,
         decision="deny",
-        denied_path=one.denied_path or one.because,
-        allowed_path=one.allowed_path,
+        denied_path=rule.denied_path or rule.because,
+        allowed_path=rule.allowed_path,
     )
-    triggers = Triggers(file_patterns=one.paths, behavior_triggers=(f"writes to {one.name}",))
+    triggers = Triggers(file_patterns=rule.paths, behavior_triggers=(f"writes to {rule.name}",))
     return Rule(
-        id=one.id,
-        name=one.name,
-        because=one.because,
+        id=rule.id,
+        name=rule.name,
+        because=rule.because,
         triggers=triggers,
         enforcement=Checks(checks=(check,)),
     )

@@ -112,8 +112,8 @@ def _number(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
     except ValueError:
         return None
     whole = 0
-    for one in values[:-1]:
-        whole = whole * 256 + min(one, 255)
+    for value in values[:-1]:
+        whole = whole * 256 + min(value, 255)
     whole = whole * 256 ** (5 - len(values)) + values[-1]
     return ipaddress.IPv4Address(whole) if whole < 2**32 else None
 

@@ -181,8 +181,8 @@ class Registry:
         """Whether the `lockgate agent run` that waits for it was killed: it adopts no more."""
         if agent.starter is None or not self._may_live(agent):
             return False
-        one = self.host.process(agent.starter[0])
-        return one is None or one.ended or one.known != agent.starter
+        proc = self.host.process(agent.starter[0])
+        return proc is None or proc.ended or proc.known != agent.starter
 
     def members(self, agent: Agent) -> dict[int, Target]:
         """Return the processes of an agent that have not ended, by number."""
@@ -222,9 +222,9 @@ class Registry:
         if self.empty:
             return None
         agents = self.all()
-        line = [one for one in self.host.line(pid) if one.pid > 1]
-        starts = {one.known for one in line}
-        marks = {self.host.marker(one.pid) for one in line}
+        line = [proc for proc in self.host.line(pid) if proc.pid > 1]
+        starts = {proc.known for proc in line}
+        marks = {self.host.marker(proc.pid) for proc in line}
         found = [
             agent
             for agent in agents
@@ -234,7 +234,7 @@ class Registry:
         ]
         if not found and line:  # it may have left its tree and its environment
             own = self.members_of(agents)
-            pids = {one.pid for one in line}
+            pids = {proc.pid for proc in line}
             found = [agent for agent in agents if not pids.isdisjoint(own[agent.id])]
         # A child's processes are its parent's too, and may carry the parent's mark alone.
         return max(found, key=lambda one: one.path.count(BETWEEN), default=None)

@@ -73,8 +73,8 @@ class OpenChanges:
         try:
             kept = json.loads(self._kept.read_bytes())
             place = LogPlace(*map(int, kept["place"]))
-            found = [_record(fields) for fields in kept["open"]]
-            return _Read(place, str(kept["sha256"])), found
+            records = [_record(fields) for fields in kept["open"]]
+            return _Read(place, str(kept["sha256"])), records
         except (OSError, ValueError, KeyError, TypeError):
             return _Read(), []
 

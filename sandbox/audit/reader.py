@@ -129,21 +129,21 @@ class Audit:
         """Return the calls that wait for a person, the newest first."""
         self.refresh()
         with self._reading() as reader:
-            found = [self._entry(name, reader) for name in self._index.waiting()]
-        return [entry for entry in found if entry.is_held]
+            entries = [self._entry(name, reader) for name in self._index.waiting()]
+        return [entry for entry in entries if entry.is_held]
 
     def landed(self, count: int, workspace: str | None = None) -> list[CallEntry]:
         """Return the newest calls (in a workspace) whose changes stand, at most `count`."""
         self.refresh()
-        found: list[CallEntry] = []
+        call_entries: list[CallEntry] = []
         with self._reading() as reader:
             for name in self._index.standing(workspace):
-                if len(found) >= count:
+                if len(call_entries) >= count:
                     break
                 # the index says where to look; the records say whether it is so
                 entries = history.landed(self._records(name, reader), ALL, workspace)
-                found += [entry for entry in entries if entry.id == name]
-        return found
+                call_entries += [entry for entry in entries if entry.id == name]
+        return call_entries
 
     def stats(self, query: Query) -> Stats:
         """Return counts of the decisions that are looked for."""

@@ -138,12 +138,12 @@ class Store:
     def search(self, query: Query, *, held: bool = False) -> list[CallEntry]:
         """Return the calls and undos that are looked for, or of them what waits, newest first."""
         if index := self._index():
-            found = index.held() if held else index.calls(query, own=True)
+            entries = index.held() if held else index.calls(query, own=True)
         else:
-            found = self.held() if held else self.calls(limit=ALL)
+            entries = self.held() if held else self.calls(limit=ALL)
         wanted = (
             entry
-            for entry in found
+            for entry in entries
             if (query.verdicts is None or entry.verdict in query.verdicts)
             and query.agent in (None, entry.agent)
             and query.tool in (None, entry.tool)

@@ -55,22 +55,22 @@ def connecting(
     known = {kept.path: kept for kept in old.files} if old else {}
     files = _by_path((*others, wanted))
     mine = {file.path: file for file in wanted.files}
-    found = []
+    changes = []
     for path in dict.fromkeys((*files, *known)):
         kept, now = known.get(path), _read(path)
         file = files[path]
         if path in mine and kept is not None and _stands(agent, mine[path], now):
-            found.append(Change(path, now, now, kept.before, kept.added))
+            changes.append(Change(path, now, now, kept.before, kept.added))
             continue
         without = _without(agent, file, now, kept)
         if path not in mine:
             if without != now:
-                found.append(Change(path, now, without, without, Added()))
+                changes.append(Change(path, now, without, without, Added()))
             continue
         new, added = _with(agent, mine[path], without)
         _check_read(agent, mine[path], new)
-        found.append(Change(path, now, new, without, added))
-    return found
+        changes.append(Change(path, now, new, without, added))
+    return changes
 
 
 def _check_read(agent: str, file: File, new: bytes) -> None:
@@ -95,15 +95,15 @@ def ending(agent: str, old: Connection | None, written: Sequence[Wanted]) -> lis
     """Return what taking an agent's connection back changes. Raises BadInput."""
     known = {kept.path: kept for kept in old.files} if old else {}
     files = _by_path(written)
-    found = []
+    changes = []
     for path, file in files.items():
         if old is not None and path not in known:
             continue
         now = _read(path)
         without = _without(agent, file, now, known.get(path))
         if without != now:
-            found.append(Change(path, now, without, without, Added()))
-    return found
+            changes.append(Change(path, now, without, without, Added()))
+    return changes
 
 
 def stands(agent: str, wanted: Wanted) -> list[Path]:

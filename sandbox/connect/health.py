@@ -68,21 +68,23 @@ def standing(dirs: Dirs, program: tuple[str, ...], folder: Path | None) -> Itera
         yield name, *_quiet(known, connection, places, where)
 
 
-def _quiet(known: Connections, one: Connection, places: Places, where: str) -> tuple[str, str, str]:
+def _quiet(
+    known: Connections, connection: Connection, places: Places, where: str
+) -> tuple[str, str, str]:
     """Return what there is to say of a connection that works when it is called."""
-    if one.mode is Mode.MCP:
-        return "ok", f"{where}: {one.mode.value}, works", ""
-    want = wanted(one.agent, one.mode, places)
-    if one.agent == "codex" and (untrusted := untrusted_hooks(want, places)):
+    if connection.mode is Mode.MCP:
+        return "ok", f"{where}: {connection.mode.value}, works", ""
+    want = wanted(connection.agent, connection.mode, places)
+    if connection.agent == "codex" and (untrusted := untrusted_hooks(want, places)):
         events = ", ".join(untrusted)
         detail = f"{where}: Codex skips its hooks, since they are not trusted: {events}"
         return "warn", detail, "in Codex, open `/hooks` and trust them"
-    fired = known.fired(one.agent)
-    if fired is None or fired < one.at:
-        detail = f"{where}: works when called, but {one.agent} has not called it yet"
-        return "warn", detail, f"start {one.agent} once; is the folder trusted in it?"
+    fired = known.fired(connection.agent)
+    if fired is None or fired < connection.at:
+        detail = f"{where}: works when called, but {connection.agent} has not called it yet"
+        return "warn", detail, f"start {connection.agent} once; is the folder trusted in it?"
     when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(fired))
-    return "ok", f"{where}: {one.mode.value}, works; last called {when}", ""
+    return "ok", f"{where}: {connection.mode.value}, works; last called {when}", ""
 
 
 def switched_off(agent: str, want: Wanted) -> str:

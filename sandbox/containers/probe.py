@@ -123,7 +123,7 @@ def run_shown(
 
     An engine's refusal is an answer.
     """
-    shown = [Mount(one.target, one.source, type="bind", read_only=True) for one in binds]
+    shown = [Mount(bind.target, bind.source, type="bind", read_only=True) for bind in binds]
     try:
         container = _confined(client, tag, ["bash", "-c", 'exec "$@"', "bash", *argv], uid, shown)
         status, last = _run(container)

@@ -43,8 +43,10 @@ def weigh_for_person(
 
 def refusals(effects: Effects) -> list[str]:
     """Return the paths that no call, and so no landing of one, may change."""
-    said = effects.judgement.reasons
-    return list(dict.fromkeys(reason.path for reason in said if reason.outcome is Outcome.DISCARD))
+    path_reasons = effects.judgement.reasons
+    return list(
+        dict.fromkeys(reason.path for reason in path_reasons if reason.outcome is Outcome.DISCARD)
+    )
 
 
 def unlike(now: Shown, before: Sequence[Mapping[str, Any]], *, whole: bool) -> list[str]:

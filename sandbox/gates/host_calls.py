@@ -62,7 +62,7 @@ def tightened(
     policy = answer.effective.policy
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
     files = written_files(plan, facts, context)
-    said = [
+    answers = [
         *_outside(plan),
         *_not_private(facts, context, policy),
         *_real(plan, facts, context, policy),
@@ -72,10 +72,12 @@ def tightened(
         *_not_kept(files),
         *_several_names(files),
     ]
-    strict = strictest([answer.decision.verdict, *(layer_answer.verdict for layer_answer in said)])
+    strict = strictest(
+        [answer.decision.verdict, *(layer_answer.verdict for layer_answer in answers)]
+    )
     if strict is answer.decision.verdict:
         return answer
-    return replace(answer, decision=_with(answer.decision, said, strict))
+    return replace(answer, decision=_with(answer.decision, answers, strict))
 
 
 def _outside(plan: ActionPlan) -> Iterable[LayerAnswer]:

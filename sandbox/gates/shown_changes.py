@@ -108,7 +108,7 @@ def show(
     total = size = 0
     for index, changes in enumerate(listed):
         prefix = "" if index == 0 else workspaces[index] + "/"
-        said = (
+        path_reasons = (
             {reason.path: reason for reason in reversed(reasons[index])} if reasons else {}
         )  # strictest
         total += len(changes)
@@ -120,7 +120,7 @@ def show(
             rule = rule or ("led-to" if _is_led_to(change, led_to[index]) else None)
             ignores = is_rules(change.path) or is_rules(change.source or "")
             if rule is not None or ignores or len(others) < SHOWN:
-                view = _view(change, prefix, said.get(change.path), rule)
+                view = _view(change, prefix, path_reasons.get(change.path), rule)
                 if leads := leading[index].get(change.path):
                     view = _with_leads(view, prefix, workspaces[index], leads)
                 group = first if rule is not None else ignoring if ignores else others
@@ -189,15 +189,17 @@ def _said_of(change: Change, content: Mapping[str, PathReason]) -> str | None:
     return next((content[path].rule for path in ends if path in content), None)
 
 
-def _view(change: Change, prefix: str, said: PathReason | None, rule: str | None) -> ChangeView:
+def _view(
+    change: Change, prefix: str, path_reason: PathReason | None, rule: str | None
+) -> ChangeView:
     return ChangeView(
         path=prefix + _printable(change.path),
         kind=change.kind.value,
         type=change.type.value,
         source=None if change.source is None else prefix + _printable(change.source),
-        outcome=said.outcome.value if said else None,
-        reason=said.reason if said else None,
-        rule=said.rule if said else None,
+        outcome=path_reason.outcome.value if path_reason else None,
+        reason=path_reason.reason if path_reason else None,
+        rule=path_reason.rule if path_reason else None,
         protected=rule,
         mode=None if rule is None or change.kind is Kind.DELETED else _landed_mode(change),
     )

@@ -125,17 +125,17 @@ def _of(status: os.stat_result) -> Entry:
     )
 
 
-def _read(folder: int, name: str, found: Entry, keep: Keep) -> Entry:
+def _read(folder: int, name: str, entry: Entry, keep: Keep) -> Entry:
     try:
         file = fs.reading(os.open(name, _FLAGS, dir_fd=folder))
     except OSError:  # not ours to read, or replaced just now: the next look sees by what
-        return found
+        return entry
     digest = hashlib.sha256()
     content = bytearray()
     with file:
         descriptor = file.fileno()
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            return found
+            return entry
         while chunk := file.read(_CHUNK):
             digest.update(chunk)
             if len(content) <= MOST_KEPT:

@@ -155,11 +155,13 @@ class Repository:
         words = ("-r", "--raw", "-z", "--no-abbrev", "--no-renames", "--no-ext-diff")
         more = ("--no-textconv", "--no-color", "--ignore-submodules=none", "--full-index")
         out = self._git("diff-tree", *words, *more, base, tip).split(b"\0")
-        found = []
+        differences = []
         for head, name in zip(out[::2], out[1::2], strict=False):
             old_mode, new_mode, old, new, _ = head.decode("ascii").lstrip(":").split(" ")
-            found.append(Difference(os.fsdecode(name), _blob(old_mode, old), _blob(new_mode, new)))
-        return found
+            differences.append(
+                Difference(os.fsdecode(name), _blob(old_mode, old), _blob(new_mode, new))
+            )
+        return differences
 
     def count(self, base: str, tip: str) -> int:
         """Return how many commits `tip` has that `base` has not; both are ids of commits."""

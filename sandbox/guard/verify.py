@@ -230,11 +230,11 @@ def _history(landings: Landings, root: str, path: str) -> list[Landed | Tampered
 
 def _vouched(landings: Landings, root: str, path: str) -> list[Vouched]:
     whole = f"{root}/{printable(path)}"
-    found: list[Vouched] = []
+    vouched_changes: list[Vouched] = []
     for workspace in landings.workspaces | landings.vouched_in:
         if whole.startswith(workspace + "/"):
-            found += landings.vouched(workspace, whole[len(workspace) + 1 :])
-    return sorted(found, key=lambda one: one.when)
+            vouched_changes += landings.vouched(workspace, whole[len(workspace) + 1 :])
+    return sorted(vouched_changes, key=lambda one: one.when)
 
 
 def _uncommitted(repository: Repository, protected: Protected, tip: str) -> Iterator[Difference]:
@@ -247,37 +247,44 @@ def _uncommitted(repository: Repository, protected: Protected, tip: str) -> Iter
             yield Difference(name, before, after)
 
 
-def _rule(protected: Protected, repository: Repository, one: Difference) -> str | None:
+def _rule(protected: Protected, repository: Repository, difference: Difference) -> str | None:
     """Return the rule that protects a path, if its change counts."""
-    links = [blob for blob in (one.before, one.after) if blob and blob.type == "symlink"]
-    rule = protected.rule_of(one.path)
-    if own_records(one.path):
+    links = [
+        blob for blob in (difference.before, difference.after) if blob and blob.type == "symlink"
+    ]
+    rule = protected.rule_of(difference.path)
+    if own_records(difference.path):
         return _RECORDS_RULE
     if rule is None:
-        return _FOLDER_RULE if links and protected.lies_above(one.path) else None
+        return _FOLDER_RULE if links and protected.lies_above(difference.path) else None
     if rule == GIT_SETTINGS and not links:
-        if one.after is None:
+        if difference.after is None:
             return None
         texts = [
             (repository.content(blob) or b"").decode("utf-8", "replace")
-            for blob in (one.before, one.after)
+            for blob in (difference.before, difference.after)
         ]
-        return rule if protected.obeys(one.path, *texts) else None
+        return rule if protected.obeys(difference.path, *texts) else None
     return rule
 
 
 def _check(
     repository: Repository,
-    one: Difference,
+    difference: Difference,
     where: str,
     rule: str,
     history: list[Landed | Tampered],
     vouched: list[Vouched],
 ) -> Checked:
-    content = repository.content(one.after)
+    content = repository.content(difference.after)
     sha256 = None if content is None else hashlib.sha256(content).hexdigest()
-    known = {"path": printable(one.path), "change": kind_of(one), "where": where, "rule": rule}
-    mode = one.after.mode if one.after else None
+    known = {
+        "path": printable(difference.path),
+        "change": kind_of(difference),
+        "where": where,
+        "rule": rule,
+    }
+    mode = difference.after.mode if difference.after else None
     for word in reversed(vouched):
         if (word.mode, word.sha256) == (mode, sha256):
             return Checked(
@@ -289,7 +296,7 @@ def _check(
                 call=None,
                 reason="",
             )
-    found, equal, reason = _approval(history, one.after, sha256)
+    found, equal, reason = _approval(history, difference.after, sha256)
     if found is None and vouched:
         reason = f"{vouched[-1].by} vouched for other content than this"
     return Checked(

@@ -119,8 +119,8 @@ class Ward:
 
         A path that these rules alone protect has not appeared, and is not to be taken away.
         """
-        found = self.scanner.look(self._known, keep=self.place.keep, full=True)
-        for path, entry in found.items():
+        entries = self.scanner.look(self._known, keep=self.place.keep, full=True)
+        for path, entry in entries.items():
             self._known.setdefault(path, entry)
 
     def look(self, *, full: bool = False, walk: bool = False) -> list[Tampering]:
@@ -131,11 +131,11 @@ class Ward:
         """
         if walk:
             self.scanner.survey(self._known)
-        found = self.scanner.look(self._known, keep=self.place.keep, full=full)
+        entries = self.scanner.look(self._known, keep=self.place.keep, full=full)
         told: list[Tampering] = []
         dirty = False
-        for path in sorted(self._known.keys() | found.keys()):
-            before, after = self._known.get(path), found.get(path)
+        for path in sorted(self._known.keys() | entries.keys()):
+            before, after = self._known.get(path), entries.get(path)
             if before == after:
                 self._waiting.pop(path, None)
                 continue

@@ -101,7 +101,7 @@ class Sessions:
     def _root(self, peer: int, claimed: str) -> int | None:
         """Return the agent's own process: the nearest ancestor that is no shell around the hook."""
         line = self._agents.host.line(peer)[1:]
-        if claimed.isascii() and claimed.isdigit() and int(claimed) in {one.pid for one in line}:
+        if claimed.isascii() and claimed.isdigit() and int(claimed) in {proc.pid for proc in line}:
             return int(claimed)
         for one in line:
             around_hook = " hook " in f"{self._agents.host.command(one.pid)} "

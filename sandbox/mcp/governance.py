@@ -268,11 +268,12 @@ class Governance:
 
     def workspace_status(self, who: Who) -> dict[str, Any]:
         """Return the registered workspaces and how they stand ("Workspace Constraints")."""
-        found = self._registry.status()
+        statuses = self._registry.status()
         return {
             "current": who.workspace,
             "workspaces": [
-                {"path": one.path, "state": one.state.value, "reason": one.reason} for one in found
+                {"path": one.path, "state": one.state.value, "reason": one.reason}
+                for one in statuses
             ],
         }
 

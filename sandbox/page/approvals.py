@@ -19,7 +19,7 @@ async def show_approvals(page: PageRequest) -> Response:
     questions, grants = await asyncio.gather(
         page.ask("ListQuestions"), page.ask("ListGrants", query={})
     )
-    newest = {one.digest: one for one in questions}
+    newest = {question.digest: question for question in questions}
     waiting = sorted(newest.values(), key=lambda one: one.asked)
     chosen = page.request.path_params.get("call") or (waiting[0].call if waiting else None)
     shown: dict[str, Any] = {"card": None}
@@ -28,7 +28,7 @@ async def show_approvals(page: PageRequest) -> Response:
     return page.show_live(
         "approvals",
         waiting=waiting,
-        times=Counter(one.digest for one in questions),
+        times=Counter(question.digest for question in questions),
         chosen=chosen,
         grants=grants,
         **shown,

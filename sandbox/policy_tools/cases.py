@@ -91,16 +91,16 @@ def read_cases(path: Path, policy: Policy) -> tuple[Case, ...]:
     except OSError as error:
         why = (error.strerror or str(error)).lower()
         raise PolicyError(f"{path}: it cannot be read: {why}") from None
-    found = []
+    cases = []
     for line, data in _json_lines(text, path) if _is_json_lines(text) else _yaml(text, path):
-        found.append(_case(f"{path}:{line}", data, policy))
-        if len(found) > MOST_CASES:
+        cases.append(_case(f"{path}:{line}", data, policy))
+        if len(cases) > MOST_CASES:
             raise PolicyError(f"{path}:{line}: more than {MOST_CASES} cases; part the file")
-    if not found:
+    if not cases:
         raise PolicyError(
             f"{path}: it holds no case; write `- {{command: git push, verdict: ask}}`"
         )
-    return tuple(found)
+    return tuple(cases)
 
 
 @lru_cache(maxsize=1)
@@ -108,21 +108,21 @@ def examples() -> tuple[Case, ...]:
     """Return the built-in examples: everyday commands, and those that the catalog's entries match
     and miss."""
     policy = Policy.default()
-    found = {text: Case("everyday", plan_of(text, policy), text) for text in EVERYDAY}
+    cases = {text: Case("everyday", plan_of(text, policy), text) for text in EVERYDAY}
     catalog = resources.files("policy").joinpath("catalog")
     for file in sorted(catalog.iterdir(), key=lambda one: one.name):
         if file.name.endswith(".yaml"):
             name = f"policy/catalog/{file.name}"
             for line, text in _listed(file.read_text("utf-8")):
                 plan = plan_of(text, policy)
-                found.setdefault(text, Case(f"{name}:{line}", plan, text))
-    return tuple(found.values())
+                cases.setdefault(text, Case(f"{name}:{line}", plan, text))
+    return tuple(cases.values())
 
 
 def of_files(effective: Effective) -> tuple[Case, ...]:
     """Return the examples of the policy files that count: calls that their rules match and miss,
     and a call of each tool that they name."""
-    found: dict[str, Case] = {}
+    cases: dict[str, Case] = {}
     for source in effective.sources:
         content, name = source.document.content, source.document.name
         rules: tuple[Rule | CommandRule, ...] = (*content.rules, *content.commands)
@@ -143,8 +143,8 @@ def of_files(effective: Effective) -> tuple[Case, ...]:
         ]
         for place, call in calls:
             plan = plan_of(call, effective.policy)
-            found.setdefault(plan.digest(), Case(place or name, plan, _shown(plan)))
-    return tuple(found.values())
+            cases.setdefault(plan.digest(), Case(place or name, plan, _shown(plan)))
+    return tuple(cases.values())
 
 
 def _listed(text: str) -> Iterator[tuple[int, str]]:

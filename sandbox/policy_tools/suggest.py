@@ -128,13 +128,13 @@ def text_of(found: Sequence[Suggestion]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _comments(one: Suggestion) -> list[str]:
-    calls = ", ".join(one.approvals[:_SHOWN])
-    more = len(one.approvals) - _SHOWN
-    said = [f"# approved {len(one.approvals)} times, never refused: {calls}"]
+def _comments(suggestion: Suggestion) -> list[str]:
+    calls = ", ".join(suggestion.approvals[:_SHOWN])
+    more = len(suggestion.approvals) - _SHOWN
+    said = [f"# approved {len(suggestion.approvals)} times, never refused: {calls}"]
     said[0] += f" and {more} more" if more > 0 else ""
-    said += [f"# passes: {_one_line(text)}" for text in one.match]
-    return said + [f"# is asked about: {_one_line(text)}" for text in one.miss]
+    said += [f"# passes: {_one_line(text)}" for text in suggestion.match]
+    return said + [f"# is asked about: {_one_line(text)}" for text in suggestion.miss]
 
 
 def _one_line(text: str) -> str:
@@ -157,9 +157,9 @@ def _each(
         if name is not None:
             groups.setdefault(name, []).append(one)
     for name in sorted(groups):
-        found = groups[name]
-        if len(found) >= least and all(one.approved for one in found):
-            proposal = propose(name, found)
+        evidence = groups[name]
+        if len(evidence) >= least and all(one.approved for one in evidence):
+            proposal = propose(name, evidence)
             if proposal is not None:
                 yield proposal
 

@@ -59,7 +59,7 @@ class SeenProcesses:
             self._path.unlink(missing_ok=True)
 
     def _shorten(self, host: Host) -> None:
-        living = {one.known for one in host.table().values()}
+        living = {proc.known for proc in host.table().values()}
         draft = self._path.with_suffix(f".{os.getpid()}.new")
         kept = sorted(one for one in self.read() if one in living)
         draft.write_text("".join(f"{pid} {created}\n" for pid, created in kept))

@@ -39,5 +39,5 @@ def supervisor(lock: Path, host: Host) -> Known | None:
         pid = int(json.loads(own_files.read(lock))["pid"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
-    one = host.process(pid)
-    return one.known if one is not None and _MODULE in host.command(pid) else None
+    proc = host.process(pid)
+    return proc.known if proc is not None and _MODULE in host.command(pid) else None

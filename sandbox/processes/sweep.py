@@ -211,8 +211,8 @@ class _Sweep:
                 self.swept.left.append(f"{_named(one)} belongs to {_user(owner)}, and goes on")
 
 
-def _named(one: Target) -> str:
-    return f"process {one.process.pid} ({one.process.name}) of agent {one.agent}"
+def _named(target: Target) -> str:
+    return f"process {target.process.pid} ({target.process.name}) of agent {target.agent}"
 
 
 def _user(uid: int) -> str:

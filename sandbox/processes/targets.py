@@ -68,13 +68,13 @@ class Index:
         fresh = [first] if first is not None and first.known == top else []
         found: set[int] = set()
         while fresh:
-            one = fresh.pop()
-            if one.pid not in found:
-                found.add(one.pid)
+            proc = fresh.pop()
+            if proc.pid not in found:
+                found.add(proc.pid)
                 fresh += [
                     child
-                    for child in self.children.get(one.pid, ())
-                    if child.created >= one.created
+                    for child in self.children.get(proc.pid, ())
+                    if child.created >= proc.created
                 ]
         return frozenset(found)
 
@@ -123,7 +123,7 @@ class _Membership:
         """Sessions that are settled; these two are never the agent's."""
         self._apart = index.below(tree.apart) if tree.apart is not None else frozenset()
         table = index.table
-        self._add([one for one in (table.get(tree.root.pid),) if one and one.known == tree.root],
+        self._add([proc for proc in (table.get(tree.root.pid),) if proc and proc.known == tree.root],
                   "registered")  # fmt: skip
         self._add(index.marked.get(tree.mark, ()), "marked")
         self._add([table[pid] for pid in grouped if pid in table], "in its control group")
@@ -149,16 +149,16 @@ class _Membership:
                 self.found[one.pid] = Target(one, self._tree.agent, why)
                 self._fresh.append(one)
 
-    def _follow(self, one: Proc) -> None:
+    def _follow(self, proc: Proc) -> None:
         """Add the children of a process, and what is in the session that is the agent's.
 
         A session is joined by being born in it only, so all of one whose leader is the agent's is
         the agent's. Where the leader has ended, its number is taken by nobody while the session
         lives.
         """
-        children = self._index.children.get(one.pid, ())
-        self._add([child for child in children if child.created >= one.created], "a descendant")
-        session = one.session
+        children = self._index.children.get(proc.pid, ())
+        self._add([child for child in children if child.created >= proc.created], "a descendant")
+        session = proc.session
         if session in self._joined:
             return
         if session in self.found or session not in self._index.table:

@@ -154,8 +154,8 @@ class People:
             await burst.close()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def _channel(self, said: UserLevels) -> Channel | None:
-        return self._channels.get(said.escalation_channel or "")
+    def _channel(self, user_levels: UserLevels) -> Channel | None:
+        return self._channels.get(user_levels.escalation_channel or "")
 
     async def _note_soon(self) -> None:
         """Note what has come together: one write for many calls, and none in a call's way."""

@@ -87,13 +87,13 @@ class CellSweep:
         """Return when no process of a cell is left on this host and the engine has done its part,
         or name what is left."""
         answered = self._asked.wait(self._engine_seconds)
-        found = self._asked.found
+        notes = self._asked.found
         known = self._known | {
-            note.id: note for note in found.values() if note.id not in self._known
+            note.id: note for note in notes.values() if note.id not in self._known
         }
         left = self._direct.kill_all(_here(known))
         swept = CellsSwept()
-        _say_killed(swept, known, self._direct.ended, found)
+        _say_killed(swept, known, self._direct.ended, notes)
         swept.left += left
         if not answered:
             _say_silent(swept, known, self._asked.problem)
@@ -102,7 +102,7 @@ class CellSweep:
             f"container {note.id[:12]} of cell {note.name} runs" for note in self._asked.running
         ]
         for identity in known:
-            if identity not in found:
+            if identity not in notes:
                 self._noted.remove(identity)
         return swept
 

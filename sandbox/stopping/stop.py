@@ -243,7 +243,7 @@ class Stop:
         """End the agents' processes; return also what is spared of them, because it asks."""
         if not whom.agents:
             return Swept(), []
-        own = {one.known for one in self._host.line(os.getpid()) if one.pid > 1}
+        own = {proc.known for proc in self._host.line(os.getpid()) if proc.pid > 1}
         trees = self._registry.trees(whom.agents)
         groups = [group for one in whom.agents if (group := self._registry.group(one))]
         if any(os.getpid() in group.members() for group in groups):

@@ -118,15 +118,17 @@ class Registry:
 
     def status(self) -> tuple[Status, ...]:
         """Return each registered workspace with how it stands now."""
-        found = []
+        statuses = []
         for item in self.list():
             try:
                 self.check(item.path)
-                found.append(Status(item.path, State.READY))
+                statuses.append(Status(item.path, State.READY))
             except BadInput as error:
                 there = os.path.lexists(item.path)
-                found.append(Status(item.path, State.CHANGED if there else State.GONE, str(error)))
-        return tuple(found)
+                statuses.append(
+                    Status(item.path, State.CHANGED if there else State.GONE, str(error))
+                )
+        return tuple(statuses)
 
     def holding(self, path: str | Path) -> Workspace | None:
         """Return the registered workspace that holds `path` (by component), or None."""

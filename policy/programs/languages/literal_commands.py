@@ -54,16 +54,16 @@ def read(catalog: Catalog, shell: Shell, text: str, call: Call) -> None:
 
 def _commands(catalog: Catalog, text: str) -> Iterator[tuple[str, str]]:
     """Yield pairs of a command and a statement for a database, one of them empty."""
-    found = [one for one, _ in zip(_LITERAL.finditer(text), range(_MOST_LITERALS), strict=False)]
-    bodies = [next((part for part in match.groups() if part is not None), "") for match in found]
-    for at, literal in enumerate(found):
-        if not _runs(text, found[: at + 1], literal):
+    matches = [one for one, _ in zip(_LITERAL.finditer(text), range(_MOST_LITERALS), strict=False)]
+    bodies = [next((part for part in match.groups() if part is not None), "") for match in matches]
+    for at, literal in enumerate(matches):
+        if not _runs(text, matches[: at + 1], literal):
             continue
         if _SQL.search(bodies[at]):
             yield "", bodies[at]
         words = [bodies[at].strip("| \t\n")]
-        for one, body in zip(found[at + 1 :], bodies[at + 1 :], strict=True):
-            before = found[at + len(words) - 1]
+        for one, body in zip(matches[at + 1 :], bodies[at + 1 :], strict=True):
+            before = matches[at + len(words) - 1]
             if not _BETWEEN.fullmatch(text[before.end() : one.start()]):
                 break
             words.append(body)

@@ -76,8 +76,8 @@ class Values:
             case ast.BinOp(left=left, op=ast.Mod(), right=right):
                 items = right.elts if isinstance(right, ast.Tuple) else [right]
                 out = self.value(left)
-                for one in items:
-                    out = re.sub(r"%[sdr]", lambda _: self.value(one), out, count=1)  # noqa: B023
+                for item in items:
+                    out = re.sub(r"%[sdr]", lambda _: self.value(item), out, count=1)  # noqa: B023
                 return out
             case ast.BinOp(left=left, op=ast.Mult(), right=ast.Constant(value=int(times))) if (
                 0 <= times < 100

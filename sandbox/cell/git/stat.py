@@ -88,7 +88,9 @@ def _untracked(held: Index, before: Index | None) -> bytes | None:
 
     A call can write there that a folder holds nothing new: only what stood there before counts.
     """
-    new, old = (dict(one.extensions).get(UNTRACKED) if one else None for one in (held, before))
+    new, old = (
+        dict(index.extensions).get(UNTRACKED) if index else None for index in (held, before)
+    )
     if new is None or new == old:
         return None
     return forgotten(old or b"", held.width)

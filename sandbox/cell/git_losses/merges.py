@@ -79,9 +79,9 @@ class _Index:
 
     def at(self, path: bytes) -> Entry | None:
         """Return what is staged of a path; None for nothing."""
-        found = self._merged.get(path)
-        if found is not None:
-            return Entry(found.mode, found.oid)
+        entry = self._merged.get(path)
+        if entry is not None:
+            return Entry(entry.mode, entry.oid)
         if self._folders:
             at = path.find(b"/")
             while at >= 0:

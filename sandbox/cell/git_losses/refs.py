@@ -172,10 +172,10 @@ class Refs:
 
     def resolve(self, name: str, depth: int = 5) -> bytes:
         """Return the object that a reference leads to; nothing where it leads nowhere."""
-        found = self.get(name)
-        if found is None or (found.target and not depth):
+        ref = self.get(name)
+        if ref is None or (ref.target and not depth):
             return b""
-        return self.resolve(found.target, depth - 1) if found.target else found.oid
+        return self.resolve(ref.target, depth - 1) if ref.target else ref.oid
 
     def _loose(self, name: str) -> Ref:
         text = content(self._files, name, _SMALL)

@@ -90,7 +90,7 @@ class Sides:
         found: set[bytes] = set()
         for path in side.refs.logs():
             with contextlib.suppress(*self._suppressed(side)):
-                found |= ids(one for one in side.refs.log(path) if self.lasts(path, one))
+                found |= ids(line for line in side.refs.log(path) if self.lasts(path, line))
         return found
 
     def folders_named(self) -> Iterator[str]:
@@ -124,7 +124,9 @@ class Sides:
         found: set[bytes] = set()
         for path in self.new.refs.kept_logs():
             with contextlib.suppress(Odd):
-                found |= ids(one for one in self.new.refs.log(path) if self.holds(path, one, since))
+                found |= ids(
+                    line for line in self.new.refs.log(path) if self.holds(path, line, since)
+                )
         return found
 
     def lost_lines(self, path: str) -> list[Line]:
@@ -192,8 +194,8 @@ def staged(files: Files, path: str) -> list[Entry] | None:
     """Return the entries of an index; none where there is no file, None where it is odd."""
     if files.status(path) is None:
         return []
-    found = parse(content(files, path, MOST_BYTES) or b"")
-    return None if found is None else found.entries
+    index = parse(content(files, path, MOST_BYTES) or b"")
+    return None if index is None else index.entries
 
 
 def indexes(side: Side) -> Iterator[str]:

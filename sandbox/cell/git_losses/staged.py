@@ -62,10 +62,10 @@ class Staged:
         if not there and self._new.files.status(self._folder + "HEAD") is not None:
             yield "the index goes away"
             return
-        if there and not after and any(self._stands(one) for one in before):
+        if there and not after and any(self._stands(entry) for entry in before):
             yield "the index is emptied"
             return
-        lost = sorted(os.fsdecode(one.path) for one in self._lost(before, after, came, near))
+        lost = sorted(os.fsdecode(entry.path) for entry in self._lost(before, after, came, near))
         if lost:
             more = f" and {len(lost) - 1} more" if len(lost) > 1 else ""
             yield f"what was staged of `{lost[0]}`{more} is nowhere else"

@@ -433,8 +433,8 @@ def matches(found: Identity, expected: Identity) -> bool:
     return found[:3] == expected[:3] and expected[3] in (0, found[3])
 
 
-def _same(one: Identity, other: Identity) -> bool:
-    return one[:3] == other[:3]
+def _same(identity: Identity, other: Identity) -> bool:
+    return identity[:3] == other[:3]
 
 
 def _look(directory: int, name: str) -> Identity:

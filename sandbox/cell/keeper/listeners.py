@@ -64,8 +64,8 @@ def hand_over(sockets: Sequence[socket.socket], door: str) -> None:
                 if way.recv(1) != b"l":  # taken: one message is not joined with the next
                     raise OSError(104, "the supervisor took no sockets", door)
     finally:
-        for one in sockets:
-            one.close()
+        for sock in sockets:
+            sock.close()
 
 
 def _bound(kind: str, address: str, port: int) -> socket.socket:

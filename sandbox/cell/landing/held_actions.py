@@ -347,9 +347,9 @@ class Afterwards:
             with locked(space.root) as vault:
                 finish_all(vault, self._fault)
                 with pieces_of(vault, calls) as found:
-                    shown = [turned(one) for one in found] if forward else found
+                    shown = [turned(piece) for piece in found] if forward else found
                     hides, counts = space.patterns.hides, space.patterns.counts
-                    changes.append([one.change for one in shown])
+                    changes.append([piece.change for piece in shown])
                     texts.append(diffs.text(shown, hides, counts))
         return {"changes": changes, "diff": "".join(texts)}
 

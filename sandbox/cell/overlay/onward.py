@@ -99,14 +99,14 @@ def note_own(walked: Walk, root: str, agent: str) -> None:
 
 def _left(walked: Walk) -> list[Node]:
     """Return the files that a call left, new ones and those with another content."""
-    found: list[Node] = []
+    nodes: list[Node] = []
     waiting = [put.node for put in walked.puts] + [swap.node for swap in walked.swaps]
     while waiting:
         node = waiting.pop()
         waiting += node.held.values()
         if stat.S_ISREG(node.status.st_mode):
-            found.append(node)
-    return found
+            nodes.append(node)
+    return nodes
 
 
 def _home(

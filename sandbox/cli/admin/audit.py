@@ -101,12 +101,12 @@ def show(query: Query, *, follow: bool, **flags: bool) -> int:
       lockgate audit show --rule git-push --json
       lockgate audit show --follow
     """
-    found = _audit().calls(query)
+    entries = _audit().calls(query)
     lines = [
         (str(entry.ts), json.dumps(entry.model_dump()) if flags["as_json"] else _line(entry))
-        for entry in reversed(found)
+        for entry in reversed(entries)
     ]
-    around = _around(query, whole=len(found) != query.limit, oldest=lines[0][0] if lines else "")
+    around = _around(query, whole=len(entries) != query.limit, oldest=lines[0][0] if lines else "")
     if around:
         lines = sorted(
             [*lines, *((str(record.ts), _around_line(record, flags)) for record in around)]
@@ -159,17 +159,17 @@ def _around(query: Query, *, whole: bool, oldest: str) -> list[TamperedRecord]:
         return []
     begin = "" if query.since is None else datetime.fromtimestamp(query.since, UTC).isoformat()
     until = float("inf") if query.until is None else query.until
-    found = Store(terminal.dirs()).tampered(begin if whole else oldest)
-    return [record for record in found if seconds_of(record.ts or "") < until]
+    records = Store(terminal.dirs()).tampered(begin if whole else oldest)
+    return [record for record in records if seconds_of(record.ts or "") < until]
 
 
-def _around_line(one: TamperedRecord, flags: dict[str, bool]) -> str:
+def _around_line(record: TamperedRecord, flags: dict[str, bool]) -> str:
     if flags["as_json"]:
-        return json.dumps(one.as_json())
-    end = "put back" if one.restored else "left so"
-    where = f"`{one.path}` in `{one.workspace}`"
+        return json.dumps(record.as_json())
+    end = "put back" if record.restored else "left so"
+    where = f"`{record.path}` in `{record.workspace}`"
     return safe_line(
-        f"{str(one.ts)[:19]}  around Lockgate: {where} {one.kind}  [{one.rule}]  {end}"
+        f"{str(record.ts)[:19]}  around Lockgate: {where} {record.kind}  [{record.rule}]  {end}"
     )
 
 

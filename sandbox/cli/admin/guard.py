@@ -75,16 +75,16 @@ def guard(paths: tuple[str, ...], **flags: bool) -> int:
     )
     if flags["once"] or flags["acknowledge"]:
         guarding.look()
-        found = OpenChanges(dirs).read()
+        records = OpenChanges(dirs).read()
         here = [
             tampered_record
-            for tampered_record in found
+            for tampered_record in records
             if wanted is None or tampered_record.workspace in wanted
         ]
         for one in here:
             terminal.show(json.dumps(one.as_json()) if flags["as_json"] else line(one))
         if flags["acknowledge"] and here:
-            return _acknowledge(found, here, ask=not flags["yes"])
+            return _acknowledge(records, here, ask=not flags["yes"])
         if guarding.failed:
             return terminal.FAILED
         if not here and not flags["as_json"]:

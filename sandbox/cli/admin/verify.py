@@ -107,13 +107,13 @@ def lines(report: Report) -> list[str]:
     return found
 
 
-def _line(one: Checked) -> str:
-    where = "" if one.where == "committed" else f", {one.where}"
-    what = f"{one.path}  ({one.change}{where}; {one.rule})"
-    if not one.approved:
-        return f"MISSING  {what}: {one.reason}"
-    when = (one.when or "")[:19].replace("T", " ")
-    if one.call is None:
-        return f"ok       {what}: vouched for by {one.by}, {when}"
-    note = "" if one.content == "equal" else "; its content is not recorded"
-    return f"ok       {what}: approved by {one.by}, {when}, call {one.call}{note}"
+def _line(checked: Checked) -> str:
+    where = "" if checked.where == "committed" else f", {checked.where}"
+    what = f"{checked.path}  ({checked.change}{where}; {checked.rule})"
+    if not checked.approved:
+        return f"MISSING  {what}: {checked.reason}"
+    when = (checked.when or "")[:19].replace("T", " ")
+    if checked.call is None:
+        return f"ok       {what}: vouched for by {checked.by}, {when}"
+    note = "" if checked.content == "equal" else "; its content is not recorded"
+    return f"ok       {what}: approved by {checked.by}, {when}, call {checked.call}{note}"

@@ -92,9 +92,9 @@ def _list(*, as_json: bool) -> int:
 
     from sandbox.present.tables import table
 
-    found = _all()
+    vouched_changes = _all()
     if as_json:
-        terminal.show_json([asdict(vouched) for vouched in found])
+        terminal.show_json([asdict(vouched) for vouched in vouched_changes])
         return 0
     rows = [
         (
@@ -105,7 +105,7 @@ def _list(*, as_json: bool) -> int:
             safe_line(vouched.by),
             vouched.when[:19].replace("T", " "),
         )
-        for vouched in found
+        for vouched in vouched_changes
     ]
     heads = ("path", "repository", "change", "content", "by", "when")
     terminal.show(table(heads, rows) if rows else "nothing is vouched for")
@@ -148,18 +148,18 @@ def _all() -> list[Vouched]:
     return landings.all_vouched()
 
 
-def _shown(one: Change) -> str:
+def _shown(change: Change) -> str:
     from sandbox.text.unified import unified
 
-    lines = [f"{safe_line(one.path)}: {one.kind} ({one.rule})"]
-    if one.mode_before != one.mode and one.mode_before and one.mode:
-        lines.append(f"mode {one.mode_before} -> {one.mode}")
-    elif one.mode not in (None, _PLAIN):
-        lines.append(f"mode {one.mode}{' (a link)' if one.mode == _LINK else ''}")
-    if any(b"\0" in (data or b"") for data in (one.before, one.after)):
-        lines.append(f"binary content, {_content(one.as_record()['sha256'])}")
-    elif one.before != one.after:
-        lines.append(unified(one.path, one.before, one.after) or "an empty file")
+    lines = [f"{safe_line(change.path)}: {change.kind} ({change.rule})"]
+    if change.mode_before != change.mode and change.mode_before and change.mode:
+        lines.append(f"mode {change.mode_before} -> {change.mode}")
+    elif change.mode not in (None, _PLAIN):
+        lines.append(f"mode {change.mode}{' (a link)' if change.mode == _LINK else ''}")
+    if any(b"\0" in (data or b"") for data in (change.before, change.after)):
+        lines.append(f"binary content, {_content(change.as_record()['sha256'])}")
+    elif change.before != change.after:
+        lines.append(unified(change.path, change.before, change.after) or "an empty file")
     return "\n".join(lines)
 
 

@@ -139,16 +139,16 @@ def status(**flags: bool) -> int:
     """
     from sandbox.present.tables import table
 
-    found = Registry(terminal.dirs()).status()
+    statuses = Registry(terminal.dirs()).status()
     if flags["as_json"]:
-        terminal.show_json([asdict(item) for item in found])
-    elif found:
-        rows = [(item.path, item.state.value, item.reason) for item in found]
+        terminal.show_json([asdict(item) for item in statuses])
+    elif statuses:
+        rows = [(item.path, item.state.value, item.reason) for item in statuses]
         styles = {"ready": "green", "gone": "red", "changed": "red"}
         terminal.show(table(("workspace", "state", "reason"), rows, styles=styles))
     else:
         terminal.show("no workspace is registered; `lockgate init` registers this folder")
-    return 0 if all(item.state is State.READY for item in found) else terminal.REFUSED
+    return 0 if all(item.state is State.READY for item in statuses) else terminal.REFUSED
 
 
 @workspace.command(short_help="Say whether a path may be used.")

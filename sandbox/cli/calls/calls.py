@@ -66,19 +66,21 @@ def log(
     verdicts = frozenset((verdict,)) if verdict else None
     wanted = Query(verdicts, tool, agent, limit=None if session else limit)
     store = _store()
-    found = store.search(wanted, held=flags["held"]) if some else store.calls(limit=limit)
+    entries = store.search(wanted, held=flags["held"]) if some else store.calls(limit=limit)
     if session is not None:
         whole = store.session(session)
-        found = [entry for entry in found if entry.session == whole][:limit]
+        entries = [entry for entry in entries if entry.session == whole][:limit]
     if flags["as_json"]:
-        terminal.show_json([entry.model_dump() for entry in found])
+        terminal.show_json([entry.model_dump() for entry in entries])
         return 0
-    around = [] if some else store.tampered(str(found[-1].ts or "") if len(found) == limit else "")
-    if not found and not around:
+    around = (
+        [] if some else store.tampered(str(entries[-1].ts or "") if len(entries) == limit else "")
+    )
+    if not entries and not around:
         terminal.show("no call is recorded" + (" that matches" if some else ""))
         return 0
-    networks = ("sent",) if any(entry.connections for entry in found) else ()
-    sessions = ("session",) if any(entry.session for entry in found) else ()
+    networks = ("sent",) if any(entry.connections for entry in entries) else ()
+    sessions = ("session",) if any(entry.session for entry in entries) else ()
     rows: list[tuple[str, ...]] = [
         (
             entry.id,
@@ -92,7 +94,7 @@ def log(
             *(((entry.session or "")[:SESSION_CHARS],) if sessions else ()),
             brief(entry.changes or (), total=entry.changes_total),
         )
-        for entry in found
+        for entry in entries
     ]
     rows += [
         (

@@ -38,11 +38,11 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
     from sandbox.reporting.yellow_reports import Reports
 
     store = Reports(terminal.dirs().create())
-    found = store.all() if everything else store.waiting()
+    notes = store.all() if everything else store.waiting()
     if flags["as_json"]:
         from sandbox.audit.store import Store
 
-        names = [noted.call for noted in found]
+        names = [noted.call for noted in notes]
         sessions = Store(terminal.dirs()).sessions_of(names)
         calls = Store(terminal.dirs()).some(names)
         terminal.show_json(
@@ -54,13 +54,13 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
                     "told": noted.delivered,
                     "undone_by": call.undone_by if (call := calls.get(noted.call)) else None,
                 }
-                for noted in found
+                for noted in notes
             ]
         )
-    elif found:
+    elif notes:
         from sandbox.audit.store import Store
 
-        calls = Store(terminal.dirs()).some([noted.call for noted in found])
+        calls = Store(terminal.dirs()).some([noted.call for noted in notes])
         rows = [
             (
                 noted.report.timestamp,
@@ -68,13 +68,13 @@ def reports(everything: bool, keep: bool, *, counts: bool, **flags: bool) -> int
                 safe_line(noted.report.details),
                 _undo(noted.report, calls.get(noted.call)),
             )
-            for noted in found
+            for noted in notes
         ]
         terminal.show(table(("time", "category", "what", "undo"), rows))
     else:
         terminal.show("nothing to report")
     if not (keep or terminal.is_an_agents()):  # an agent that read them has told nobody
-        store.delivered([noted.call for noted in found], "batch")
+        store.delivered([noted.call for noted in notes], "batch")
     return 0
 
 

@@ -134,11 +134,11 @@ class ApprovalsWatch:
 
         now = time.time()
         try:
-            found = [question.request for question in self._grants.open_questions(now)]
+            requests = [question.request for question in self._grants.open_questions(now)]
         except Unavailable as error:  # another one writes; it is looked at again soon
             self._message = str(error)
         else:
-            newest = {one.wanted.digest: one for one in found}
+            newest = {one.wanted.digest: one for one in requests}
             self._questions = sorted(newest.values(), key=lambda one: one.asked)
             fresh = set(newest) - (set(newest) if self._known is None else self._known)
             self._known = set(newest)

@@ -119,13 +119,13 @@ def suggest(since: str | None, least: int, **flags: bool) -> int:
     dirs = terminal.dirs().create()
     query = Query(since=instant(since or "30d", time.time()))
     try:
-        found = propose(Audit(dirs).families(query), Policies(dirs).of, least=least)
+        suggestions = propose(Audit(dirs).families(query), Policies(dirs).of, least=least)
     except PolicyError as error:
         raise BadInput(str(error)) from None
     if flags["as_json"]:
-        terminal.show_json([suggestion.as_json() for suggestion in found])
-    elif found:
-        terminal.show(text_of(found).rstrip("\n"))
+        terminal.show_json([suggestion.as_json() for suggestion in suggestions])
+    elif suggestions:
+        terminal.show(text_of(suggestions).rstrip("\n"))
     else:
         terminal.say(f"nothing was approved {least} times or more and never refused")
     return 0

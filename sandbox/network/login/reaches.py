@@ -25,8 +25,8 @@ class Ground:
         self.home = home
         self._roots = {
             PurePosixPath(root)
-            for one in workspaces
-            for root in (os.path.normpath(one), os.path.realpath(one))
+            for workspace in workspaces
+            for root in (os.path.normpath(workspace), os.path.realpath(workspace))
         }
 
     def holds(self, path: str) -> bool:
@@ -48,7 +48,7 @@ class Ground:
         """Return the folders for programs that no agent writes."""
         folders = said.split(os.pathsep)
         return os.pathsep.join(
-            one for one in folders if one.startswith("/") and not self.holds(one)
+            folder for folder in folders if folder.startswith("/") and not self.holds(folder)
         )
 
     def program(self, name: str, path: str) -> str | None:
