@@ -123,8 +123,8 @@ class _Membership:
         """Sessions that are settled; these two are never the agent's."""
         self._apart = index.below(tree.apart) if tree.apart is not None else frozenset()
         table = index.table
-        self._add([proc for proc in (table.get(tree.root.pid),) if proc and proc.known == tree.root],
-                  "registered")  # fmt: skip
+        root = table.get(tree.root.pid)
+        self._add([root] if root and root.known == tree.root else [], "registered")
         self._add(index.marked.get(tree.mark, ()), "marked")
         self._add([table[pid] for pid in grouped if pid in table], "in its control group")
         seen = [one for pid, created in tree.seen if (one := table.get(pid)) is not None
