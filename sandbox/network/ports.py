@@ -10,42 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import json
 import socket
 import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from sandbox.errors import BadInput, SandboxError, Unavailable
+from sandbox.errors import SandboxError, Unavailable
 from sandbox.host.relaunch import environment
 from sandbox.network.port_relay import MOST_MESSAGE
 
-HOST = "127.0.0.1"
 MODULE = "sandbox.network.port_relay"
 START_SECONDS = 30.0
 END_SECONDS = 5.0
-_BACKLOG = 128
 
 Dial = Callable[[], Awaitable[socket.socket]]
 """Gives a socket that connects into the cell. Raises SandboxError."""
-
-
-def listen_on(port: int) -> socket.socket:
-    """Return a socket that listens on a port of the host's loopback. Raises BadInput."""
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
-        listener.listen(_BACKLOG)
-    except OSError as error:
-        listener.close()
-        why = "something else listens there" if error.errno == errno.EADDRINUSE else error.strerror
-        raise BadInput(
-            f"port {port} of this host cannot be opened: {str(why).lower()}; choose another one "
-            "(`HOST:PORT`)"
-        ) from None
-    return listener
 
 
 class PortForward:

@@ -16,13 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sandbox.errors import SandboxError
 from sandbox.host.dirs import Dirs
+from sandbox.network.loopback import HOST
 from sandbox.operations.requests import May
 from sandbox.web.problems import HttpRefusal, Problem, problem_of
 from sandbox.web.resources import Resource
 from sandbox.web.tokens import WrongTries, bears_token
 from sandbox.web.visitors import Visitor, Wayfarer
 
-HOST = "127.0.0.1"
 MOST_BODY_BYTES = 4 * 1024 * 1024
 CONNECTION = "lockgate.connection"
 """Where the state of a connection has its other end."""

@@ -15,12 +15,13 @@ from typing import Any
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from sandbox.errors import BadInput, Busy, Unavailable
+from sandbox.errors import Busy, Unavailable
 from sandbox.host import files as own_files
 from sandbox.host.dirs import Dirs
+from sandbox.network.loopback import HOST, listen_on
 from sandbox.processes.scarcity import most_connections, raise_open_files
 from sandbox.web.app import Page, application
-from sandbox.web.doorway import CONNECTION, HOST
+from sandbox.web.doorway import CONNECTION
 from sandbox.web.visitors import Wayfarer
 
 BACKLOG = 128
@@ -47,7 +48,9 @@ async def serve_http(
     with _only_one(dirs), contextlib.ExitStack() as stack:
         listeners = [_local(dirs, stack)]
         if port is not None:
-            listeners.append(_loopback(port, stack))
+            listener = listen_on(port, "use --port")
+            stack.callback(listener.close)
+            listeners.append(listener)
         bound = listeners[1].getsockname()[1] if port is not None else None
         config = uvicorn.Config(
             application(dirs, lambda: bound, page),
@@ -160,16 +163,4 @@ def _local(dirs: Dirs, stack: contextlib.ExitStack) -> socket.socket:
     inode = path.stat().st_ino
     stack.callback(lambda: path.unlink() if path.exists() and path.stat().st_ino == inode else None)
     listener.listen(BACKLOG)
-    return listener
-
-
-def _loopback(port: int, stack: contextlib.ExitStack) -> socket.socket:
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    stack.callback(listener.close)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((HOST, port))
-        listener.listen(BACKLOG)
-    except OSError as error:
-        raise BadInput(f"port {port} on {HOST}: {error.strerror}; use --port") from None
     return listener

@@ -18,7 +18,8 @@ from sandbox.calls.recorder import Recorder
 from sandbox.cells.cell import Cell, KeeperRefused
 from sandbox.errors import BadInput
 from sandbox.host.login import login
-from sandbox.network.ports import HOST, PortForward, listen_on
+from sandbox.network.loopback import HOST, listen_on
+from sandbox.network.ports import PortForward
 
 MOST_PORTS = 16
 """Open ports of one call."""
@@ -136,7 +137,7 @@ class OpenPorts:
     async def _start(self, call: str, reach: _Reach, opened: _Port) -> None:
         """Have the host's port, record it, and only then take connections there."""
         assert opened.forward is not None
-        listener = listen_on(opened.host_port)
+        listener = listen_on(opened.host_port, "choose another one (`HOST:PORT`)")
         try:
             reach.ports.append(opened)
             await self._record.event(_record("port-opened", call, reach, opened))

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from sandbox.network import port_relay
+from sandbox.network.loopback import HOST, listen_on
 from sandbox.network.port_relay import Relay
-from sandbox.network.ports import HOST, listen_on
 
 Answer = Callable[[], socket.socket | None]
 
@@ -27,7 +27,7 @@ class Supervising:
         self.tally: dict[str, int] = {}
         self.ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.ours.setblocking(False)
-        listener = listen_on(0)
+        listener = listen_on(0, "")
         self.port: int = listener.getsockname()[1]
         listener.setblocking(False)
         self._serving = asyncio.create_task(Relay(theirs).serve(listener))
