@@ -11,18 +11,17 @@ place of a folder that holds one, discards the transaction.
 
 from __future__ import annotations
 
-import fnmatch
 import re
 from collections.abc import Iterator, Sequence, Set
 
 from policy.gate2.compiled import Compiled, is_compiled, is_native
+from policy.gate2.deletions import NamedPaths, deletion_reasons, in_git, replacement_reasons, tidy
 from policy.gate2.environments import Environments
 from policy.gate2.git.changed_settings import Remote
 from policy.gate2.git.changes import GitChanges
 from policy.gate2.git.judged import folder_reasons, pointer_reason, settings_reasons
 from policy.gate2.git.losses import losses
 from policy.gate2.git.obeyed import NOTHING, Configured
-from policy.gate2.git.places import place_of
 from policy.gate2.link_targets import leaves, said
 from policy.gate2.links import NO_LINKS, Linked, linked_reasons, unknown_links
 from policy.gate2.modes import mode_reasons
@@ -35,19 +34,12 @@ from policy.values.odd_names import why_odd
 
 SHOWN = 3
 """Paths that a message names for each reason."""
-MOST_WORK = 1_000_000
-"""Comparisons of paths with globs of a plan; what would take more counts as not named."""
-WORK_CHARS = 64
-"""Characters of a path that one comparison covers."""
 _STRICTNESS = (Outcome.DISCARD, Outcome.HOLD, Outcome.LAND)
 _OBJECT = re.compile(
     r"(?:.*/)?\.git/(?:.*/)?objects/(?:[0-9a-f]{2}/[0-9a-f]{38,}|pack/[^/]*\.(?:pack|idx))",
     re.DOTALL,
 )
-_OUT_OF_SIGHT = "it is moved to where git ignores it, and what is ignored goes without a question"
 _OTHERS_WRITE = 0o022
-_REPOSITORY = frozenset(("head", "config"))
-_REPOSITORY_FOLDERS = frozenset((".git", "objects", "refs"))
 
 
 def judge(
@@ -75,8 +67,8 @@ def judge(
     """
     reasons: list[PathReason] = []
     advice: dict[str, str] = {}
-    named = _Named(decision.named_deletions)
-    moved = _Named((*decision.named_deletions, *decision.named_moves))
+    named = NamedPaths(decision.named_deletions)
+    moved = NamedPaths((*decision.named_deletions, *decision.named_moves))
     git = GitChanges(changes, workspace, agents_remotes)
     compiled = Compiled(changes)
     environments = Environments(changes, decision.installers)
@@ -98,14 +90,14 @@ def judge(
         reasons += _commits(change, paths, configured, linked)
         reasons += _entries(change, paths, git, workspace, others)
         reasons += losses(change, moved.covers)
-        reasons += _deletion(change, named, moved, paths, git)
+        reasons += deletion_reasons(change, named, moved, paths, git)
         reasons += _link(change, paths, workspace, others)
         reasons += _plain(change)
         reasons += mode_reasons(change)
         reasons += _odd_name(change)
         reasons += compiled.reasons(change)
         reasons += environments.reasons(change)
-    reasons += _replacements(changes, named, paths, earlier)
+    reasons += replacement_reasons(changes, named, paths, earlier)
     reasons += _limits(decision, changes, paths)
     reasons += unknown_links(linked) if changes else ()
     if not reasons:
@@ -143,7 +135,7 @@ def _governance(change: Change, paths: PathPolicy, advice: dict[str, str]) -> It
 def _obeyed(change: Change, paths: PathPolicy, git: GitChanges) -> Iterator[PathReason]:
     if change.type is FileType.DIRECTORY:
         above = paths.obeyed_below(change.path) if change.kind is Kind.META else None
-        if change.kind is Kind.META and not _tidy(change.path) and change.mode & _OTHERS_WRITE:
+        if change.kind is Kind.META and not tidy(change.path) and change.mode & _OTHERS_WRITE:
             because = "whoever may write into the workspace may put there what the host obeys"
             yield PathReason(change.path, Outcome.HOLD, "workspace-mode", because)
         # Its mode decides who may put something there, and who may read it; see gate2.modes.
@@ -166,7 +158,7 @@ def _obeyed(change: Change, paths: PathPolicy, git: GitChanges) -> Iterator[Path
             if why is not None:
                 yield PathReason(path, Outcome.HOLD, rule.id, why)
                 return
-    if _is_link(change) and _in_git(change.path):
+    if _is_link(change) and in_git(change.path):
         yield PathReason(
             change.path, Outcome.HOLD, "git-links", "git keeps no links in its own folder"
         )
@@ -183,10 +175,6 @@ def _configured(change: Change, configured: Configured) -> Iterator[PathReason]:
         if because is not None:
             yield PathReason(path, Outcome.HOLD, "git-configured", because)
             return
-
-
-def _in_git(path: str) -> bool:
-    return ".git" in normal(path).split("/")[:-1]
 
 
 def _hidden_tracked(change: Change) -> Iterator[PathReason]:
@@ -268,127 +256,6 @@ def _entries(
             because = f"{verb} it: {reason.reason}"
             yield PathReason(made.path, Outcome.HOLD, "commit-content", because)
             break
-
-
-class _Named:
-    """The deletions that a plan names itself."""
-
-    def __init__(self, named: Sequence[str]) -> None:
-        self._work = 0
-        plain = {_tidy(name) for name in named}
-        self._all = bool(plain & {"**", "", "**/*"})
-        self._plain = {name for name in plain if not re.search(r"[*?\[]", name)}
-        self._globs = [
-            re.compile(_glob(name) + r"(?:/.*)?", re.DOTALL) for name in plain - self._plain
-        ]
-
-    def covers(self, path: str) -> bool:
-        """Whether a path, or a folder that it lies in, is named."""
-        if self._all:
-            return True
-        parts = path.split("/")
-        if any("/".join(parts[: n + 1]) in self._plain for n in range(len(parts))):
-            return True
-        self._work += len(self._globs) * (len(path) // WORK_CHARS + 1)
-        if self._work > MOST_WORK:
-            return False
-        return any(glob.fullmatch(path) for glob in self._globs)
-
-
-def _tidy(name: str) -> str:
-    return "/".join(part for part in name.split("/") if part not in ("", "."))
-
-
-def _glob(pattern: str) -> str:
-    """Return a regular expression in which `*` stays within one component and `**` does not."""
-    pieces = []
-    for part in pattern.split("/"):
-        inner = fnmatch.translate(part)[4:-3]  # without the (?s: ) and \Z around it
-        pieces.append(".*" if part == "**" else inner.replace(".*", "[^/]*"))
-    return "/".join(pieces)
-
-
-def _deletion(
-    change: Change, named: _Named, moved: _Named, paths: PathPolicy, git: GitChanges
-) -> Iterator[PathReason]:
-    if change.kind is Kind.DELETED:
-        gone = change.path
-    elif change.kind is Kind.RENAMED and change.source is not None:
-        gone = change.source
-    else:
-        return
-    if named.covers(gone):
-        return
-    hidden = _goes_out_of_sight(change)
-    if change.kind is Kind.RENAMED and hidden:
-        yield PathReason(gone, Outcome.HOLD, "deletion", _OUT_OF_SIGHT)
-        return
-    named_move = moved.covers(gone)
-    lives_on = change.kind is Kind.RENAMED or (change.lives_on and not hidden)
-    if named_move and (lives_on or change.type is not FileType.FILE):
-        return
-    parts = normal(gone).split("/")
-    if ".git" in parts:
-        if _is_repository(parts, change.type):
-            yield PathReason(gone, Outcome.HOLD, "repository", "the repository itself goes away")
-        if parts[-1] != ".git" or change.type is FileType.DIRECTORY:
-            return  # locks, objects, refs: git's own business
-    folders = change.git_sources if change.kind is Kind.RENAMED else change.git_folders
-    place = place_of(gone, folders)
-    if place is not None and not git.goes_whole(place):
-        return  # the same in a repository of another name
-    own = change.disposable  # it could go altogether
-    free = own or change.ignored or change.type is FileType.DIRECTORY
-    if not free and not paths.may_go(gone):
-        verb = "moved away" if change.kind is Kind.RENAMED else "deleted"
-        because = f"it existed before and is {verb} without being named"
-        if named_move:
-            because = "it is named as moved, and no file that the call left holds what it held"
-            because = _OUT_OF_SIGHT if hidden else because
-        yield PathReason(gone, Outcome.HOLD, "deletion", because)
-
-
-def _goes_out_of_sight(change: Change) -> bool:
-    """Whether a file that somebody else has a part in goes to where it counts as rebuildable."""
-    file = change.type is FileType.FILE
-    return file and change.goes_ignored and not (change.ignored or change.own)
-
-
-def takes_content(change: Change, paths: PathPolicy) -> bool:
-    """Whether a change takes the content of a file that its agent did not make."""
-    return (
-        bool(change.replaced)
-        and not (change.lives_on and not _goes_out_of_sight(change))
-        and not (change.ignored or paths.may_go(change.path) or _in_git(change.path))
-    )
-
-
-def _replacements(
-    changes: Sequence[Change], named: _Named, paths: PathPolicy, earlier: frozenset[str]
-) -> Iterator[PathReason]:
-    """Hold a call that takes many files' content away, as one that takes files away.
-
-    Many they may be together with those of earlier calls.
-    """
-    gone = [one for one in changes if takes_content(one, paths) and not named.covers(one.path)]
-    many = len(gone) > paths.limits.replaced_files
-    together = len(earlier.union(change.path for change in gone))
-    if not gone or not (many or together > paths.limits.replaced_a_day):
-        return
-    others = "as are more than a few"
-    if not many:
-        others = f"as were {together - len(gone)} others in this agent's calls of the last day"
-    for change in gone:
-        verb = "emptied" if change.replaced == "emptied" else "given wholly another content"
-        because = f"it existed before and is {verb}, {others}"
-        yield PathReason(change.path, Outcome.HOLD, "replacement", because)
-
-
-def _is_repository(parts: Sequence[str], kind: FileType) -> bool:
-    inside = parts[parts.index(".git") + 1 :]
-    if kind is FileType.DIRECTORY:
-        return not inside or (len(inside) == 1 and inside[0] in _REPOSITORY_FOLDERS)
-    return len(inside) == 1 and inside[0] in _REPOSITORY
 
 
 def _link(

@@ -6,6 +6,7 @@ __all__ = [
     "carriers",
     "catalog",
     "catalog_schema",
+    "entries",
     "installs",
     "output_options",
     "own_programs",

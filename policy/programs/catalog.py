@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from functools import lru_cache, partial
+from functools import partial
 
 from policy.facts import How
 from policy.model import Tier
@@ -31,6 +31,7 @@ from policy.programs.catalog_schema import (
     Use,
     Variable,
 )
+from policy.programs.entries import output, record_phrases, valued_options, verb
 from policy.programs.forms import Forms
 from policy.programs.visible_text import MOST_SCANNED, squeezed, visible_ends
 from policy.shell import held_scripts
@@ -40,18 +41,7 @@ from policy.shell.redirects import store
 from policy.shell.state import Call
 from policy.shell.walker import Shell, unbraced
 from policy.values.argv import Parsed, parse
-from policy.values.partial import (
-    HOLE,
-    NAME,
-    NET,
-    NUM,
-    PROGRAM,
-    globbed,
-    known_part,
-    pattern,
-    shown,
-    unknown,
-)
+from policy.values.partial import HOLE, NET, PROGRAM, globbed, known_part, pattern, shown, unknown
 from policy.values.paths import absolute
 
 _BIN = re.compile(
@@ -353,7 +343,7 @@ class Catalog:
 
     def by_data(self, shell: Shell, call: Call, entry: Entry) -> str:
         """Record what an entry says of a call."""
-        valued = _valued(entry)
+        valued = valued_options(entry)
         parsed = parse(
             call.args,
             valued,
@@ -366,7 +356,7 @@ class Catalog:
                 name, inner = chosen
                 shell.facts.programs[f"{call.name} {name}"] = None
                 rest = call.args[call.args.index(parsed.operands[0]) + 1 :]
-                _phrases(shell, entry, call)
+                record_phrases(shell, entry, call)
                 self._options(shell, parsed, entry, call)
                 said = Call((f"{call.name} {name}", *rest), call.stdin, call.env)
                 return self.by_data(shell, said, self.forms.milder(said, inner))
@@ -374,7 +364,7 @@ class Catalog:
 
     def apply(self, shell: Shell, call: Call, entry: Entry, parsed: Parsed) -> str:
         """Record what an entry says of a call whose arguments are already split."""
-        _phrases(shell, entry, call)
+        record_phrases(shell, entry, call)
         if entry.tier is not Tier.SAFE or entry.phrases:
             shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
         shell.facts.writes |= entry.writes
@@ -516,61 +506,3 @@ _TRUSTED_FOLDER = re.compile(
     r"|^/(?:home/[^/]+|root)/\.(?:local|cargo|nvm|pyenv|rbenv|bun|deno)/[\w/.-]*(?:bin|shims)$|^/snap/bin$"
     r"|^/usr/local/(?:go|cuda)/bin$"
 )
-
-
-def _phrases(shell: Shell, entry: Entry, call: Call) -> None:
-    """Record what the words of a call say, where its entry knows some."""
-    if not entry.phrases:
-        return
-    text = "".join(_BLANK.sub("·", one) + " " for one in (call.name, *call.args))
-    for one in entry.phrases:
-        if re.search(one.words, text):
-            shell.find(one.tier, one.rule, f"`{call.name}` {one.because}")
-
-
-_BLANK = re.compile(r"\s")
-
-
-@lru_cache(maxsize=512)
-def _valued_of(values: tuple[str, ...], uses: tuple[str, ...]) -> frozenset[str]:
-    return frozenset((*values, *uses))
-
-
-def _valued(entry: Entry) -> frozenset[str]:
-    return _valued_of(entry.values, tuple(entry.uses))
-
-
-def verb(entry: Entry, operands: Sequence[str]) -> tuple[str, Entry] | None:
-    """Return the verb of a call and what it does, or None."""
-    if not operands:
-        return None
-    for names, inner in entry.verbs.items():
-        if operands[0] in names.split():
-            return operands[0], inner
-    return None
-
-
-_FILE = re.compile(r"(?!-)[\w./-]*\w\.\w[\w.-]*|[\w/-]*\.\w[\w.-]+")
-"""Operands of a listing that most likely are files, which it prints as they are."""
-
-
-def output(entry: Entry, call: Call) -> str:
-    """Return what a program prints, as far as the catalog knows."""
-    foreign = entry.network or (call.stdin is not None and NET in call.stdin)
-    if foreign:
-        return NET
-    match entry.prints:
-        case "nothing":
-            return ""
-        case "names":
-            return (
-                "".join(argument + "\n" for argument in call.args if _FILE.fullmatch(argument))
-                + NAME
-                + "\n"
-            )
-        case "number":
-            return NUM + "\n"
-        case "input":
-            return call.stdin if call.stdin is not None else HOLE
-        case _:
-            return HOLE

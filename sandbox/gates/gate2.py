@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from policy.gate2.deletions import takes_content
 from policy.gate2.git.obeyed import NOTHING
 from policy.gate2.git.signing import unsigned_notice
-from policy.gate2.judge import judge, takes_content
+from policy.gate2.judge import judge
 from policy.gate2.links import NO_LINKS
 from policy.model import Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
 from policy.protected.paths import PathPolicy

@@ -7,8 +7,9 @@ import re
 
 from policy.facts import How
 from policy.model import Tier
-from policy.programs.catalog import Catalog, output, verb
+from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Entry, Programs, Use
+from policy.programs.entries import output, verb
 from policy.programs.git.settings import set_key
 from policy.programs.git.verbs import SPECIAL
 from policy.programs.hosts.wrappers import pieces
