@@ -16,7 +16,7 @@ from pathlib import Path
 from sandbox.errors import Unavailable
 from sandbox.host import files as own_files
 from sandbox.host.dirs import Dirs
-from sandbox.network.loopback import HOST
+from sandbox.processes.loopback import HOST
 
 LINK_SECONDS = 300.0
 """How long a link can be opened."""

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sandbox.errors import SandboxError
 from sandbox.host.dirs import Dirs
-from sandbox.network.loopback import HOST
 from sandbox.operations.requests import May
+from sandbox.processes.loopback import HOST
 from sandbox.web.problems import HttpRefusal, Problem, problem_of
 from sandbox.web.resources import Resource
 from sandbox.web.tokens import WrongTries, bears_token

@@ -18,7 +18,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from sandbox.errors import Busy, Unavailable
 from sandbox.host import files as own_files
 from sandbox.host.dirs import Dirs
-from sandbox.network.loopback import HOST, listen_on
+from sandbox.processes.loopback import HOST, listen_on
 from sandbox.processes.scarcity import most_connections, raise_open_files
 from sandbox.web.app import Page, application
 from sandbox.web.doorway import CONNECTION

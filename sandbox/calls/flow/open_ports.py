@@ -18,8 +18,8 @@ from sandbox.calls.recorder import Recorder
 from sandbox.cells.cell import Cell, KeeperRefused
 from sandbox.errors import BadInput
 from sandbox.host.login import login
-from sandbox.network.loopback import HOST, listen_on
 from sandbox.network.ports import PortForward
+from sandbox.processes.loopback import HOST, listen_on
 
 MOST_PORTS = 16
 """Open ports of one call."""

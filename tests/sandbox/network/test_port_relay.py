@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from sandbox.network import port_relay
-from sandbox.network.loopback import HOST, listen_on
 from sandbox.network.port_relay import Relay
+from sandbox.processes.loopback import HOST, listen_on
 
 Answer = Callable[[], socket.socket | None]
 
