@@ -9,13 +9,14 @@ STAMP := $(VENV)/.installed
 QUIET := $(shell test -t 2 || echo -qq)
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-agents check quick fuzz bench htmx images setup clean help
+.PHONY: run test test-agents check quick fuzz bench pictures htmx images setup clean help
 
 run: images ## Set up, then send the example session through the lock
 	@$(BIN)/python -m examples.run
 
 test: images ## Set up, then run every test, with real containers; nothing is skipped
 	@$(BIN)/python -m sandbox.setup.bootstrap program ps procps  # the engine's `top` calls it on this host
+	@$(BIN)/python -m sandbox.setup.bootstrap program chromium chromium  # the tests of the page
 	@$(BIN)/python -m sandbox.setup.bootstrap runtimes || true  # the tests that need gVisor say what is missing
 	@LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m tests
 
@@ -55,6 +56,9 @@ bench: images ## Measure a call against bare bash, bwrap and docker exec
 	@$(BIN)/python -m tests.bench.programs
 	@$(BIN)/python -m tests.bench.network
 	@$(BIN)/python -m tests.bench.growth
+
+pictures: images ## Make the pictures of the page for the documents anew
+	@LOCKGATE_PICTURES=1 $(BIN)/python -m pytest tests/container/test_page.py
 
 htmx: ## Renew the script that the page is shown with, as it comes from npm
 	@npm pack --silent htmx.org@2 >/dev/null

@@ -32,10 +32,10 @@ class PageClient:
         assert found is not None
         return found[1]
 
-    def post(self, path: str, word: str | None = None, **fields: str) -> httpx2.Response:
+    def post(self, address: str, /, word: str | None = None, **fields: str) -> httpx2.Response:
         """Send a form as a page of the server does."""
         said = {"word": self.word if word is None else word, **fields}
-        return self.client.post(path, data=said, headers={"origin": self.http.url})
+        return self.client.post(address, data=said, headers={"origin": self.http.url})
 
 
 def link_of(http: HttpServed) -> str:

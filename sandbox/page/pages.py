@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp
 
 from sandbox.errors import SandboxError
-from sandbox.page import approvals, now
+from sandbox.page import approvals, held, history, now, rules, sessions
 from sandbox.page.asking import PageRequest
 from sandbox.page.entrance import (
     LOGIN,
@@ -45,6 +45,16 @@ LOOKS: dict[str, Look] = {
     "/alert": now.show_alert,
     "/approvals": approvals.show_approvals,
     "/approvals/{call}": approvals.show_approvals,
+    "/history": history.show_history,
+    "/calls/{call}": history.show_call,
+    "/calls/{call}/undo": history.show_undo,
+    "/sessions": sessions.show_sessions,
+    "/session": sessions.show_session,
+    "/session/undo": sessions.show_undo_all,
+    "/held": held.show_held,
+    "/held/{call}": held.show_one,
+    "/policy": rules.show_policy,
+    "/record": rules.show_record,
 }
 """What is shown, by address."""
 DEEDS: dict[str, Deed] = {
@@ -53,6 +63,11 @@ DEEDS: dict[str, Deed] = {
     "/approvals/{call}/approve": approvals.approve,
     "/approvals/{call}/deny": approvals.deny,
     "/grants/{grant}/revoke": approvals.revoke,
+    "/calls/{call}/undo": history.undo,
+    "/calls/{call}/end": history.end,
+    "/session/undo": sessions.undo_all,
+    "/held/{call}/land": held.land,
+    "/held/{call}/discard": held.discard,
 }
 """What a form does, by address. No other address changes anything."""
 _INSTEAD = {

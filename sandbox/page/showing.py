@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from sandbox.audit.query import seconds_of
@@ -25,16 +25,17 @@ from sandbox.text.terminal import cut, safe_line
 MOST_LINES = 3000
 """Lines of a diff or an output that a page shows."""
 MOST_CHARS = 400_000
+_OF_NOW = 120.0
+"""What is younger (seconds) is of now, so that a page does not count seconds."""
 _COLOUR = re.compile(r"\x1b\[[0-9;:]{0,32}m")
 _SIGNS = {"+": "added", "-": "removed", "@": "place"}
 
 
 def environment() -> Environment:
-    """Return the templates with what they use."""
+    """Return the templates with what they use. A field that a record lacks is shown as nothing."""
     made = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
-        undefined=StrictUndefined,
         finalize=visible,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -69,7 +70,10 @@ def plain_value(value: object) -> str:
 def ago(stamp: str | float | None) -> str:
     """Say how long ago an instant was."""
     at = seconds_of(stamp) if isinstance(stamp, str) else stamp or 0.0
-    return f"{say_duration(time.time() - at)} ago" if at else ""
+    passed = time.time() - at
+    if not at:
+        return ""
+    return f"{say_duration(passed)} ago" if passed >= _OF_NOW else "just now"
 
 
 def when(stamp: str | float | None) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
 from itertools import islice
 from typing import Any
 
@@ -31,6 +30,8 @@ from sandbox.workspaces.registry import Registry
 _AND = "~"
 """Between instant and call, in what names the next page."""
 _SAME_SECONDS = 0.001
+MOST_LOOKED = 2000
+"""Calls that one page of a list looks through."""
 
 
 class CallPage(Frozen):
@@ -145,7 +146,7 @@ def _page(visit: Visit) -> CallPage:
         if until is None or not last:
             raise BadInput("`before` is no `next` of a page before")
         until += _SAME_SECONDS  # others were decided in that very instant
-    few = asked.session is None and not asked.held and not last
+    few = asked.session is None and asked.text is None and not asked.held and not last
     query = Query(
         frozenset((asked.verdict,)) if asked.verdict else None,
         asked.tool,
@@ -155,19 +156,27 @@ def _page(visit: Visit) -> CallPage:
         until,
         asked.limit + 1 if few else None,
     )
-    found: Iterator[CallEntry] = (
-        entry
-        for entry in Audit(visit.dirs).each(query, own=True)
-        if asked.session in (None, entry.session) and (entry.is_held or not asked.held)
-    )
+    entries = Audit(visit.dirs).each(query, own=True)
     if last:
-        for entry in found:
+        for entry in entries:
             if entry.id == last:
                 break
-    page = list(islice(found, asked.limit + 1))
-    shown = page[: asked.limit]
-    more = f"{shown[-1].ts}{_AND}{shown[-1].id}" if len(page) > asked.limit else None
-    return CallPage(calls=tuple(shown), next=more)
+    text = (asked.text or "").casefold()
+    shown: list[CallEntry] = []
+    looked: str | None = None
+    for count, entry in enumerate(entries):
+        if len(shown) == asked.limit or count == MOST_LOOKED:
+            return CallPage(calls=tuple(shown), next=looked)
+        looked = f"{entry.ts}{_AND}{entry.id}"
+        fits = asked.session in (None, entry.session) and (entry.is_held or not asked.held)
+        if fits and (not text or _holds(entry, text)):
+            shown.append(entry)
+    return CallPage(calls=tuple(shown), next=None)
+
+
+def _holds(entry: CallEntry, text: str) -> bool:
+    places = (entry.id, entry.intent or "", *(entry.params or {}).values())
+    return any(text in str(place).casefold() for place in places)
 
 
 async def show_call(visit: Visit) -> CallEntry:

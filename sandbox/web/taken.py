@@ -59,6 +59,9 @@ class CallsQuery(Taken):
     verdict: Literal["allow", "report", "ask", "deny"] | None = None
     rule: Name | None = None
     session: Name | None = None
+    text: Text | None = None
+    """Only those whose command, file, intent or id holds this. So many calls are looked through at
+    a time that a page may be short, or empty, with more to come."""
     held: bool = False
     """Only what waits for a person to land or discard it."""
     since: Text | None = None

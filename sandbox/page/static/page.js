@@ -4,7 +4,6 @@
 "use strict";
 (() => {
   const RENEW_MS = 5000, GATHER_MS = 300, SETTLE_MS = 800;
-  const shown = Date.now();
   let source = null, due = null;
 
   const renew = () => {
@@ -33,9 +32,11 @@
   listen();
 
   /* A key held down, or struck before a card could be read, answers nothing. */
+  const card = document.querySelector("[data-keys]");
+  if (card !== null) setTimeout(() => { card.dataset.keys = "ready"; }, SETTLE_MS);
   const press = (id) => {
     const button = document.getElementById(id);
-    if (button !== null && Date.now() - shown > SETTLE_MS) button.click();
+    if (button !== null && card.dataset.keys === "ready") button.click();
   };
   const PLACES = { n: "/", a: "/approvals", h: "/history", s: "/sessions", c: "/held", p: "/policy", r: "/record" };
   let going = false;
@@ -48,14 +49,19 @@
       return;
     }
     if (event.key === "g") going = true;
-    if (document.querySelector("[data-keys]") === null) return;
+    if (card === null) return;
     if (event.key === "a") press("approve");
     if (event.key === "d") press("deny");
   });
 
   document.addEventListener("change", (event) => {
     const all = event.target.closest("[data-all]");
-    if (all === null) return;
+    if (all === null) {
+      const form = event.target.closest("form");
+      const whole = form && form.querySelector("[data-all]");
+      if (whole) whole.checked = form.querySelector("input[name=path]:not(:checked)") === null;
+      return;
+    }
     for (const each of all.closest("form").querySelectorAll("input[name=path]")) each.checked = all.checked;
   });
 })();

@@ -18,13 +18,17 @@ import pytest
 from sandbox.agents.registering import register
 from sandbox.agents.registry import Registry as Agents
 from sandbox.approvals.store import Grants
+from sandbox.audit.events import record_of
+from sandbox.audit.store import Store
 from sandbox.cli.said import NOT_PERMITTED
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import Latch
 from sandbox.page import pages
+from sandbox.page.held import chosen_paths
 from sandbox.page.links import new_link, use_link
 from sandbox.page.logins import IDLE_SECONDS, MOST_LOGINS, Logins
 from sandbox.page.showing import environment
+from sandbox.web.problems import HttpRefusal
 from sandbox.web.serving import is_served, served_port
 from sandbox.workspaces.registry import Registry
 from tests.fakes import FakeSupervisor, served
@@ -207,6 +211,75 @@ def test_a_stop_is_set_shown_on_every_page_and_ended(http: HttpServed) -> None:
     assert own.post("/resume").status_code == 303
     assert Latch(http.dirs).read() is None
     assert "Let it run again" not in own.client.get("/alert").text
+
+
+def note(http: HttpServed, call: str, **fields: object) -> None:
+    """Put a call on record."""
+    record = {"event": "decided", "call": call, "agent": "main", "tool": "Bash", "verdict": "allow"}
+    Store(http.dirs).append(record_of({**record, **fields}), durable=False)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/history",
+        "/calls/c1",
+        "/sessions",
+        "/session?id=s1",
+        "/held",
+        "/policy",
+        "/record?check=1",
+    ],
+)
+def test_every_page_is_shown_to_whoever_was_let_in(http: HttpServed, path: str) -> None:
+    note(http, "c1", params={"command": "echo <i>"}, session="s1")
+    answer = let_in(http).client.get(path)
+    assert answer.status_code == 200
+    assert "<i>" not in answer.text
+
+
+def test_the_history_is_searched_and_paged(http: HttpServed) -> None:
+    for number in range(45):
+        note(http, f"searched{number}", params={"command": f"make Target{number % 2}"})
+    client = let_in(http).client
+    page = client.get("/history?text=TARGET1").text
+    shown = re.findall(r'href="/calls/searched(\d+)"', page)
+    assert shown == [str(number) for number in range(43, 0, -2)]
+    page = client.get("/history?text=target").text
+    (older,) = re.findall(r'rel="next" href="([^"]+)"', page)
+    rest = re.findall(r"/calls/searched(\d+)", client.get(older.replace("&amp;", "&")).text)
+    assert rest == ["4", "3", "2", "1", "0"]
+    assert "No call fits" in client.get("/history?text=nothing+of+that").text
+
+
+TICKED = {
+    "a file": (["a"], ["a", "b"], ["a"]),
+    "a name that looks like a pattern": (["a*"], ["a*", "ab"], ["a[*]"]),
+    "a folder with all in it": (["d", "d/x"], ["d", "d/x", "e"], ["d", "d/x"]),
+    "a folder with some in it": (["d", "d/x"], ["d", "d/x", "d/y"], ["d/x"]),
+    "nothing": ([], ["a"], None),
+    "what was not shown": (["z"], ["a"], None),
+    "a folder without what is in it": (["d"], ["d", "d/x"], None),
+}
+
+
+@pytest.mark.parametrize("ticked, every, names", TICKED.values(), ids=TICKED)
+def test_what_is_ticked_is_what_lands(
+    ticked: list[str], every: list[str], names: list[str] | None
+) -> None:
+    if names is None:
+        with pytest.raises(HttpRefusal):
+            chosen_paths(ticked, every)
+    else:
+        assert chosen_paths(ticked, every) == names
+
+
+def test_what_is_held_lands_only_as_it_was_shown(http: HttpServed) -> None:
+    own = let_in(http)
+    note(http, "c1", params={"command": "x"})
+    assert own.post("/held/c1/land", digest="0" * 64, path="a").headers["location"] == "/held/c1"
+    assert "nothing was done" in own.client.get("/").text
 
 
 def test_what_runs_is_shown_with_trust_and_budgets(http: HttpServed) -> None:
