@@ -41,7 +41,14 @@ async def show_call(page: PageRequest) -> Response:
         page.ask("ShowDiff", named=named),
     )
     undoable = bool(call.landed) and not call.undone_by
-    return page.show_live("call", call=call, output=output, diff=diff.diff, undoable=undoable)
+    return page.show_live(
+        "call",
+        call=call,
+        output=output,
+        diff=diff.diff,
+        undoable=undoable,
+        over=call.ending not in (None, "running"),
+    )
 
 
 async def show_undo(page: PageRequest) -> Response:

@@ -30,7 +30,7 @@ from sandbox.workspaces.registry import Registry
 _AND = "~"
 """Between instant and call, in what names the next page."""
 _SAME_SECONDS = 0.001
-MOST_LOOKED = 2000
+MOST_LOOKED = 1000
 """Calls that one page of a list looks through."""
 
 
@@ -154,24 +154,27 @@ def _page(visit: Visit) -> CallPage:
         asked.rule,
         since,
         until,
-        asked.limit + 1 if few else None,
+        asked.limit + 1 if few else MOST_LOOKED,
     )
     entries = Audit(visit.dirs).each(query, own=True)
+    count = 0
     if last:
         for entry in entries:
+            count += 1
             if entry.id == last:
                 break
     text = (asked.text or "").casefold()
     shown: list[CallEntry] = []
     looked: str | None = None
-    for count, entry in enumerate(entries):
-        if len(shown) == asked.limit or count == MOST_LOOKED:
+    for entry in entries:
+        if len(shown) == asked.limit:
             return CallPage(calls=tuple(shown), next=looked)
+        count += 1
         looked = f"{entry.ts}{_AND}{entry.id}"
         fits = asked.session in (None, entry.session) and (entry.is_held or not asked.held)
         if fits and (not text or _holds(entry, text)):
             shown.append(entry)
-    return CallPage(calls=tuple(shown), next=None)
+    return CallPage(calls=tuple(shown), next=looked if count == query.limit else None)
 
 
 def _holds(entry: CallEntry, text: str) -> bool:

@@ -18,6 +18,7 @@ from sandbox.host.latch import Latch
 from sandbox.workspaces.registry import Registry
 from tests.container.browsing import PHONE, Browsing, browsing, picture
 from tests.container.served import served
+from tests.container.test_session_undo import act
 from tests.http_served import http_served
 from tests.page_served import question
 
@@ -72,9 +73,7 @@ def test_a_key_approves_what_is_shown_and_another_denies(world: Browsing) -> Non
     with world.page("/approvals") as page:
         expect(page.locator("article")).to_contain_text("rm a.txt")
         picture(page, "approvals")
-        page.keyboard.press("a")  # too soon to have been read
         settle(page)
-        assert Grants(world.http.dirs).asked(first.call).state == "open"
         page.keyboard.press("a")
         expect(page.locator(".told")).to_contain_text("approved: exactly: rm a.txt")
         expect(page.locator("article")).to_contain_text("git push origin main")
@@ -83,6 +82,20 @@ def test_a_key_approves_what_is_shown_and_another_denies(world: Browsing) -> Non
         expect(page.locator(".told")).to_contain_text("denied: git push origin main")
     states = [Grants(world.http.dirs).asked(one.call).state for one in (first, second)]
     assert states == ["approved", "denied"]
+
+
+def test_a_key_that_comes_before_a_card_is_read_answers_nothing(world: Browsing) -> None:
+    asked = question(world.http, "rm a.txt")
+    with world.page("/record") as page:
+        page.clock.install()
+        page.goto("/approvals")
+        page.keyboard.press("a")
+        expect(page.locator("[data-keys='']")).to_be_visible()
+        assert Grants(world.http.dirs).asked(asked.call).state == "open"
+        page.clock.run_for(1000)
+        settle(page)
+        page.keyboard.press("a")
+        expect(page.locator(".told")).to_contain_text("approved: exactly: rm a.txt")
 
 
 def test_the_chosen_line_says_how_far_a_yes_goes(world: Browsing) -> None:
@@ -134,6 +147,21 @@ def test_what_is_another_by_now_is_shown_anew(world: Browsing) -> None:
         page.get_by_role("button", name="Undo it").click()
         expect(page.locator("main")).to_contain_text("without losing later changes")
     assert (world.shell.workspace / "kept.txt").read_text() == "later\n"
+
+
+def test_a_session_is_looked_at_and_taken_back_whole(world: Browsing) -> None:
+    steps = [["sh", "echo 1 > s.txt"], ["write", "t.txt", "2\n"]]
+    act(world.shell, "5a1e-page", *steps)
+    with world.page("/sessions") as page:
+        page.locator("a[href='/session?id=5a1e-page']").click()
+        expect(page.locator(".diff .added")).to_contain_text(["+1", "+2"])
+        picture(page, "session")
+        page.get_by_role("link", name="Undo all of it").click()
+        expect(page.locator(".diff .removed")).to_contain_text(["-1", "-2"])
+        page.get_by_role("button", name="Undo all of it").click()
+        expect(page.locator(".told")).to_contain_text("2 calls taken back")
+    assert not (world.shell.workspace / "s.txt").exists()
+    assert not (world.shell.workspace / "t.txt").exists()
 
 
 def test_a_part_of_what_is_held_lands(world: Browsing) -> None:

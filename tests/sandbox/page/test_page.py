@@ -18,7 +18,7 @@ import pytest
 from sandbox.agents.registering import register
 from sandbox.agents.registry import Registry as Agents
 from sandbox.approvals.store import Grants
-from sandbox.audit.events import record_of
+from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.cli.said import NOT_PERMITTED
 from sandbox.host.dirs import Dirs

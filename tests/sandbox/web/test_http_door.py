@@ -235,6 +235,24 @@ def test_calls_are_paged_and_filtered(http: HttpServed) -> None:
     assert [one["call"] for one in record] == ["p3"]
 
 
+def test_a_search_looks_through_a_part_at_a_time(
+    http: HttpServed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sandbox.web.calls.MOST_LOOKED", 4)
+    for number in range(7):
+        note(http, f"q{number}", "looking")
+    said = {"agent": "looking", "text": "Q0", "limit": "2"}
+    pages: list[list[str]] = []
+    with http.over_loopback() as client:
+        more: str | None = ""
+        while more is not None:
+            answer = client.get("/v1/calls", params={**said, **({"before": more} if more else {})})
+            pages.append([one["id"] for one in answer.json()["calls"]])
+            more = answer.json()["next"]
+    assert len(pages) > 1
+    assert [name for names in pages for name in names] == ["q0"]
+
+
 def test_a_beginning_of_an_id_names_no_call(http: HttpServed) -> None:
     note(http, "whole1")
     assert http.ask("GET", "/v1/calls/whole1").json()["id"] == "whole1"
