@@ -10,8 +10,10 @@ agent, and to a connection whose maker has ended, since nobody knows then who ho
 from __future__ import annotations
 
 import asyncio
+import errno
 import os
 import socket
+import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +25,43 @@ from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN, below
 from sandbox.operations.requests import May, Request
 from sandbox.processes.peer_process import peer_pid
+from sandbox.processes.scarcity import refuse_scarcity
+from sandbox.processes.table import Host, Proc
+
+_PEER_PIDFD = 77
+"""SO_PEERPIDFD, since Linux 6.5: a descriptor that stands for the process at the other end."""
+
+
+def peer_process(host: Host, connection: socket.socket) -> Proc | None:
+    """Return the process that made a connection; None: it has ended.
+
+    A number alone may be another process's by now. Where the kernel says the process itself, the
+    number must still be its own after the look.
+    """
+    try:
+        said = connection.getsockopt(socket.SOL_SOCKET, _PEER_PIDFD, struct.calcsize("i"))
+    except OSError as error:
+        refuse_scarcity(error)
+        return host.process(peer_pid(connection)) if error.errno == errno.ENOPROTOOPT else None
+    (held,) = struct.unpack("i", said)
+    try:
+        pid = _number(held)
+        process = host.process(pid) if pid > 0 else None
+        return process if process is not None and _number(held) == pid else None
+    except OSError as error:
+        refuse_scarcity(error)
+        return None
+    finally:
+        os.close(held)
+
+
+def _number(held: int) -> int:
+    """Return the number of a process that a descriptor stands for; -1: it has ended."""
+    with open(f"/proc/self/fdinfo/{held}", "rb") as file:  # noqa: PTH123
+        for line in file:
+            if line.startswith(b"Pid:"):
+                return int(line[4:])
+    return -1
 
 
 class Peer:
@@ -32,7 +71,7 @@ class Peer:
         self._registry = Registry(dirs)
         self.pid = peer_pid(connection) if connection is not None else 0
         """Its number, 0 where there is none."""
-        self._process = self._registry.host.process(self.pid) if self.pid else None
+        self._process = peer_process(self._registry.host, connection) if connection else None
 
     def agent(self) -> Agent | None:
         """Return the agent that it belongs to. Raises BadInput where it has ended."""

@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl
 from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from sandbox.errors import SandboxError
 from sandbox.page.logins import Login, Logins
 from sandbox.web.doorway import (
     CONNECTION,
@@ -24,7 +25,8 @@ from sandbox.web.doorway import (
     headers_of,
     visitor_at,
 )
-from sandbox.web.problems import HttpRefusal
+from sandbox.web.problems import HttpRefusal, refusal_of
+from sandbox.web.resources import nobodys
 
 LOGIN = "lockgate.login"
 """Where a request has the browser that it is from."""
@@ -73,6 +75,9 @@ class Entrance:
         except HttpRefusal as refusal:
             await self._failure(Request(scope), refusal)(scope, receive, guarded)
             return
+        except SandboxError as error:
+            await self._failure(Request(scope), refusal_of(error))(scope, receive, guarded)
+            return
         await self._app(scope, receive, guarded)
 
     async def _let_in(self, scope: Scope) -> None:
@@ -86,6 +91,8 @@ class Entrance:
                 403, "PersonsDecision", f"this browser belongs to agent `{visitor.agent.id}`",
                 "open the page in a browser that no agent started",
             )  # fmt: skip
+        if visitor.unseen:
+            raise nobodys(visitor)
         if not visitor.is_person:
             raise HttpRefusal(
                 403, "NobodysProcess", "the process of this browser is not known, or an agent's",

@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from sse_starlette.sse import EventSourceResponse
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -25,7 +25,7 @@ from policy.values.validation_text import first, worded
 from sandbox.errors import SandboxError
 from sandbox.host.dirs import Dirs
 from sandbox.text.terminal import safe_line
-from sandbox.web.doorway import CONNECTION, Doorway, admitted, refused
+from sandbox.web.doorway import CONNECTION, Doorway, admitted, refused, visitor_of
 from sandbox.web.feed import Feed
 from sandbox.web.openapi import document
 from sandbox.web.problems import HttpRefusal, Problem, missing, problem_of
@@ -66,6 +66,7 @@ def application(dirs: Dirs, port: Callable[[], int | None], page: Page | None = 
             HTTPException: _not_routed,
             HttpRefusal: _refuse,
             SandboxError: _fail,
+            ClientDisconnect: _left,
             Exception: _defect,
         },
     )
@@ -95,16 +96,11 @@ def _endpoint(site: Site, resource: Resource) -> Callable[[Request], Any]:
     )
 
     async def serve(request: Request) -> Response:
-        visitor = await admitted(resource, request.scope)
+        resource.check(visitor_of(request.scope, anew=False))  # before it sends all that it has
         named = {key: checked_name(key, str(value)) for key, value in request.path_params.items()}
-        visit = Visit(
-            site,
-            visitor,
-            named,
-            _query(resource, request),
-            await _body(resource, request),
-            request.headers,
-        )
+        query, body = _query(resource, request), await _body(resource, request)
+        visitor = await admitted(resource, request.scope)
+        visit = Visit(site, visitor, named, query, body, request.headers)
         if resource.streams:
             return _events(await resource.handler(visit))
         result = await _carried_out(resource, visit, request)
@@ -229,6 +225,10 @@ async def _refuse(_request: Request, error: Exception) -> Response:
 async def _fail(_request: Request, error: Exception) -> Response:
     assert isinstance(error, SandboxError)
     return refused(*problem_of(error))
+
+
+async def _left(_request: Request, _error: Exception) -> Response:
+    return Response(status_code=400)  # nobody is there to read it
 
 
 async def _defect(_request: Request, error: Exception) -> Response:

@@ -16,7 +16,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sandbox.errors import SandboxError
 from sandbox.host.dirs import Dirs
-from sandbox.operations.requests import May
 from sandbox.processes.loopback import HOST
 from sandbox.web.problems import HttpRefusal, Problem, problem_of
 from sandbox.web.resources import Resource
@@ -29,12 +28,13 @@ CONNECTION = "lockgate.connection"
 VISITOR = "lockgate.visitor"
 """Where a request has whose it is."""
 _BEARER = b"Bearer "
-_HEADERS = (
+HEADERS = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-content-type-options", b"nosniff"),
 )
+"""What every answer of the API bears."""
 
 
 class Doorway:
@@ -58,7 +58,7 @@ class Doorway:
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                message = {**message, "headers": [*message.get("headers", ()), *_HEADERS]}
+                message = {**message, "headers": [*message.get("headers", ()), *HEADERS]}
             await send(message)
 
         try:
@@ -129,6 +129,16 @@ def refused(status: int, problem: Problem) -> JSONResponse:
     return JSONResponse(problem.model_dump(), status, more)
 
 
+def not_http() -> JSONResponse:
+    """Return the answer to what cannot be read as HTTP."""
+    problem = Problem(
+        kind="BadInput",
+        message="the request is no HTTP that can be read",
+        instead="correct its first line and its headers",
+    )
+    return refused(400, problem)
+
+
 def _no_token(why: str) -> HttpRefusal:
     return HttpRefusal(
         401, "NoToken", why, "send `Authorization: Bearer TOKEN`; `lockgate serve` showed it, and "
@@ -187,8 +197,11 @@ async def visitor_at(wayfarer: Wayfarer) -> Visitor:
 
 
 async def admitted(resource: Resource, scope: Any) -> Visitor:
-    """Return whose request it is, where it may ask for a resource. Raises HttpRefusal."""
-    whose = resource.as_caller or resource.may is not May.ANYBODY
-    visitor = await asyncio.to_thread(visitor_of, scope, anew=whose)
+    """Return whose request it is, where it may ask for a resource. Raises HttpRefusal.
+
+    INVARIANT (P8, "whoever asks now"): call it when all of the request is there. A connection may
+    have been handed to another process since its first line came.
+    """
+    visitor = await asyncio.to_thread(visitor_of, scope, anew=resource.asks_whose)
     resource.check(visitor)
     return visitor

@@ -65,13 +65,20 @@ class Feed:
     def listen(self, after: int | None) -> AsyncIterator[Line]:
         """Return new records as they come, after those since number `after` that were missed.
 
-        They end where the listener is dropped. Raises Busy where too many listen.
+        They end where the listener is dropped, and at once where too many came together with it.
+        Raises Busy where too many listen.
         """
-        if len(self._listeners) >= MOST_LISTENERS:
+        if self._is_full:
             raise Busy(f"{MOST_LISTENERS} clients listen to events; close one")
         return self._heard(after)
 
+    @property
+    def _is_full(self) -> bool:
+        return len(self._listeners) >= MOST_LISTENERS
+
     async def _heard(self, after: int | None) -> AsyncIterator[Line]:
+        if self._is_full:
+            return
         own = EventListener()
         if not self._listeners:
             self._place, self._rest = _end(self._log), b""

@@ -64,6 +64,12 @@ def problem_of(error: errors.SandboxError) -> tuple[int, Problem]:
     return 502, Problem(kind=kind, message=str(error), instead="`lockgate log` says what landed")
 
 
+def refusal_of(error: errors.SandboxError) -> HttpRefusal:
+    """Return the refusal that says what Lockgate could not do."""
+    status, problem = problem_of(error)
+    return HttpRefusal(status, problem.kind, problem.message, problem.instead)
+
+
 def missing(what: str) -> HttpRefusal:
     """Return the refusal of a name that nothing has."""
     return HttpRefusal(404, "NotFound", f"there is no {what}", "list them for the names that count")

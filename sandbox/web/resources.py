@@ -88,17 +88,19 @@ class Resource:
     streams: bool = False
     """Whether it answers with events."""
 
+    @property
+    def asks_whose(self) -> bool:
+        """Whether it is not for anybody to ask for."""
+        return self.as_caller or self.may is not May.ANYBODY
+
     def check(self, visitor: Visitor) -> None:
         """Raise HttpRefusal where the visitor may not ask for it.
 
         INVARIANT (P8, "what a person decides"): only a process that belongs to no agent, and bears
         the token. What an agent may do with its own calls, the supervisor knows.
         """
-        if (self.as_caller or self.may is not May.ANYBODY) and not visitor.known:
-            raise HttpRefusal(
-                403, "NobodysProcess", "the process that asks is not known, or is an agent's",
-                "ask from a process of yours that goes on until it has the answer",
-            )  # fmt: skip
+        if self.asks_whose and not visitor.known:
+            raise nobodys(visitor)
         if self.may is not May.PERSON:
             return
         deed = self.deed or self.summary
@@ -114,6 +116,20 @@ class Resource:
                 403, "PersonsDecision", f"{deed} is a person's decision and needs the token",
                 "send `Authorization: Bearer TOKEN`; `lockgate serve` showed it",
             )  # fmt: skip
+
+
+def nobodys(visitor: Visitor) -> HttpRefusal:
+    """Return the refusal of one whose process is not known."""
+    if visitor.unseen:
+        return HttpRefusal(
+            403, "NobodysProcess",
+            f"{visitor.unseen} does not show which connections it holds; this may be one of them",
+            "end that process, or decide at a terminal",
+        )  # fmt: skip
+    return HttpRefusal(
+        403, "NobodysProcess", "the process that asks is not known, or is an agent's",
+        "ask from a process of yours that goes on until it has the answer",
+    )  # fmt: skip
 
 
 def of_operation(

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import h11
 import uvicorn
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -21,7 +22,7 @@ from sandbox.host.dirs import Dirs
 from sandbox.processes.loopback import HOST, listen_on
 from sandbox.processes.scarcity import most_connections, raise_open_files
 from sandbox.web.app import Page, application
-from sandbox.web.doorway import CONNECTION
+from sandbox.web.doorway import CONNECTION, HEADERS, not_http
 from sandbox.web.visitors import Wayfarer
 
 BACKLOG = 128
@@ -125,6 +126,22 @@ def _protocol(dirs: Dirs) -> type[asyncio.Protocol]:
             """Close a connection over which no whole request has begun."""
             if self.cycle is None and not self.transport.is_closing():
                 self.transport.close()
+
+        def send_400_response(self, msg: str) -> None:
+            """Refuse what is no HTTP as everything else is refused."""
+            if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+                data = bytes(not_http().body)
+                head = [
+                    (b"content-type", b"application/json"), (b"connection", b"close"),
+                    (b"content-length", b"%d" % len(data)), *HEADERS,
+                ]  # fmt: skip
+                for event in (
+                    h11.Response(status_code=400, headers=head, reason=b"Bad Request"),
+                    h11.Data(data=data),
+                    h11.EndOfMessage(),
+                ):
+                    self.transport.write(self.conn.send(event) or b"")
+            self.transport.close()
 
         def connection_lost(self, exc: Exception | None) -> None:
             if self.taken:

@@ -7,25 +7,29 @@ agent's; where none is found, it is nobody's, and what a person decides is refus
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox.agents.peer import Caller
+from sandbox.agents.peer import Caller, peer_process
 from sandbox.agents.registry import Agent, Registry
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import BETWEEN
-from sandbox.processes.peer_process import peer_pid, peer_uid
+from sandbox.processes.peer_process import peer_uid
 from sandbox.processes.scarcity import refuse_scarcity
-from sandbox.processes.table import Host, Known
+from sandbox.processes.table import Host, Known, Proc
 
-_TABLE = Path("/proc/self/net/tcp")
+_TABLES = (Path("/proc/self/net/tcp"), Path("/proc/self/net/tcp6"))
+"""The kernel's tables of connections; a socket of IPv6 can hold one of IPv4."""
+_MAPPED = bytes(10) + b"\xff\xff"
+"""What stands before an address of IPv4 in one of IPv6."""
 _LOCAL, _REMOTE, _UID, _INODE = 1, 2, 7, 9
-"""Columns of the kernel's table of connections."""
+"""Columns of those tables."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +43,8 @@ class Visitor:
     of_other_user: bool = False
     root: Known | None = None
     """One of its processes, which wrong tokens are counted by."""
+    unseen: str = ""
+    """What of an agent does not show whether it holds the connection: then nobody is known."""
     token: bool = False
     """Whether it bears the token."""
 
@@ -74,7 +80,7 @@ class Wayfarer:
         self.is_local = connection.family == socket.AF_UNIX
         self._maker: Known | None = None
         if self.is_local:
-            process = self._host.process(peer_pid(connection))
+            process = peer_process(self._host, connection)
             self._maker = process.known if process is not None else None
         self._seen: tuple[float, Visitor] | None = None
 
@@ -99,13 +105,25 @@ class Wayfarer:
         uid, inode = found
         if uid != os.geteuid():
             return Visitor(of_other_user=True)
-        return self._visitor(list(holders(self._host, inode)))
+        held, unseen = holders(self._host, inode)
+        if unseen and (whose := self._of_agent(unseen)):
+            return Visitor(unseen=whose)
+        return self._visitor(held)
+
+    def _of_agent(self, pids: Collection[int]) -> str:
+        """Return, in words, which of some processes is an agent's; empty: none is."""
+        if self._registry.empty:
+            return ""
+        for name, own in self._registry.members_of(self._registry.all()).items():
+            if inside := own.keys() & pids:
+                return f"process {min(inside)} of agent `{name}`"
+        return ""
 
     def _lives(self, process: Known | None) -> bool:
         now = None if process is None else self._host.process(process.pid)
         return now is not None and not now.ended and now.known == process
 
-    def _visitor(self, found: list[Known | None]) -> Visitor:
+    def _visitor(self, found: Sequence[Known | None]) -> Visitor:
         processes = [process for process in found if process is not None]
         agents = [self._registry.of_process(process.pid) for process in processes]
         ours = [agent for agent in agents if agent is not None]
@@ -123,38 +141,72 @@ class Wayfarer:
         return Visitor(None, alive and not marked, root=processes[0] if processes else None)
 
 
-def holders(host: Host, inode: int) -> Iterator[Known]:
-    """Yield the processes that hold a socket, as far as this user may see."""
+def holders(host: Host, inode: int) -> tuple[list[Known], set[int]]:
+    """Return the processes that hold a socket, and those that do not show whether they do."""
     wanted = f"socket:[{inode}]"
+    found, unseen = list[Known](), set[int]()
     for name in os.listdir("/proc"):  # noqa: PTH208 - names alone; half the time
         if not name.isdecimal():
             continue
-        try:
-            held = any(
-                os.readlink(f"/proc/{name}/fd/{number}") == wanted  # noqa: PTH115
-                for number in os.listdir(f"/proc/{name}/fd")  # noqa: PTH208
-            )
-        except OSError as error:  # it has ended, or is another user's
-            refuse_scarcity(error)
+        held = _holds(name, wanted)
+        if held is False:
             continue
-        if held and (process := host.process(int(name))) is not None:
-            yield process.known
+        before = host.process(int(name))
+        if held is None:
+            unseen.add(int(name))
+        elif before is not None and _holds(name, wanted) and _is(host, before):
+            found.append(before.known)
+        else:  # the number is another's now, or it has let go of it
+            unseen.add(int(name))
+    return found, unseen
+
+
+def _holds(pid: str, wanted: str) -> bool | None:
+    """Whether a process holds a file; None: it does not show its files to this user."""
+    try:
+        numbers = os.listdir(f"/proc/{pid}/fd")  # noqa: PTH208
+    except OSError as error:
+        return _unseen(error)
+    for number in numbers:
+        try:
+            if os.readlink(f"/proc/{pid}/fd/{number}") == wanted:  # noqa: PTH115
+                return True
+        except OSError as error:
+            if _unseen(error) is None:
+                return None
+    return False  # what it has closed meanwhile says nothing of its other files
+
+
+def _unseen(error: OSError) -> bool | None:
+    """Return False for what is gone, and None for what is there and not shown."""
+    refuse_scarcity(error)
+    return False if error.errno in (errno.ENOENT, errno.ESRCH) else None
+
+
+def _is(host: Host, process: Proc) -> bool:
+    now = host.process(process.pid)
+    return now is not None and now.known == process.known
 
 
 def _row(client: tuple[str, int], server: tuple[str, int]) -> tuple[int, int] | None:
     """Return owner and inode of the client's end of a loopback connection; None: not there."""
-    local, remote = _hexed(client), _hexed(server)
-    try:
-        lines = _TABLE.read_text("ascii").splitlines()
-    except OSError:
-        return None
-    for line in lines:
-        cells = line.split()
-        if cells[_LOCAL : _REMOTE + 1] == [local, remote] and int(cells[_INODE]):
-            return int(cells[_UID]), int(cells[_INODE])
+    for table, before in zip(_TABLES, (b"", _MAPPED), strict=True):
+        ends = [_hexed(before, client), _hexed(before, server)]
+        try:
+            lines = table.read_text("ascii").splitlines()
+        except OSError as error:
+            refuse_scarcity(error)
+            continue
+        for line in lines:
+            cells = line.split()
+            if cells[_LOCAL : _REMOTE + 1] == ends and int(cells[_INODE]):
+                return int(cells[_UID]), int(cells[_INODE])
     return None
 
 
-def _hexed(address: tuple[str, int]) -> str:
-    packed = socket.inet_aton(address[0])
-    return f"{int.from_bytes(packed, sys.byteorder):08X}:{address[1]:04X}"
+def _hexed(before: bytes, address: tuple[str, int]) -> str:
+    packed = before + socket.inet_aton(address[0])
+    words = (packed[place : place + 4] for place in range(0, len(packed), 4))
+    return "".join(f"{int.from_bytes(each, sys.byteorder):08X}" for each in words) + (
+        f":{address[1]:04X}"
+    )

@@ -7,6 +7,7 @@ import asyncio
 import os
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,12 +18,13 @@ from policy.autonomy.reputation import Domain, TrustLevel
 from policy.autonomy.roles import Roles
 from policy.autonomy.trust import TrustFile
 from policy.model import ActionPlan
-from sandbox.agents.peer import Peer, attributed
+from sandbox.agents.peer import Peer, attributed, peer_process
 from sandbox.agents.registering import register
 from sandbox.agents.registry import Agent, Registry
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.processes.peer_process import peer_pid
+from sandbox.processes.table import Host, Proc
 
 
 @pytest.fixture
@@ -97,6 +99,34 @@ def test_the_kernel_says_who_is_at_the_other_end(dirs: Dirs) -> None:
             assert found == {"agent": "me:x", "role": "critic"}
         finally:
             Registry(dirs).remove(me)
+
+
+class NumberTaken(Host):
+    """A host where another process has the number of one that has ended."""
+
+    def process(self, pid: int) -> Proc | None:
+        """Return a process that lives, whatever the number."""
+        one = super().process(os.getpid())
+        assert one is not None
+        return one._replace(pid=pid)
+
+
+def test_who_has_the_number_of_the_maker_now_is_not_at_the_other_end(tmp_path: Path) -> None:
+    program = "import socket, sys; line = socket.socket(socket.AF_UNIX); line.connect(sys.argv[1])"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(tmp_path / "s"))
+        server.listen()
+        for more, there in (("; sys.stdin.read()", True), ("", False)):
+            words = [sys.executable, "-c", program + more, str(tmp_path / "s")]
+            with subprocess.Popen(words, stdin=subprocess.PIPE) as process:
+                line = server.accept()[0]
+                with line:
+                    if not there:
+                        process.communicate()
+                    assert peer_pid(line) == process.pid
+                    found = peer_process(NumberTaken(), line)
+                    assert (found is not None) is there
+                process.communicate()
 
 
 def test_a_childs_role_is_never_wider_than_its_parents(agents: dict[str, Agent]) -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import socket
@@ -16,6 +17,8 @@ from tempfile import TemporaryDirectory
 import httpx2
 import pytest
 
+from sandbox.agents.registering import register
+from sandbox.agents.registry import Registry as Agents
 from sandbox.approvals.pregrant import of_command
 from sandbox.approvals.store import Grants
 from sandbox.audit.events.reading import record_of
@@ -400,6 +403,155 @@ def test_a_process_with_an_agents_mark_is_no_person(tmp_path: Path) -> None:
                     visitor = Wayfarer(dirs, line).visitor(anew=True)
                     assert (visitor.is_person, visitor.known) == (person, person)
                 process.wait(60)
+
+
+def test_a_client_of_ipv6_is_known_where_it_speaks_ipv4(tmp_path: Path) -> None:
+    dirs = Dirs.under(tmp_path).create()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.socket(socket.AF_INET6) as client,
+    ):
+        client.connect(("::ffff:127.0.0.1", server.getsockname()[1]))
+        with server.accept()[0] as line:
+            assert Wayfarer(dirs, line).visitor(anew=True).is_person
+
+
+ERRORS = {
+    "does not show its files": ("/proc/{}/fd", errno.EACCES, False),
+    "has ended": ("/proc/{}/fd", errno.ENOENT, True),
+}
+
+
+@pytest.mark.parametrize("path, error, person", ERRORS.values(), ids=ERRORS)
+def test_an_agents_process_that_is_not_seen_may_be_the_one_that_asks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: str, error: int, person: bool
+) -> None:
+    dirs = Dirs.under(tmp_path).create()
+    with (
+        subprocess.Popen(["sleep", "60"]) as process,
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()),
+        server.accept()[0] as line,
+    ):
+        one = register(dirs, process.pid, name="a", source="test")
+        try:
+            fail_at(monkeypatch, path.format(process.pid), error)
+            visitor = Wayfarer(dirs, line).visitor(anew=True)
+            assert visitor.is_person is person
+            hidden = f"process {process.pid} of agent `a`"
+            assert visitor.unseen == ("" if person else hidden)
+            Agents(dirs).remove(one)  # it is a process like any other now
+            assert Wayfarer(dirs, line).visitor(anew=True).is_person
+        finally:
+            process.kill()
+
+
+def test_a_file_that_was_closed_hides_none_of_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    dirs = Dirs.under(tmp_path).create()
+    with (
+        socket.create_server(("127.0.0.1", 0)) as server,
+        socket.create_connection(server.getsockname()) as client,
+        server.accept()[0] as line,
+    ):
+        real, own = os.listdir, f"/proc/{os.getpid()}/fd"
+
+        def listed(path: str) -> list[str]:
+            return ["99999", *real(path)] if path == own else real(path)
+
+        assert client.fileno() >= 0
+        monkeypatch.setattr(os, "listdir", listed)
+        assert Wayfarer(dirs, line).visitor(anew=True).is_person
+
+
+def fail_at(monkeypatch: pytest.MonkeyPatch, wanted: str, error: int) -> None:
+    """Let a folder not be listed."""
+    real = os.listdir
+
+    def listed(path: str = ".") -> list[str]:
+        if path == wanted:
+            raise OSError(error, os.strerror(error), path)
+        return real(path)
+
+    monkeypatch.setattr(os, "listdir", listed)
+
+
+TWO_PARTS = """
+import http.client, json, sys
+
+place, token, path, body = sys.argv[1:]
+line = http.client.HTTPConnection(place)
+line.putrequest("POST", path)
+for name, value in (("Authorization", "Bearer " + token), ("Content-Type", "application/json"),
+                    ("Content-Length", str(len(body))), ("Expect", "100-continue")):
+    line.putheader(name, value)
+line.endheaders(body[:1].encode())
+print(line.sock.recv(100_000).decode()[:12], flush=True)  # it waits for the rest
+sys.stdin.readline()
+line.sock.sendall(body[1:].encode())
+print(line.sock.recv(100_000).decode().split()[1], flush=True)
+"""
+
+
+@pytest.mark.parametrize("agent", ["a", None])
+def test_who_asks_is_looked_up_when_all_of_a_request_is_there(
+    http: HttpServed, agent: str | None
+) -> None:
+    call = question(http, f"later-{agent}")
+    digest = Grants(http.dirs).asked(call).request.wanted.digest
+    body = json.dumps({"digest": digest})
+    place, path = http.url.removeprefix("http://"), f"/v1/approvals/{call}/approve"
+    words = [sys.executable, "-c", TWO_PARTS, place, http.token, path, body]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(words, stdin=pipe, stdout=pipe, text=True, cwd=ROOT) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().strip() == "HTTP/1.1 100"
+        if agent is not None:  # as if the connection were an agent's from here on
+            one = register(http.dirs, process.pid, name=agent, source="test")
+        status = process.communicate("\n", 60)[0].strip()
+        if agent is not None:
+            Agents(http.dirs).remove(one)
+    assert status == ("200" if agent is None else "403")
+    assert Grants(http.dirs).asked(call).state == ("approved" if agent is None else "open")
+
+
+NO_HTTP = {
+    "no first line": b"frob\r\n\r\n",
+    "two lengths": b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+    "a head that is too long": b"GET / HTTP/1.1\r\nHost: a\r\nX: " + b"x" * 70_000,
+}
+
+
+@pytest.mark.parametrize("said", NO_HTTP.values(), ids=NO_HTTP)
+def test_what_is_no_http_is_refused_as_everything_else(http: HttpServed, said: bytes) -> None:
+    host, _, port = http.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), 60) as line:
+        line.sendall(said)
+        answer = b""
+        while more := line.recv(65_536):
+            answer += more
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: application/json" in head
+    assert b"cache-control: no-store" in head
+    assert json.loads(body)["kind"] == "BadInput"
+
+
+def test_a_client_that_leaves_within_its_body_is_no_mistake_of_ours(
+    http: HttpServed, capfd: pytest.CaptureFixture[str]
+) -> None:
+    host, _, port = http.url.removeprefix("http://").partition(":")
+    with socket.create_connection((host, int(port)), 60) as line:
+        line.sendall(
+            f"POST /v1/stop HTTP/1.1\r\nHost: {host}:{port}\r\nContent-Length: 5\r\n"
+            f"Expect: 100-continue\r\nAuthorization: Bearer {http.token}\r\n\r\n".encode()
+        )
+        assert line.recv(12) == b"HTTP/1.1 100"
+    with http.over_loopback() as client:
+        for _ in range(20):  # by now it has been noticed
+            assert client.get("/v1/held").status_code == 200
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_the_clock_of_wrong_tries_goes_on() -> None:

@@ -140,3 +140,20 @@ def test_only_so_many_listen(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             every.listen(None)
 
     asyncio.run(listen())
+
+
+def test_many_that_come_together_are_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(feed, "MOST_LISTENERS", 1)
+    dirs = Dirs.under(tmp_path).create()
+    note(Store(dirs), "c0")
+
+    async def listen() -> None:
+        every = Feed(dirs)
+        first, second = every.listen(0), every.listen(0)  # neither is asked for anything yet
+        assert (await anext(first))["call"] == "c0"
+        with pytest.raises(StopAsyncIteration):
+            await anext(second)
+
+    asyncio.run(listen())
