@@ -39,6 +39,10 @@ class BadInput(SandboxError):
     """A caller passed something that cannot be carried out as asked."""
 
 
+class NotShown(BadInput):
+    """Something else stands there by now than what a person was shown."""
+
+
 class UnknownRequest(BadInput):
     """A supervisor was asked for something that its version does not know."""
 

@@ -197,6 +197,8 @@ class HeldLook(Frozen):
     diff: str
     differs: tuple[str, ...] = ()
     """Paths that count and are not what was shown before."""
+    digest: str = ""
+    """Stands for what is shown by this: a landing that gives it lands nothing else."""
 
 
 class HeldCall(Frozen):

@@ -17,7 +17,7 @@ from sandbox.audit.events.calls import OutcomeRecord
 from sandbox.audit.store import Store
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission
-from sandbox.errors import BadInput, NotEnforced, Stopped, Unavailable, UnknownRequest
+from sandbox.errors import BadInput, NotEnforced, NotShown, Stopped, Unavailable, UnknownRequest
 from sandbox.host.dirs import Dirs
 from sandbox.operations.requests import (
     ChangedRequest,
@@ -53,6 +53,8 @@ from sandbox.server.server import Server, hold_lock
 
 R = TypeVar("R")
 WAIT_SECONDS = 120.0
+ANOTHER_DIGEST = "0" * 64
+"""That of a look at something else than what is held."""
 
 
 def lines_of(store: Store) -> list[dict[str, Any]]:
@@ -214,7 +216,12 @@ class FakeSupervisor:
             case LookHeldRequest():
                 self._did("look", request.call)
                 return HeldLook(
-                    id=request.call, changes=(), changes_total=0, diff="", differs=("x",)
+                    id=request.call,
+                    changes=(),
+                    changes_total=0,
+                    diff="",
+                    differs=("x",),
+                    digest="1" * 64,
                 )
             case UndoRequest():
                 return await self._undo(request.call, by)
@@ -232,6 +239,8 @@ class FakeSupervisor:
                 ]
                 return self._did("end", request.call)
             case LandRequest():
+                if request.digest == ANOTHER_DIGEST:
+                    raise NotShown("it is another by now")
                 words = [request.call, *request.paths, *(["--force"] if request.force else [])]
                 return self._did("land", " ".join(words))
             case ObjectRequest() | DiscardRequest():

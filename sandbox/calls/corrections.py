@@ -95,10 +95,12 @@ class Corrections:
         async with self._mended():
             return await Held(await self._reached()).look(call_id)
 
-    async def land(self, call_id: str, paths: Sequence[str], *, force: bool) -> CallResult:
+    async def land(
+        self, call_id: str, paths: Sequence[str], *, force: bool, digest: str | None
+    ) -> CallResult:
         """Land a held transaction, or some of its paths. Raises Stopped while all is stopped."""
         self._latch.check()
-        return await Held(await self._reached()).land(call_id, paths, force=force)
+        return await Held(await self._reached()).land(call_id, paths, force=force, digest=digest)
 
     async def discard(self, call_id: str) -> CallResult:
         """Throw away a held transaction, or what waits to land."""

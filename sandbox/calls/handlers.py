@@ -53,7 +53,7 @@ class Handlers:
                 return await self._corrections.look_held(request.call)
             case LandRequest():
                 return await self._corrections.land(
-                    request.call, request.paths, force=request.force
+                    request.call, request.paths, force=request.force, digest=request.digest
                 )
             case DiscardRequest():
                 return await self._corrections.discard(request.call)

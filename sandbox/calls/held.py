@@ -21,12 +21,18 @@ from sandbox.audit.events.follow_ups import (
     LandingRecord,
     LookedRecord,
 )
-from sandbox.calls.held_results import listed_call, settled_call, unknown_call, unrecorded_call
+from sandbox.calls.held_results import (
+    listed_call,
+    settled_call,
+    shown_digest,
+    unknown_call,
+    unrecorded_call,
+)
 from sandbox.calls.ignore_noting import note
 from sandbox.calls.keepers import Keepers, named
 from sandbox.calls.record_fields import recorded
 from sandbox.cells.cell import Cell, KeeperRefused
-from sandbox.errors import BadInput, SandboxError
+from sandbox.errors import BadInput, NotShown, SandboxError
 from sandbox.gates import bound
 from sandbox.gates.masked_diff import masked_diff
 from sandbox.gates.shown_changes import Shown
@@ -49,6 +55,7 @@ NOT_SHOWN = (
     "call `{call}` was not landed: {paths}: what would land is not what was shown; "
     "`lockgate show {call} --diff` at a terminal shows it as it is now"
 )
+ANOTHER = "call `{call}` was not landed: it was shown anew since, and is another; look at it again"
 MEANWHILE = "call `{call}` was not landed, since something else landed meanwhile; try again"
 
 
@@ -106,31 +113,41 @@ class Held:
         return [one["path"] for each in answer["changes"] for one in each if one["conflict"]]
 
     async def land(
-        self, call_id: str, names: Sequence[str] = (), *, force: bool = False
+        self,
+        call_id: str,
+        names: Sequence[str] = (),
+        *,
+        force: bool = False,
+        digest: str | None = None,
     ) -> CallResult:
         """Land a held transaction, or what `names` (paths, folders, globs) stand for.
 
-        With `force`, also over files that changed meanwhile: they are kept for an undo. Raises
-        BadInput where files changed meanwhile, where something else would land than what was
-        shown, or where names fit nothing or half of a move.
+        With `force`, also over files that changed meanwhile: they are kept for an undo. `digest` is
+        that of the look which the person saw. Raises NotShown where something else would land than
+        what was shown, BadInput where files changed meanwhile, or where names fit nothing or half
+        of a move.
         """
         async with self._keepers.turn(await asyncio.to_thread(self._held, call_id)):
             for _ in range(TRIES):
-                landed = await self._land(call_id, names, force=force)
+                landed = await self._land(call_id, names, force=force, digest=digest)
                 if landed is not None:
                     return landed
         raise BadInput(MEANWHILE.format(call=call_id))
 
-    async def _land(self, call_id: str, names: Sequence[str], *, force: bool) -> CallResult | None:
+    async def _land(
+        self, call_id: str, names: Sequence[str], *, force: bool, digest: str | None
+    ) -> CallResult | None:
         """Land it as it was shown; None where something else landed after it was compared."""
         entry = await asyncio.to_thread(self._held, call_id)
+        if digest is not None and digest != shown_digest(entry):  # P8
+            raise NotShown(ANOTHER.format(call=entry.id))
         call, parts = entry.id, list(entry.parts or ())
         cell, workspaces = await self._keepers.of(entry)
         tidy = [_tidy(name) for name in names]
         look, shown = await self._as_it_is(call, cell, workspaces, tidy)
         whole = not names and not force
         if others := bound.unlike(shown, entry.changes or (), whole=whole):
-            raise BadInput(NOT_SHOWN.format(call=call, paths=named(others)))
+            raise NotShown(NOT_SHOWN.format(call=call, paths=named(others)))
         in_parts = bool(names or parts)
         name = f"{call}-{len(parts) + 1}" if in_parts else call
         about: dict[str, Any] = {
@@ -233,6 +250,7 @@ class Held:
             changes_total=shown.total,
             diff=await asyncio.to_thread(masked_diff, look["diff"] + led_to),
             differs=tuple(others),
+            digest=shown_digest(await asyncio.to_thread(self._held, call)),
         )
 
     async def _as_it_is(

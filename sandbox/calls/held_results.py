@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -111,3 +113,9 @@ def unknown_call(call: str) -> CallResult:
         ending=Ending.CANCELLED,
         judgement="discard",
     )
+
+
+def shown_digest(entry: CallEntry) -> str:
+    """Return what stands for what a person was shown last of a held call."""
+    shown = [entry.id, entry.parts or [], entry.changes or [], entry.changes_total]
+    return hashlib.sha256(json.dumps(shown, sort_keys=True, default=str).encode()).hexdigest()

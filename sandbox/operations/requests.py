@@ -152,6 +152,8 @@ class LandRequest(_OfCall):
     paths: Sequence[str] = ()
     force: bool = field(default=False, kw_only=True)
     """Also over files that changed meanwhile."""
+    digest: str | None = field(default=None, kw_only=True)
+    """That of the look that the person was shown. Raises NotShown where another counts by now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,14 +38,15 @@ async def land(page: PageRequest, fields: Fields) -> Response:
     ticked = [value for name, value in fields if name == "path"]
     every = [change.path for change in look.changes]
     paths = chosen_paths(ticked, every)
-    body: dict[str, Any] = {"paths": paths} if set(ticked) != set(every) else {}
-    if body and look.changes_total > len(every):
+    in_part = set(ticked) != set(every)
+    body: dict[str, Any] = {"digest": look.digest, "paths": paths if in_part else ()}
+    if in_part and look.changes_total > len(every):
         raise HttpRefusal(
             400, "BadInput", "it has more changes than the page lists",
             "`lockgate land CALL PATH ...` lands a part of it",
         )  # fmt: skip
     landed = await page.ask("Land", named=named, body=body)
-    what = f"{len(paths)} of {len(every)} paths" if body else "all of it"
+    what = f"{len(paths)} of {len(every)} paths" if in_part else "all of it"
     return page.go(f"/calls/{named['call']}", f"landed {what}. {landed.message}".strip())
 
 
@@ -78,4 +79,4 @@ def chosen_paths(ticked: list[str], every: list[str]) -> list[str]:
 
 
 def _of(look: Any) -> str:
-    return shown_digest((look.changes, look.changes_total, look.diff))
+    return shown_digest((look.changes, look.changes_total, look.diff, look.digest))

@@ -30,6 +30,7 @@ class HttpRefusal(Exception):
 _ASK = "correct the request; `/openapi.json` says what it may hold"
 _STATUS: tuple[tuple[type[errors.SandboxError], int, str], ...] = (
     (NotOpen, 409, "look at `/v1/approvals` for what waits now"),
+    (errors.NotShown, 409, "look at it again, and decide about what stands there now"),
     (errors.BadInput, 400, _ASK),
     (errors.Stopped, 423, "a person lets calls run again: `lockgate resume`"),
     (errors.Busy, 503, "try again soon"),

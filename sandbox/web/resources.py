@@ -139,15 +139,17 @@ def of_operation(
     answer: Any,
     *,
     may: May | None = None,
+    needs: Sequence[str] = (),
 ) -> Resource:
     """Return the resource that an entry of the table of operations is.
 
-    The names in the address and the fields of the body (or query) are the fields of the request.
+    The names in the address and the fields of the body (or query) are the fields of the request;
+    `needs` are those that must be given here, though not everywhere.
     """
     request = cast(Any, kind)
     own: May = may or request.may
     at = [each.name for each in fields(request) if f"{{{each.name}}}" in path]
-    taken = _taken(request, [each for each in fields(request) if each.name not in at])
+    taken = _taken(request, [each for each in fields(request) if each.name not in at], needs)
     name = "".join(part.capitalize() for part in str(request.op).split("-"))
     summary = str(request.__doc__).split("\n")[0].rstrip(".")
 
@@ -191,7 +193,7 @@ _TYPES: Mapping[str, Any] = {
 """What a field of a request is in JSON, by its type."""
 
 
-def _taken(request: Any, some: Sequence[Any]) -> type[Taken] | None:
+def _taken(request: Any, some: Sequence[Any], needs: Sequence[str]) -> type[Taken] | None:
     if not some:
         return None
     given: dict[str, Any] = {}
@@ -199,7 +201,10 @@ def _taken(request: Any, some: Sequence[Any]) -> type[Taken] | None:
         default = ... if each.default is MISSING and each.default_factory is MISSING else (
             each.default if each.default is not MISSING else each.default_factory()
         )  # fmt: skip
-        given[each.name] = (_TYPES[str(each.type)], default)
+        kind = str(each.type)
+        if each.name in needs:
+            kind, default = kind.removesuffix(" | None"), ...
+        given[each.name] = (_TYPES[kind], default)
     return create_model(
         f"{request.__name__.removesuffix('Request')}Fields", __base__=Taken, **given
     )

@@ -60,7 +60,7 @@ RESOURCES: tuple[Resource, ...] = (
     # what waits for a person
     of_operation("GET", "/v1/held", ops.HeldRequest, tuple[HeldCall, ...]),
     of_operation("POST", "/v1/held/{call}/look", ops.LookHeldRequest, HeldLook),
-    of_operation("POST", "/v1/held/{call}/land", ops.LandRequest, CallResult),
+    of_operation("POST", "/v1/held/{call}/land", ops.LandRequest, CallResult, needs=("digest",)),
     of_operation("POST", "/v1/held/{call}/discard", ops.DiscardRequest, CallResult),
     Resource("GET", "/v1/approvals", "ListQuestions", "List the calls that wait for a person",
              people.list_questions, tuple[people.Question, ...]),

@@ -14,7 +14,7 @@ import pytest
 
 from policy.model import ActionPlan, Context, Decision, Landing, Verdict
 from sandbox.approvals.approver import Answer
-from sandbox.errors import BadInput, SandboxError, Stopped
+from sandbox.errors import BadInput, NotShown, SandboxError, Stopped
 from sandbox.guard.guard import Guard, Tampering
 from sandbox.results import CallResult, Ending
 from tests.container import lab as labs
@@ -198,7 +198,9 @@ def test_a_held_call_lands_path_by_path_and_each_part_can_be_undone(lab: Lab) ->
     before = snapshot(lab.ws)
     done = lab.sh(HELD)
     assert done.judgement == "hold"
-    first = lab.run(lab.supervisor.land(done.id, ["docs", "new.txt"]))
+    seen = lab.run(lab.supervisor.look_held(done.id)).digest
+    assert lab.run(lab.supervisor.look_held(done.id)).digest == seen  # it stands as it did
+    first = lab.run(lab.supervisor.land(done.id, ["docs", "new.txt"], digest=seen))
     assert (first.landed, {view.path for view in first.changes}) == (
         True,
         {"docs", "docs/a.md", "new.txt"},
@@ -218,7 +220,10 @@ def test_a_held_call_lands_path_by_path_and_each_part_can_be_undone(lab: Lab) ->
         lab.run(lab.supervisor.land(done.id, ["source/app.py"]))
     with pytest.raises(BadInput, match="`nosuch`: no held change is there"):
         lab.run(lab.supervisor.land(done.id, ["nosuch"]))
-    second = lab.run(lab.supervisor.land(done.id, ["src"]))
+    with pytest.raises(NotShown, match="it was shown anew since, and is another"):
+        lab.run(lab.supervisor.land(done.id, ["src"], digest=seen))  # another thing is left
+    seen = lab.run(lab.supervisor.look_held(done.id)).digest
+    second = lab.run(lab.supervisor.land(done.id, ["src"], digest=seen))
     assert second.message.endswith("1 change stays held")
     assert lab.text("source/app.py") == "print('one')\n"
     assert not (lab.ws / "src").exists()

@@ -133,7 +133,7 @@ PERSONS = {
     "grant": ("POST", "/v1/grants", {"command": "rm x", "workspace": "/w"}),
     "revoke": ("DELETE", "/v1/grants/g1", None),
     "count a report as told": ("POST", "/v1/reports/told", {"calls": ["c1"]}),
-    "land": ("POST", "/v1/held/mine/land", {}),
+    "land": ("POST", "/v1/held/mine/land", {"digest": "1" * 64}),
     "be shown what is held": ("POST", "/v1/held/mine/look", {}),
     "object": ("POST", "/v1/calls/mine/object", {}),
     "undo the last ones": ("POST", "/v1/undo-last", {"count": 1}),

@@ -31,7 +31,7 @@ from sandbox.web.doorway import MOST_BODY_BYTES
 from sandbox.web.serving import serve_http
 from sandbox.web.visitors import Wayfarer
 from sandbox.workspaces.registry import Registry
-from tests.fakes import FakeSupervisor, served, wait_for
+from tests.fakes import ANOTHER_DIGEST, FakeSupervisor, served, wait_for
 from tests.http_served import HttpServed, http_served
 from tests.sandbox.shells import ROOT
 
@@ -256,12 +256,27 @@ def test_a_search_looks_through_a_part_at_a_time(
     assert [name for names in pages for name in names] == ["q0"]
 
 
+SHOWN = {"digest": "1" * 64}
+
+
+def test_a_held_call_lands_as_it_was_shown_alone(http: HttpServed, fake: FakeSupervisor) -> None:
+    note(http, "held1")
+    shown = http.ask("POST", "/v1/held/held1/look", {}).json()["digest"]
+    path = "/v1/held/held1/land"
+    for body in ({}, {"digest": None}):
+        assert kind_of(http.ask("POST", path, body)) == (400, "BadInput")
+    assert kind_of(http.ask("POST", path, {"digest": ANOTHER_DIGEST})) == (409, "NotShown")
+    assert "land held1" not in fake.done
+    assert http.ask("POST", path, {"digest": shown}).status_code == 200
+    assert "land held1" in fake.done
+
+
 def test_a_beginning_of_an_id_names_no_call(http: HttpServed) -> None:
     note(http, "whole1")
     assert http.ask("GET", "/v1/calls/whole1").json()["id"] == "whole1"
     for name in ("whole", "last"):
         assert kind_of(http.ask("GET", f"/v1/calls/{name}")) == (404, "NotFound")
-        assert kind_of(http.ask("POST", f"/v1/held/{name}/land", {})) == (404, "NotFound")
+        assert kind_of(http.ask("POST", f"/v1/held/{name}/land", SHOWN)) == (404, "NotFound")
 
 
 def question(http: HttpServed, word: str) -> str:
@@ -331,7 +346,7 @@ def test_a_stop_is_set_and_cleared(http: HttpServed) -> None:
 PERSONS = {
     "approve": ("POST", "/v1/approvals/c1/approve", {"digest": "0" * 64}),
     "grant": ("POST", "/v1/grants", {"command": "rm x", "workspace": "/w"}),
-    "land": ("POST", "/v1/held/c1/land", {}),
+    "land": ("POST", "/v1/held/c1/land", SHOWN),
     "resume": ("POST", "/v1/resume", {}),
     "undo the last ones": ("POST", "/v1/undo-last", {"count": 1}),
 }
