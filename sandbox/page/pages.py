@@ -90,6 +90,8 @@ def page_application(site: Site, port: Callable[[], int | None]) -> ASGIApp:
         return _failed(templates, request, refusal)
 
     async def enter(request: Request) -> Response:
+        if request.method != "GET":  # what looks ahead at a link does not use it up
+            return Response(status_code=204)
         cookie = cookie_of(headers_of(request.scope), port())
         if logins.find(cookie) is None:
             if not use_link(site.dirs, request.query_params.get("link", "")):

@@ -250,6 +250,27 @@ def test_everybody_can_read_it(world: Browsing, options: dict[str, Any]) -> None
                 picture(page, "now" if not options else "now-phone")
 
 
+PREVENTED = """(ready) => {
+  document.querySelector("[data-keys]").dataset.keys = ready;
+  let prevented = null;
+  const look = (event) => { prevented = event.defaultPrevented; event.preventDefault(); };
+  document.addEventListener("submit", look, { once: true });
+  document.getElementById("approve").click();
+  return prevented;
+}"""
+"""Whether a press of the button is kept from the server."""
+
+
+def test_a_card_is_not_answered_before_it_could_be_read(world: Browsing) -> None:
+    asked = question(world.http, "rm next-card")
+    with world.page(f"/approvals/{asked.call}") as page:
+        page.wait_for_selector("[data-keys=ready]")
+        assert [page.evaluate(PREVENTED, one) for one in ("", "ready")] == [True, False]
+        page.click("#approve")
+        page.wait_for_url("**/approvals")
+    assert Grants(world.http.dirs).asked(asked.call).state == "approved"
+
+
 def test_nothing_was_asked_of_elsewhere_and_nothing_was_forbidden(world: Browsing) -> None:
     """The last of the module: no page of those above loaded or tried what it must not."""
     with world.page("/"):

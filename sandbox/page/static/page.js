@@ -38,6 +38,10 @@
     const button = document.getElementById(id);
     if (button !== null && card.dataset.keys === "ready") button.click();
   };
+  /* Nor does the second half of a double click, which meets the next card. */
+  document.addEventListener("submit", (event) => {
+    if (event.target.closest("[data-keys]") !== null && card.dataset.keys !== "ready") event.preventDefault();
+  });
   const PLACES = { n: "/", a: "/approvals", h: "/history", s: "/sessions", c: "/held", p: "/policy", r: "/record" };
   let going = false;
   document.addEventListener("keydown", (event) => {

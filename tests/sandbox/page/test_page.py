@@ -56,6 +56,7 @@ def filled(path: str) -> str:
 def test_a_link_lets_one_browser_in_once(http: HttpServed) -> None:
     link = link_of(http)
     with stranger(http) as first, stranger(http) as second:
+        assert "set-cookie" not in second.head(link).headers  # it does not use the link up
         answer = first.get(link)
         assert (answer.status_code, answer.headers["location"]) == (303, "/")
         cookie = answer.headers["set-cookie"]
