@@ -339,7 +339,8 @@ def test_any_file_can_keep_installs_from_the_index() -> None:
 
 def test_the_example_of_the_page_is_a_policy_file() -> None:
     page = (Path(__file__).parents[3] / "docs/network.md").read_text()
-    example = page.split("```yaml\n", 1)[1].split("```", 1)[0]
+    blocks = [text.split("```", 1)[0] for text in page.split("```yaml\n")[1:]]
+    (example,) = (block for block in blocks if "  allow:" in block)
     rules = document(example).content.network
     assert [one.programs for one in rules.allow] == [("git",), ("pip", "npm"), ("pytest",)]
 
