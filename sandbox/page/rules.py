@@ -9,6 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from sandbox.page.asking import PageRequest
+from sandbox.present.guard_line import guard_line
 
 
 async def show_policy(page: PageRequest) -> Response:
@@ -44,6 +45,7 @@ async def show_record(page: PageRequest) -> Response:
         page.ask("ShowAgents"),
     )
     state = await page.ask("CheckRecord") if page.given("check") else None
+    guard = guard_line(now.guard) if now.guard else ""
     return page.show(
-        "record.html", records=records, findings=findings, guard=now.guard, state=state, given=given
+        "record.html", records=records, findings=findings, guard=guard, state=state, given=given
     )

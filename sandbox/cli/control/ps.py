@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import click
 
@@ -35,6 +35,7 @@ def ps(**flags: bool) -> int:
     from sandbox.approvals.waiting import count_questions
     from sandbox.audit.open_changes import OpenChanges
     from sandbox.host.latch import Latch
+    from sandbox.present.guard_line import guard_line
     from sandbox.present.tables import table
     from sandbox.reporting.waiting import count_reports
 
@@ -95,19 +96,3 @@ def around(changed: Sequence[TamperedRecord]) -> str:
         f"changed around Lockgate: {', '.join(list(names)[:MOST_NAMED])}{more}; "
         "`lockgate guard --once` lists them"
     )
-
-
-def guard_line(state: Mapping[str, Any]) -> str:
-    """Say in one line how the supervisor's guard is."""
-    match state["state"]:
-        case "off":
-            return "off (`guard: {enabled: false}` in the settings)"
-        case "starting":
-            return "it starts"
-        case "away":
-            return "a guard that a person started has its place"
-        case "failed":
-            return safe_line(f"failed: {state['problem']}; it is started again")
-    count = state["guarded"]
-    said = f"watches {count} protected path{'' if count == 1 else 's'}"
-    return safe_line("; ".join([said, *state["failed"]]))
