@@ -66,11 +66,12 @@ async def serve_http(
             proxy_headers=False,
             timeout_graceful_shutdown=END_SECONDS,
         )
+        if bound is not None:  # before anybody is told of it
+            stack.callback(_port_file(dirs).unlink, missing_ok=True)
+            own_files.write(_port_file(dirs), f"{bound}\n")
         say(f"serving HTTP on the socket `{dirs.web_socket}`")
         if bound is not None:
             say(f"serving http://{HOST}:{bound}/v1; every request bears the token")
-            stack.callback(_port_file(dirs).unlink, missing_ok=True)
-            own_files.write(_port_file(dirs), f"{bound}\n")
             ready(bound)
         await uvicorn.Server(config).serve(sockets=listeners)
 
