@@ -88,6 +88,16 @@ def is_below_agent(one: Agent, agent: Agent) -> bool:
     return one.path.startswith(agent.path + BETWEEN)
 
 
+def find_agent(agents: Sequence[Agent], name: str) -> Agent | None:
+    """Return the one of some agents that has this id or path."""
+    return next((agent for agent in agents if name in (agent.id, agent.path)), None)
+
+
+def with_children(agents: Sequence[Agent], agent: Agent) -> list[Agent]:
+    """Return an agent and those of some that are below it."""
+    return [agent, *(other for other in agents if is_below_agent(other, agent))]
+
+
 class Registry:
     """The agents of a state folder. Several processes may use it at once."""
 
@@ -147,11 +157,7 @@ class Registry:
 
     def find(self, name: str) -> Agent | None:
         """Return an agent by its id or its path."""
-        return next((agent for agent in self.all() if name in (agent.id, agent.path)), None)
-
-    def with_children(self, agent: Agent) -> list[Agent]:
-        """Return an agent and all that are below it."""
-        return [one for one in self.all() if one == agent or is_below_agent(one, agent)]
+        return find_agent(self.all(), name)
 
     def trees(self, agents: Sequence[Agent]) -> list[Tree]:
         """Return what is known of the processes of several agents."""

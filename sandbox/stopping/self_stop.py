@@ -12,7 +12,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from sandbox.agents.registry import Registry
+from sandbox.agents.registry import Registry, find_agent, with_children
 from sandbox.host import relaunch as interpreter
 from sandbox.host.dirs import Dirs
 from sandbox.processes.sweep import sweep
@@ -41,15 +41,15 @@ def main() -> None:
     """
     dirs = Dirs(*(Path(argument) for argument in sys.argv[1:4]))
     registry = Registry(dirs)
-    for one in registry.all():
+    for one in registry.readable()[0]:
         if group := registry.group(one):
             group.leave(os.getpid())
     while os.read(0, 1):
         pass
-    agents = registry.all()
+    agents, _ = registry.readable()
     if name := sys.argv[4]:
-        found = registry.find(name)
-        agents = registry.with_children(found) if found else []
+        found = find_agent(agents, name)
+        agents = with_children(agents, found) if found else []
     own = registry.host.process(os.getpid())
     spared = [own.known] if own else [Known(os.getpid(), 0)]
     groups = [group for agent in agents if (group := registry.group(agent))]

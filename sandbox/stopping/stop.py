@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar, cast
 
-from sandbox.agents.registry import Agent, Registry, is_below_agent
+from sandbox.agents.registry import Agent, Registry, find_agent, with_children
 from sandbox.containers.ledger import ContainerNotes
 from sandbox.errors import BadInput, SandboxError, Unavailable
 from sandbox.host.dirs import Dirs
@@ -215,10 +215,9 @@ class Stop:
     def _whom(self, agents: Sequence[Agent]) -> _Whom:
         if self._agent is None:
             return _Whom(None, tuple(agents))
-        for agent in agents:
-            if self._agent in (agent.id, agent.path):
-                below_it = (other for other in agents if is_below_agent(other, agent))
-                return _Whom(agent.path, (agent, *below_it))
+        agent = find_agent(agents, self._agent)
+        if agent is not None:
+            return _Whom(agent.path, tuple(with_children(agents, agent)))
         if not self._own and not self._is_known(self._agent):
             raise BadInput(
                 f"there is no agent `{safe_line(self._agent)}`; see `lockgate agent list`, "

@@ -6,6 +6,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,6 +19,7 @@ from sandbox.errors import Stopped, Unavailable
 from sandbox.host.latch import Latch
 from sandbox.processes.table import Host, boot
 from sandbox.stopping.stop import stop_all
+from tests.fakes import wait_for
 from tests.sandbox.shells import Shell
 
 WAIT_SECONDS = 60.0
@@ -47,6 +49,11 @@ def pipe(path: Path) -> Callable[[], None]:
     path.unlink(missing_ok=True)
     os.mkfifo(path)
     return lambda: path.unlink(missing_ok=True)
+
+
+def _lives(agent: Agent) -> bool:
+    process = Host().process(agent.pid)
+    return process is not None and process.known == agent.root and not process.ended
 
 
 HOLDS: dict[str, Callable[[Path], Callable[[], None]]] = {
@@ -91,12 +98,27 @@ def test_a_stop_ends_what_it_can_see_and_names_what_it_cannot(
         _, out, err = shell("stop", *name, "--reason", "a test")
         assert "agent w: 1 process (sleep)" in out, err
         assert "x.json" in out
-        left = Host().process(agent.pid)
-        assert left is None or left.known != agent.root or left.ended
+        assert not _lives(agent)
         with pytest.raises(Unavailable):
             Registry(shell.dirs).all()
     finally:
         unread.unlink()
+
+
+def test_an_agent_that_stops_all_ends_though_another_entry_cannot_be_read(shell: Shell) -> None:
+    unread = shell.dirs.state / "agents/x.json"
+    command = shlex.join([*shell.program, "stop"])
+    script = f"echo ready; read; ln -s {unread} {unread}; {command}; exec sleep 262"
+    words = ("agent", "run", "--name", "w", "--", "bash", "-c", script)
+    with shell.start(*words, stdin=subprocess.PIPE) as started:
+        assert started.stdin is not None
+        assert started.stdout is not None
+        assert started.stdout.readline() == b"ready\n"
+        agent = Registry(shell.dirs).find("w") or pytest.fail("it is not registered")
+        started.stdin.write(b"\n")
+        started.stdin.flush()
+        wait_for(lambda: not _lives(agent), "it has ended")
+    unread.unlink()
 
 
 FORGED: dict[str, dict[str, Any]] = {
