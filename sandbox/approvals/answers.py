@@ -20,7 +20,7 @@ from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.store import Store
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
-from sandbox.present.card import CardRows, card_rows, fields, host_rows
+from sandbox.present.card import CardRows, card_rows, card_text, host_rows
 from sandbox.text.terminal import safe_block, safe_line
 
 
@@ -30,8 +30,7 @@ class NotOpen(BadInput):
 
 def card_of(request: Request) -> str:
     """Return the card of a question: all that it is about, as text that is safe to show."""
-    title, rows = _rows(request)
-    return f"{title}\n{fields(rows, fold=True)}"
+    return card_text(*_rows(request))
 
 
 def rows_of(request: Request) -> tuple[str, CardRows]:

@@ -22,7 +22,6 @@ from sandbox.host.files import write
 
 if TYPE_CHECKING:
     from sandbox.audit.events.protected import TamperedRecord
-    from sandbox.audit.events.record import AuditRecord
 
 _EVENTS = (b'"event":"tampered"', b'"event":"acknowledged"')
 
@@ -61,10 +60,8 @@ class OpenChanges:
         last: tuple[LogPlace, bytes] | None = None
         for last in lines:
             if any(event in last[1] for event in _EVENTS):
-                from sandbox.audit.events.reading import read
-
                 with contextlib.suppress(ValueError):  # the chain's check names it
-                    _take(found, read(last[1]))
+                    _take(found, last[1])
         if last is not None:
             self._save(_Read(last[0], _digest(last[1])), found)
         return found
@@ -94,13 +91,14 @@ def _record(fields: dict[str, Any]) -> TamperedRecord:
     return TamperedRecord.model_validate(fields)
 
 
-def _take(found: list[TamperedRecord], record: AuditRecord) -> None:
+def _take(found: list[TamperedRecord], line: bytes) -> None:
     from sandbox.audit.events.protected import AcknowledgedRecord, TamperedRecord
+    from sandbox.audit.events.reading import read
 
-    match record:
-        case TamperedRecord():
+    match read(line):
+        case TamperedRecord() as record:
             found.append(record)
-        case AcknowledgedRecord():
+        case AcknowledgedRecord() as record:
             found[:] = [
                 tampered_record
                 for tampered_record in found

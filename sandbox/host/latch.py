@@ -199,6 +199,11 @@ class Latch:
                         found.setdefault(info.agent, info)
         return list(found.values())
 
+    def in_force(self) -> list[LatchInfo]:
+        """Return all stops and pauses: that of everything first, then those of agents."""
+        everything = self.read()
+        return [*([everything] if everything is not None else []), *self.agents()]
+
     def _path(self, place: Path, agent: str | None) -> Path:
         if agent is None:
             return place / NAME

@@ -27,6 +27,10 @@ from sandbox.web.table import RESOURCES
 
 _BY_NAME: Mapping[str, Resource] = {resource.name: resource for resource in RESOURCES}
 _DIGEST_CHARS = 16
+CHANGED = "nothing was done: it is another by now than what you were shown; this is how it stands"
+
+Fields = list[tuple[str, str]]
+"""What a form bears, in its order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,8 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sandbox.page.asking import PageRequest, shown_digest
-from sandbox.page.changed import CHANGED
+from sandbox.page.asking import CHANGED, Fields, PageRequest, shown_digest
 from sandbox.web.problems import HttpRefusal
-
-Fields = list[tuple[str, str]]
 
 
 async def show_held(page: PageRequest) -> Response:

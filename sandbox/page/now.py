@@ -8,9 +8,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from sandbox.page.asking import PageRequest
-
-Fields = list[tuple[str, str]]
+from sandbox.page.asking import Fields, PageRequest
 
 
 async def show_now(page: PageRequest) -> Response:

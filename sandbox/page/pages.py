@@ -21,7 +21,7 @@ from starlette.types import ASGIApp
 
 from sandbox.errors import SandboxError
 from sandbox.page import approvals, held, history, now, rules, sessions
-from sandbox.page.asking import PageRequest
+from sandbox.page.asking import Fields, PageRequest
 from sandbox.page.entrance import (
     LOGIN,
     Entrance,
@@ -35,11 +35,11 @@ from sandbox.page.logins import Logins
 from sandbox.page.showing import environment
 from sandbox.web.app import PING_SECONDS, SEND_SECONDS
 from sandbox.web.doorway import headers_of
-from sandbox.web.problems import HttpRefusal, problem_of
+from sandbox.web.problems import HttpRefusal, refusal_of
 from sandbox.web.resources import Site
 
 Look = Callable[[PageRequest], Awaitable[Response]]
-Deed = Callable[[PageRequest, list[tuple[str, str]]], Awaitable[Response]]
+Deed = Callable[[PageRequest, Fields], Awaitable[Response]]
 LOOKS: dict[str, Look] = {
     "/": now.show_now,
     "/alert": now.show_alert,
@@ -144,13 +144,7 @@ def page_application(site: Site, port: Callable[[], int | None]) -> ASGIApp:
 
     async def fail(request: Request, error: Exception) -> Response:
         assert isinstance(error, SandboxError)
-        status, problem = problem_of(error)
-        return failure(
-            request,
-            HttpRefusal(
-                status, problem.kind, problem.message, _INSTEAD.get(problem.kind, problem.instead)
-            ),
-        )
+        return failure(request, refusal_of(error))
 
     async def defect(request: Request, error: Exception) -> Response:
         traceback.print_exception(error, file=sys.stderr)

@@ -9,10 +9,8 @@ from urllib.parse import urlencode
 from starlette.responses import Response
 
 from sandbox.errors import SandboxError
-from sandbox.page.asking import PageRequest, shown_digest
-from sandbox.page.changed import CHANGED
+from sandbox.page.asking import CHANGED, Fields, PageRequest, shown_digest
 
-Fields = list[tuple[str, str]]
 _PER_PAGE = "40"
 
 

@@ -49,7 +49,11 @@ def card(
     stdin: str = "",
 ) -> str:
     """Return the approval card of a plan as text; the arguments are those of `card_rows`."""
-    title, rows = card_rows(plan, decision, paths=paths, preview=preview, env=env, stdin=stdin)
+    return card_text(*card_rows(plan, decision, paths=paths, preview=preview, env=env, stdin=stdin))
+
+
+def card_text(title: str, rows: CardRows) -> str:
+    """Return a card as text that is safe to show."""
     return f"{title}\n{fields(rows, fold=True)}"
 
 

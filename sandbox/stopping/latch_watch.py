@@ -69,7 +69,7 @@ class StopWatch:
 
     async def look(self) -> None:
         """Carry out the stops that nobody carries out."""
-        found = [info for info in (self._latch.read(), *self._latch.agents()) if info is not None]
+        found = self._latch.in_force()
         self._handled &= set(found)
         self._waited = {info: since for info, since in self._waited.items() if info in found}
         for info in found:

@@ -18,7 +18,7 @@ from sandbox.client.blocking import running_now
 from sandbox.errors import BadInput, SandboxError
 from sandbox.gates.policy_files import Policies
 from sandbox.host.dirs import Dirs
-from sandbox.host.latch import Latch, LatchInfo
+from sandbox.host.latch import Latch
 from sandbox.policy_tools.view import view
 from sandbox.results import StopReport
 from sandbox.stopping.stop import Stop
@@ -77,15 +77,10 @@ async def show_agents(visit: Visit) -> RunningNow:
             agents=tuple(agents),
             running=tuple(now["running"]),
             guard=now.get("guard"),
-            stopped=tuple(item.message() for item in _stops(visit.dirs)),
+            stopped=tuple(item.message() for item in Latch(visit.dirs).in_force()),
         )
 
     return await asyncio.to_thread(work)
-
-
-def _stops(dirs: Dirs) -> list[LatchInfo]:
-    latch = Latch(dirs)
-    return [item for item in (latch.read(), *latch.agents()) if item is not None]
 
 
 def _add_standing(dirs: Dirs, nodes: list[Node], budgets: Mapping[str, Any]) -> None:
@@ -109,7 +104,7 @@ def _add_standing(dirs: Dirs, nodes: list[Node], budgets: Mapping[str, Any]) -> 
 
 async def list_stops(visit: Visit) -> tuple[StopView, ...]:
     """List the stops and pauses that are in force."""
-    found = await asyncio.to_thread(_stops, visit.dirs)
+    found = await asyncio.to_thread(Latch(visit.dirs).in_force)
     return tuple(
         StopView(agent=item.agent, reason=item.reason, at=item.at, until=item.until)
         for item in found

@@ -43,8 +43,7 @@ def ps(**flags: bool) -> int:
     now = running_now(dirs)
     changed = OpenChanges(dirs).read()
     roots = tree(dirs, now["running"], now["cells"])
-    latch = Latch(dirs)
-    stopped = [info for info in (latch.read(), *latch.agents()) if info is not None]
+    stopped = Latch(dirs).in_force()
     asking = count_questions(dirs, time.time())
     gone = ended(dirs, stopped, now["running"], now["cells"])
     here = [info for info in stopped if info not in gone]

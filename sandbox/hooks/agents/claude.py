@@ -9,13 +9,14 @@ from typing import Any
 
 from sandbox.hooks.agents.fields import (
     Json,
+    named_kind,
     object_of,
     output_of,
     printed,
     text_of,
     text_or_nothing,
 )
-from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say, blocked
+from sandbox.hooks.events import Event, Kind, Printed, Say, blocked
 
 _KINDS = {
     "PreToolUse": Kind.BEFORE,
@@ -44,12 +45,7 @@ _QUIET = frozenset(
 
 def read_event(said: Json, kinds: Mapping[str, Kind] = _KINDS) -> Event:
     """Return what an event says. Raises BadEvent."""
-    name = text_of(said, "hook_event_name")
-    kind = kinds.get(name)
-    if kind is None:
-        if name not in _QUIET:
-            raise BadEvent(f"`{name}` is no event that is known, so it cannot be judged")
-        kind = Kind.OTHER
+    name, kind = named_kind(said, {**dict.fromkeys(_QUIET, Kind.OTHER), **kinds})
     event = Event(
         kind,
         name,

@@ -10,13 +10,14 @@ from sandbox.hooks.agents.fields import (
     NO_REASON,
     Json,
     embedded_object,
+    named_kind,
     object_of,
     output_of,
     printed,
     text_of,
     text_or_nothing,
 )
-from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say
+from sandbox.hooks.events import Event, Kind, Printed, Say
 
 _KINDS = {
     "preToolUse": Kind.BEFORE,
@@ -45,14 +46,12 @@ _KINDS = {
 
 def read_event(said: Json) -> Event:
     """Return what an event says. Raises BadEvent."""
-    name = text_of(said, "hook_event_name")
-    if name not in _KINDS:
-        raise BadEvent(f"`{name}` is no event that is known, so it cannot be judged")
+    name, kind = named_kind(said, _KINDS)
     roots = said.get("workspace_roots")
     given = roots if isinstance(roots, list) else []
     first = next((one for one in given if isinstance(one, str)), None)
     event = Event(
-        _KINDS[name],
+        kind,
         name,
         session=text_or_nothing(said, "conversation_id"),
         cwd=text_or_nothing(said, "cwd") or first,

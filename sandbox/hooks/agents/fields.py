@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from sandbox.hooks.events import BadEvent, Event, Printed
+from sandbox.hooks.events import BadEvent, Event, Kind, Printed
 
 _MOST_BYTES = 64 * 1024 * 1024
 
@@ -40,6 +40,14 @@ def text_of(said: Json, key: str) -> str:
     if not isinstance(value, str) or not value:
         raise BadEvent(f"`{key}` is missing, so the call cannot be judged")
     return value
+
+
+def named_kind(said: Json, kinds: Mapping[str, Kind]) -> tuple[str, Kind]:
+    """Return the name of an event and what it is. Raises BadEvent for one that is not known."""
+    name = text_of(said, "hook_event_name")
+    if name not in kinds:
+        raise BadEvent(f"`{name}` is no event that is known, so it cannot be judged")
+    return name, kinds[name]
 
 
 def text_or_nothing(said: Any, key: str) -> str:

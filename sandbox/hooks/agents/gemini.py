@@ -10,6 +10,7 @@ from typing import Any
 from sandbox.hooks.agents.fields import (
     NO_REASON,
     Json,
+    named_kind,
     object_of,
     output_of,
     printed,
@@ -17,7 +18,7 @@ from sandbox.hooks.agents.fields import (
     text_of,
     text_or_nothing,
 )
-from sandbox.hooks.events import BadEvent, Event, Kind, Printed, Say
+from sandbox.hooks.events import Event, Kind, Printed, Say
 
 _KINDS = {
     "BeforeTool": Kind.BEFORE,
@@ -36,10 +37,7 @@ _KINDS = {
 
 def read_event(said: Json) -> Event:
     """Return what an event says. Raises BadEvent."""
-    name = text_of(said, "hook_event_name")
-    if name not in _KINDS:
-        raise BadEvent(f"`{name}` is no event that is known, so it cannot be judged")
-    kind = _KINDS[name]
+    name, kind = named_kind(said, _KINDS)
     event = Event(
         kind,
         name,
