@@ -55,9 +55,9 @@ def place(http: HttpServed) -> str:
     return Registry(http.dirs).list()[0].path
 
 
-def note(http: HttpServed, call: str, agent: str = "main") -> None:
+def note(http: HttpServed, call: str, agent: str = "main", **fields: str) -> None:
     """Put a call on record."""
-    record = {"event": "decided", "call": call, "agent": agent, "tool": "Bash"}
+    record = {"event": "decided", "call": call, "agent": agent, "tool": "Bash", **fields}
     Store(http.dirs).append(record_of({**record, "verdict": "allow", "plan": {}}), durable=False)
 
 
@@ -243,7 +243,7 @@ def test_a_search_looks_through_a_part_at_a_time(
 ) -> None:
     monkeypatch.setattr("sandbox.web.calls.MOST_LOOKED", 4)
     for number in range(7):
-        note(http, f"q{number}", "looking")
+        note(http, f"q{number}", "looking", ts=f"2026-01-01T00:00:0{number}.000+00:00")
     said = {"agent": "looking", "text": "Q0", "limit": "2"}
     pages: list[list[str]] = []
     with http.over_loopback() as client:
