@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from policy.model import Verdict
 from policy.people.reports import GATES, GateWord
 from sandbox.audit.events.calls import DecidedRecord
+from sandbox.audit.events.follow_ups import FollowUpRecord
 from sandbox.audit.events.record import AuditRecord
 from sandbox.errors import BadInput
 
@@ -19,6 +20,8 @@ _SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 ALL = 1_000_000
 """More calls than a log holds."""
+MOST_SEARCHED = 500
+"""Characters of a parameter of a call, and of its intent, that a search looks in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,18 @@ class Query:
     """Seconds since 1970, exclusive."""
     limit: int | None = None
     """At most so many, the newest ones."""
+    session: str | None = None
+    text: str | None = None
+    """What stands somewhere in `searched` of it, whether in small or in capital letters."""
+    before: int | None = None
+    """Only records with a lower number."""
+    held: bool = False
+    """Only calls that wait for a person; the index knows them."""
+
+    @property
+    def needs_entries(self) -> bool:
+        """Whether counts by day cannot answer it."""
+        return (self.session, self.text, self.before, self.held) != (None, None, None, False)
 
     def matches(self, record: AuditRecord) -> bool:
         """Whether a record is a decision that is looked for."""
@@ -49,7 +64,21 @@ class Query:
             and (self.rule is None or self.rule in (record.rules or ()))
             and (self.since is None or at >= self.since)
             and (self.until is None or at < self.until)
+            and self.session in (None, record.session)
+            and (self.text is None or self.text.casefold() in searched(record))
+            and (self.before is None or (record.n or 0) < self.before)
         )
+
+
+def searched(record: DecidedRecord | FollowUpRecord) -> str:
+    """Return what of a record a search looks in: ids, the intent and the parameters of a call, of
+    each text its beginning."""
+    if isinstance(record, FollowUpRecord):
+        texts: tuple[object, ...] = (record.undone, record.of)
+    else:
+        texts = (record.intent, *(record.params or {}).values())
+    parts = (str(text)[:MOST_SEARCHED] for text in (record.call, *texts) if text)
+    return "\n".join(parts).casefold()
 
 
 def verdicts(word: str | None) -> frozenset[str] | None:
@@ -83,6 +112,11 @@ def instant(text: str | None, now: float) -> float | None:
             f"`{text}` is no instant; write 2h or 3d (so long ago), or ISO 8601 as in "
             "2026-02-11T09:50:00Z"
         ) from None
+
+
+def stamp_of(at: float) -> str:
+    """Return an instant as records have it."""
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="milliseconds")
 
 
 def seconds_of(stamp: str) -> float:

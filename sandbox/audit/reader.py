@@ -20,8 +20,9 @@ from sandbox.audit import history
 from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events.calls import DecidedRecord
 from sandbox.audit.events.record import AuditRecord
-from sandbox.audit.index import AuditIndex, Said
-from sandbox.audit.index_queries import DAY
+from sandbox.audit.index.conditions import DAY
+from sandbox.audit.index.sessions import SessionSummary
+from sandbox.audit.index.taking import AuditIndex, Said
 from sandbox.audit.query import ALL, Query
 from sandbox.audit.record_reader import Reader
 from sandbox.audit.segments import Segments
@@ -117,6 +118,71 @@ class Audit:
         self.refresh()
         with self._reading() as reader:
             return history.call(self._records(asked, reader), asked, asked)
+
+    def page(self, query: Query) -> tuple[list[CallEntry], int | None]:
+        """Return the calls and undos that are looked for, at most as many as its `limit`, and what
+        `before` of the next page is; None: this is the last."""
+        self.refresh()
+        limit = ALL if query.limit is None else query.limit
+        some = 2 * limit + 10  # some are of one call
+        numbers = self._index.decided(replace(query, limit=some), own=True)
+        shown: dict[str, CallEntry] = {}
+        last: int | None = None
+        with self._reading() as reader:
+            for number in numbers:
+                if len(shown) == limit:
+                    return list(shown.values()), last
+                last = number
+                found = self._index.place(number)
+                record = reader.record(*found) if found else None
+                name = (record.call or "") if record else ""
+                if not name or name in shown:
+                    continue
+                entry = self._entry(name, reader)
+                if entry.is_held or not query.held:
+                    shown[name] = entry
+        return list(shown.values()), last if len(numbers) == some else None
+
+    def record_page(
+        self, event: str | None, call: str | None, before: int | None, limit: int
+    ) -> tuple[list[AuditRecord], int | None]:
+        """Return records, the newest first, and what `before` of the next page is."""
+        self.refresh()
+        numbers = self._index.records(event, call, before, limit + 1)
+        shown = []
+        with self._reading() as reader:
+            for number in numbers[:limit]:
+                found = self._index.place(number)
+                if found and (record := reader.record(*found)) is not None:
+                    shown.append(record)
+        return shown, numbers[limit - 1] if len(numbers) > limit else None
+
+    def sessions(self, before: int | None, limit: int) -> list[SessionSummary]:
+        """Return agents' sessions, the one with the newest decision first."""
+        self.refresh()
+        return self._index.sessions(before, limit)
+
+    def session(self, asked: str, workspace: str | None = None) -> list[str]:
+        """Return the sessions that a word means: `last`, an id, or the beginning of ids."""
+        self.refresh()
+        if asked == "last":
+            newest = self._index.newest_session(workspace)
+            return [] if newest is None else [newest]
+        named = self._index.sessions_named(asked) if asked else []
+        return [asked] if asked in named else named
+
+    def landed_of(self, session: str) -> list[CallEntry]:
+        """Return what landed of the calls of a session and stands, newest first; where ids begin
+        alike, also of others."""
+        self.refresh()
+        places = {
+            number: (place, length)
+            for name in self._index.calls_of(session)
+            for number, place, length in self._index.places_of(name)
+        }
+        with self._reading() as reader:
+            found = (reader.record(*places[number]) for number in sorted(places, reverse=True))
+            return history.landed((one for one in found if one is not None), ALL)
 
     def newest(self, workspace: str | None = None) -> Iterator[CallEntry]:
         """Yield the calls and undos (in a workspace), newest first, each when it is wanted."""

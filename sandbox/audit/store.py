@@ -166,22 +166,36 @@ class Store:
     def session(self, asked: str, workspace: str | None = None) -> str:
         """Return a session by its id or a unique beginning of it; `last` is that of the newest call
         (in a workspace) that belongs to one. Raises BadInput."""
-        found: set[str] = set()
-        for record in self.records():
-            if not isinstance(record, DecidedRecord) or not record.session:
-                continue
-            if asked == "last" and workspace in (None, record.workspace, *(record.also or ())):
-                return record.session
-            if record.session == asked:
-                return asked
-            if asked and record.session.startswith(asked):
-                found.add(record.session)
+        if index := self._index():
+            found = set(index.session(asked, workspace))
+        else:
+            found = set(self._sessions_meant(asked, workspace))
         if len(found) == 1:
             return found.pop()
         if found:
             raise BadInput(f"`{asked}` begins {len(found)} sessions; give more of it")
         what = "no session" if asked == "last" else f"no session `{asked}`"
         raise BadInput(f"{what} is recorded; `lockgate log --json` shows those of calls")
+
+    def _sessions_meant(self, asked: str, workspace: str | None) -> Iterator[str]:
+        """Yield the sessions that a word means, the very one alone where it is there."""
+        found: set[str] = set()
+        for record in self.records():
+            if not isinstance(record, DecidedRecord) or not record.session:
+                continue
+            last = asked == "last" and workspace in (None, record.workspace, *(record.also or ()))
+            if last or record.session == asked:
+                yield record.session
+                return
+            if asked and record.session.startswith(asked):
+                found.add(record.session)
+        yield from found
+
+    def landed_of(self, session: str) -> list[CallEntry]:
+        """Return what stands of calls of a session, newest first, and maybe of others."""
+        if index := self._index():
+            return index.landed_of(session)
+        return self.landed(ALL)
 
     def sessions_of(self, calls: Collection[str]) -> dict[str, str]:
         """Return the sessions of calls, of those that belong to one."""

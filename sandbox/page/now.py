@@ -21,9 +21,9 @@ async def show_now(page: PageRequest) -> Response:
 
 async def show_alert(page: PageRequest) -> Response:
     """Show what a person should know on every page: stops in force, questions that wait."""
-    stops, waiting = await asyncio.gather(page.ask("ListStops"), page.ask("ListQuestions"))
+    stops, count = await asyncio.gather(page.ask("ListStops"), page.ask("CountQuestions"))
     at = page.request.query_params.get("at", "")
-    return page.show_live("alert", stops=stops, waiting=len({one.digest for one in waiting}), at=at)
+    return page.show_live("alert", stops=stops, waiting=count.waiting, at=at)
 
 
 async def stop(page: PageRequest, fields: Fields) -> Response:

@@ -15,8 +15,10 @@ _PER_PAGE = "40"
 
 
 async def show_sessions(page: PageRequest) -> Response:
-    """Show the newest sessions."""
-    return page.show("sessions.html", sessions=await page.ask("ListSessions"))
+    """Show the sessions, newest first."""
+    found = await page.ask("ListSessions", query={**page.given("before"), "limit": _PER_PAGE})
+    older = f"/sessions?{urlencode({'before': found.next})}" if found.next else ""
+    return page.show("sessions.html", sessions=found.sessions, older=older)
 
 
 async def show_session(page: PageRequest) -> Response:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from itertools import islice
 from typing import Any
 
 from policy.model import Frozen
@@ -27,18 +26,12 @@ from sandbox.web.resources import Visit, known_call
 from sandbox.web.taken import Action, CallBody, CallsQuery, RecordQuery
 from sandbox.workspaces.registry import Registry
 
-_AND = "~"
-"""Between instant and call, in what names the next page."""
-_SAME_SECONDS = 0.001
-MOST_LOOKED = 1000
-"""Calls that one page of a list looks through."""
-
 
 class CallPage(Frozen):
     """Calls and undos, the newest first."""
 
     calls: tuple[CallEntry, ...]
-    next: str | None = None
+    next: int | None = None
     """What `before` is for the next page; None: this is the last."""
 
 
@@ -137,49 +130,22 @@ async def list_calls(visit: Visit) -> CallPage:
 
 def _page(visit: Visit) -> CallPage:
     asked: CallsQuery = visit.query
-    now = time.time()
-    since, until = instant(asked.since, now), None
-    last = ""
-    if asked.before is not None:
-        stamp, _, last = asked.before.partition(_AND)
-        until = instant(stamp, now)
-        if until is None or not last:
-            raise BadInput("`before` is no `next` of a page before")
-        until += _SAME_SECONDS  # others were decided in that very instant
-    few = asked.session is None and asked.text is None and not asked.held and not last
+    audit = Audit(visit.dirs)
     query = Query(
         frozenset((asked.verdict,)) if asked.verdict else None,
         asked.tool,
         asked.agent,
         asked.rule,
-        since,
-        until,
-        asked.limit + 1 if few else MOST_LOOKED,
+        instant(asked.since, time.time()),
+        None,
+        asked.limit,
+        asked.session,
+        asked.text or None,
+        asked.before,
+        asked.held,
     )
-    entries = Audit(visit.dirs).each(query, own=True)
-    count = 0
-    if last:
-        for entry in entries:
-            count += 1
-            if entry.id == last:
-                break
-    text = (asked.text or "").casefold()
-    shown: list[CallEntry] = []
-    looked: str | None = None
-    for entry in entries:
-        if len(shown) == asked.limit:
-            return CallPage(calls=tuple(shown), next=looked)
-        count += 1
-        looked = f"{entry.ts}{_AND}{entry.id}"
-        fits = asked.session in (None, entry.session) and (entry.is_held or not asked.held)
-        if fits and (not text or _holds(entry, text)):
-            shown.append(entry)
-    return CallPage(calls=tuple(shown), next=looked if count == query.limit else None)
-
-
-def _holds(entry: CallEntry, text: str) -> bool:
-    places = (entry.id, entry.intent or "", *(entry.params or {}).values())
-    return any(text in str(place).casefold() for place in places)
+    shown, following = audit.page(query)
+    return CallPage(calls=tuple(shown), next=following)
 
 
 async def show_call(visit: Visit) -> CallEntry:
@@ -234,16 +200,10 @@ async def list_record(visit: Visit) -> RecordPage:
 
 def _records(visit: Visit) -> RecordPage:
     asked: RecordQuery = visit.query
-    found = (
-        entry
-        for entry in Store(visit.dirs).records()
-        if (asked.before is None or (entry.n or 0) < asked.before)
-        and asked.event in (None, entry.event)
-        and asked.call in (None, entry.call)
+    shown, following = Audit(visit.dirs).record_page(
+        asked.event, asked.call, asked.before, asked.limit
     )
-    page = list(islice(found, asked.limit + 1))
-    shown = page[: asked.limit]
     return RecordPage(
         records=tuple({"n": entry.n, **entry.as_json()} for entry in shown),
-        next=shown[-1].n if len(page) > asked.limit else None,
+        next=following,
     )

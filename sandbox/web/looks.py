@@ -8,17 +8,15 @@ from typing import Any
 
 from policy.model import Frozen
 from sandbox.audit.open_changes import OpenChanges
-from sandbox.audit.query import Query
+from sandbox.audit.query import stamp_of
 from sandbox.audit.reader import Audit
 from sandbox.audit.store import Store
 from sandbox.web.resources import Visit
-
-MOST_DECISIONS = 2000
-"""The newest decisions among which sessions are looked for."""
+from sandbox.web.taken import SessionsQuery
 
 
 class SessionView(Frozen):
-    """What is known of an agent's session from the newest decisions."""
+    """What is known of an agent's session."""
 
     session: str
     agents: tuple[str, ...]
@@ -39,27 +37,37 @@ class RecordState(Frozen):
     """What is wrong; the first broken line is named."""
 
 
-async def list_sessions(visit: Visit) -> tuple[SessionView, ...]:
-    """List the sessions of the newest decisions, the newest first."""
+class SessionPage(Frozen):
+    """Sessions, the one with the newest decision first."""
+
+    sessions: tuple[SessionView, ...]
+    next: int | None = None
+    """What `before` is for the next page; None: this is the last."""
+
+
+async def list_sessions(visit: Visit) -> SessionPage:
+    """List the agents' sessions, the one with the newest decision first."""
     return await asyncio.to_thread(_sessions, visit)
 
 
-def _sessions(visit: Visit) -> tuple[SessionView, ...]:
-    by_name: dict[str, list[Any]] = {}
-    for decision in Audit(visit.dirs).decisions(Query(limit=MOST_DECISIONS)):
-        if decision.session:
-            by_name.setdefault(decision.session, []).append(decision)
-    return tuple(
-        SessionView(
-            session=name,
-            agents=tuple(dict.fromkeys(one.agent for one in decisions if one.agent)),
-            workspaces=tuple(dict.fromkeys(one.workspace for one in decisions if one.workspace)),
-            calls=len({one.call for one in decisions}),
-            refused=sum(one.verdict == "deny" for one in decisions),
-            first=decisions[-1].ts or "",
-            last=decisions[0].ts or "",
-        )
-        for name, decisions in by_name.items()
+def _sessions(visit: Visit) -> SessionPage:
+    asked: SessionsQuery = visit.query
+    found = Audit(visit.dirs).sessions(asked.before, asked.limit + 1)
+    shown = found[: asked.limit]
+    return SessionPage(
+        sessions=tuple(
+            SessionView(
+                session=one.session,
+                agents=one.agents,
+                workspaces=one.workspaces,
+                calls=one.calls,
+                refused=one.refused,
+                first=stamp_of(one.began),
+                last=stamp_of(one.at),
+            )
+            for one in shown
+        ),
+        next=shown[-1].last if len(found) > asked.limit else None,
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from policy.model import Frozen
 from policy.people.approval import Grant
 from policy.people.reports import YellowReport
-from sandbox.approvals import answers, offers
+from sandbox.approvals import answers, offers, waiting
 from sandbox.approvals.answers import NotOpen
 from sandbox.approvals.desk import said_of
 from sandbox.approvals.pregrant import of_command
@@ -42,6 +42,13 @@ class Question(Frozen):
     """The running call that wants to reach a host; then `call` is the question's own id."""
     host: str | None = None
     port: int | None = None
+
+
+class QuestionCount(Frozen):
+    """How much waits for a person."""
+
+    waiting: int
+    """Different questions; what was asked twice is one."""
 
 
 class OfferView(Frozen):
@@ -105,6 +112,12 @@ async def list_questions(visit: Visit) -> tuple[Question, ...]:
     """List the calls that wait for a person, the oldest first."""
     found = await asyncio.to_thread(Grants(visit.dirs).open_questions, time.time())
     return tuple(_question(entry.request) for entry in found)
+
+
+async def count_questions(visit: Visit) -> QuestionCount:
+    """Count the questions that wait for a person."""
+    count = await asyncio.to_thread(waiting.count_questions, visit.dirs, time.time())
+    return QuestionCount(waiting=count)
 
 
 async def show_card(visit: Visit) -> QuestionCard:

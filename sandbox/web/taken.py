@@ -60,13 +60,21 @@ class CallsQuery(Taken):
     rule: Name | None = None
     session: Name | None = None
     text: Text | None = None
-    """Only those whose command, file, intent or id holds this. So many calls are looked through at
-    a time that a page may be short, or empty, with more to come."""
+    """Only those in which this stands: in the id, the intent, or a parameter (a command, a file),
+    of each its first 500 characters."""
     held: bool = False
     """Only what waits for a person to land or discard it."""
     since: Text | None = None
     """From then on: `2h`, `3d` (so long ago), or ISO 8601."""
-    before: Text | None = None
+    before: Annotated[int, Field(ge=1, le=2**53)] | None = None
+    """Only earlier ones: `next` of the page before."""
+    limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 50
+
+
+class SessionsQuery(Taken):
+    """Which sessions are listed."""
+
+    before: Annotated[int, Field(ge=1, le=2**53)] | None = None
     """Only earlier ones: `next` of the page before."""
     limit: Annotated[int, Field(ge=1, le=MOST_ROWS)] = 50
 

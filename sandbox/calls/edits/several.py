@@ -140,7 +140,8 @@ class Several:
         if chosen.session is not None:
             session = store.session(chosen.session, chosen.workspace)
             chosen = replace(chosen, session=session)
-        entries = store.landed(ALL)
+        whole = chosen.session
+        entries = store.landed(ALL) if whole is None else store.landed_of(whole)
         parts = {one.of for one in entries if one.of and not one.session}
         wholes = {call: store.call(call) for call in parts}
         found = [_with_session(entry, wholes) for entry in entries]

@@ -17,7 +17,7 @@ from sandbox.audit.call_entry import entry_of
 from sandbox.audit.events.calls import DecidedRecord
 from sandbox.audit.events.reading import record_of
 from sandbox.audit.log import LogBounds
-from sandbox.audit.query import Query, instant, verdicts
+from sandbox.audit.query import MOST_SEARCHED, Query, instant, stamp_of, verdicts
 from sandbox.audit.reader import Audit
 from sandbox.audit.store import Store
 from sandbox.config.settings import Dirs
@@ -55,7 +55,9 @@ def fill(dirs: Dirs, count: int, *, seed: int = 1, file_bytes: int = 4000) -> St
                     "verdict": verdict,
                     "rules": chance.sample(["safe", "git-push", "delete"], chance.randint(0, 2)),
                     "message": "why",
-                    "workspace": "/w",
+                    "workspace": chance.choice(["/w", "/w2"]),
+                    "session": chance.choice([None, "s1", "s2", "t1"]),
+                    "intent": chance.choice([None, "Übung"]),
                 }
             ),
             durable=False,
@@ -95,6 +97,13 @@ QUERIES = {
         since=(BEGAN + timedelta(minutes=100)).timestamp(),
         until=(BEGAN + timedelta(minutes=130)).timestamp(),
     ),
+    "a session": Query(session="s2"),
+    "a text in a command": Query(text="ECHO 1"),
+    "a text in an intent, of an agent": Query(text="übUNG", agent="coder"),
+    "a text in an id, of one day": Query(
+        text="c10", since=(BEGAN + timedelta(hours=2)).timestamp()
+    ),
+    "the page after a record": Query(before=100),
     "what nobody did": Query(agent="nobody"),
 }
 
@@ -151,10 +160,20 @@ def test_a_long_log_is_shown_as_a_short_one(dirs: Dirs, monkeypatch: pytest.Monk
     short = [store.call(name) for name in names], store.held(), store.search(Query(agent="main"))
     landed = [store.landed(count) for count in (1, 3, 1000)]
     places = {where: list(store.newest(where)) for where in (None, "/w", "/w2", "/nowhere")}
+    sessions = {asked: store.session(asked) for asked in ("last", "s1", "t")}
+    newest = {where: store.session("last", where) for where in ("/w", "/w2")}
+    own = [one for one in store.landed_of("s1") if one.session == "s1"]
     monkeypatch.setattr(stores, "INDEXED", 0)
     assert store._index() is not None
     assert {where: list(store.newest(where)) for where in places} == places
     assert places[None]
+    assert {asked: store.session(asked) for asked in sessions} == sessions
+    assert {where: store.session("last", where) for where in newest} == newest
+    assert [one for one in store.landed_of("s1") if one.session == "s1"] == own
+    assert len(own) > 3
+    for asked in ("s", "x", ""):
+        with pytest.raises(BadInput, match="session"):
+            store.session(asked)
     assert [store.call(name) for name in names] == short[0]
     assert store.held() == short[1]
     assert store.search(Query(agent="main")) == short[2]
@@ -214,18 +233,72 @@ def test_an_index_that_does_not_fit_is_made_anew(dirs: Dirs, spoil: Any) -> None
     assert audit.calls(Query())[0].id == expected[0].call
 
 
-def test_the_index_holds_no_text_of_a_call(dirs: Dirs) -> None:
+def test_sessions_are_summed_up_as_decisions_say(dirs: Dirs) -> None:
+    store = fill(dirs, 60)
+    by_name: dict[str, list[DecidedRecord]] = {}
+    for one in scanned(store, Query()):
+        if one.session:
+            by_name.setdefault(one.session, []).append(one)
+    audit = Audit(dirs)
+    again = {"event": "decided", "call": by_name["s1"][0].call, "session": "s1", "verdict": "deny"}
+    store.append(record_of({**again, "agent": "main"}), durable=False)  # one call, decided twice
+    found = audit.sessions(None, 10)
+    assert found[0].session == "s1"
+    assert {one.session for one in found} == set(by_name)
+    for summary in found:
+        own = by_name[summary.session]
+        denied = sum(each.verdict == "deny" for each in own) + (summary.session == "s1")
+        assert (summary.calls, summary.refused) == (len(own), denied)
+        assert summary.agents == tuple(sorted({str(each.agent) for each in own}))
+        assert summary.workspaces == tuple(sorted({str(each.workspace) for each in own}))
+        assert stamp_of(summary.began)[:19] == str(own[-1].ts)[:19]
+    assert audit.sessions(found[0].last, 1) == found[1:2]
+
+
+def test_pages_go_on_where_the_one_before_ended(dirs: Dirs) -> None:
+    store = fill(dirs, 50)
+    audit = Audit(dirs)
+    for query in (Query(), Query(session="s1"), Query(text="echo 4"), Query(held=True)):
+        wanted = [one.id for one in audit.page(query)[0]]
+        paged: list[str] = []
+        before: int | None = None
+        while True:
+            entries, before = audit.page(Query(**{**_fields(query), "before": before, "limit": 4}))
+            assert len(entries) == 4 or before is None
+            paged += [one.id for one in entries]
+            if before is None:
+                break
+        assert paged == wanted
+        assert wanted, query
+    assert sorted(wanted) == sorted(one.id for one in store.held())
+    records, following = audit.record_page("ended", None, None, 7)
+    assert [one.event for one in records] == ["ended"] * 7
+    rest, _ = audit.record_page("ended", None, following, 1000)
+    assert len(records) + len(rest) == 50
+
+
+def test_the_index_holds_of_texts_what_searches_look_in(dirs: Dirs) -> None:
     store = Store(dirs)
-    marker = "a-command-that-stands-in-the-log"
+    marker, far = "a-command-that-stands-in-the-log", "x" * MOST_SEARCHED + "far-away"
     record = {"event": "decided", "call": "c1", "agent": "main", "tool": "Bash", "verdict": "allow"}
-    store.append(
-        record_of({**record, "params": {"command": marker}, "rules": ["safe"]}), durable=False
-    )
-    assert Audit(dirs).calls(Query())[0].params == {"command": marker}
+    params = {"command": marker, "content": far}
+    store.append(record_of({**record, "params": params, "message": "why-so"}), durable=False)
+    assert Audit(dirs).calls(Query(text=marker))[0].params == params
     data = (dirs.state / "audit-index.sqlite").read_bytes()
-    assert marker.encode() not in data
-    assert b"safe" in data
+    assert marker.encode() in data
+    assert b"far-away" not in data
+    assert b"why-so" not in data
     assert (dirs.state / "audit-index.sqlite").stat().st_mode & 0o077 == 0
+
+
+def test_texts_of_files_that_are_gone_are_forgotten(dirs: Dirs) -> None:
+    fill(dirs, 60)
+    audit, index = Audit(dirs), dirs.state / "audit-index.sqlite"
+    assert len(audit.calls(Query(text="echo 3"))) == 11
+    assert b"c10003\necho 3" in index.read_bytes()
+    (dirs.state / "audit-000001.jsonl").unlink()
+    assert 0 < len(audit.calls(Query(text="echo 3"))) < 11
+    assert b"c10003\necho 3" not in index.read_bytes()
 
 
 INSTANTS = {

@@ -238,22 +238,20 @@ def test_calls_are_paged_and_filtered(http: HttpServed) -> None:
     assert [one["call"] for one in record] == ["p3"]
 
 
-def test_a_search_looks_through_a_part_at_a_time(
-    http: HttpServed, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("sandbox.web.calls.MOST_LOOKED", 4)
+def test_a_search_finds_what_lies_far_back(http: HttpServed) -> None:
     for number in range(7):
-        note(http, f"q{number}", "looking", ts=f"2026-01-01T00:00:0{number}.000+00:00")
-    said = {"agent": "looking", "text": "Q0", "limit": "2"}
-    pages: list[list[str]] = []
-    with http.over_loopback() as client:
-        more: str | None = ""
-        while more is not None:
-            answer = client.get("/v1/calls", params={**said, **({"before": more} if more else {})})
-            pages.append([one["id"] for one in answer.json()["calls"]])
-            more = answer.json()["next"]
-    assert len(pages) > 1
-    assert [name for names in pages for name in names] == ["q0"]
+        note(http, f"q{number}", "looking", session="q-session")
+    answer = http.ask("GET", "/v1/calls?agent=looking&text=Q0&limit=2").json()
+    assert ([one["id"] for one in answer["calls"]], answer["next"]) == (["q0"], None)
+    page = http.ask("GET", "/v1/calls?session=q-session&limit=5").json()
+    assert [one["id"] for one in page["calls"]] == [f"q{number}" for number in range(6, 1, -1)]
+    rest = http.ask("GET", f"/v1/calls?session=q-session&before={page['next']}").json()
+    assert [one["id"] for one in rest["calls"]] == ["q1", "q0"]
+    (own,) = [
+        one for one in http.ask("GET", "/v1/sessions").json()["sessions"]
+        if one["session"] == "q-session"
+    ]  # fmt: skip
+    assert (own["calls"], own["agents"]) == (7, ["looking"])
 
 
 SHOWN = {"digest": "1" * 64}
@@ -288,7 +286,10 @@ def question(http: HttpServed, word: str) -> str:
 
 
 def test_a_question_is_seen_and_approved(http: HttpServed) -> None:
+    before = http.ask("GET", "/v1/approvals-count").json()["waiting"]
     call = question(http, "seen")
+    assert question(http, "seen") != call  # the same once more is no other question
+    assert http.ask("GET", "/v1/approvals-count").json() == {"waiting": before + 1}
     assert call in [one["call"] for one in http.ask("GET", "/v1/approvals").json()]
     card = http.ask("GET", f"/v1/approvals/{call}").json()
     assert "rm seen" in card["card"]

@@ -55,6 +55,17 @@ def partial_days(query: Query) -> list[tuple[float | None, float | None]]:
     return parts
 
 
+_HELD = (
+    "SELECT d.n FROM records h JOIN records d ON d.call = h.call WHERE h.held = 1 AND NOT EXISTS"
+    " (SELECT 1 FROM records later WHERE later.call = h.call AND later.held = 0 AND later.n > h.n)"
+)
+
+
+def entries_of(query: Query) -> str:
+    """Return the tables of a query: a search goes through the texts, and looks up the rest."""
+    return "entries e" if query.text is None else "texts t CROSS JOIN entries e ON e.n = t.n"
+
+
 def names_of(db: sqlite3.Connection) -> dict[str, int]:
     return dict(db.execute("SELECT name, id FROM names").fetchall())
 
@@ -79,4 +90,15 @@ def conditions_of(query: Query, *, own: bool) -> tuple[str, list[Any]]:
         if instant is not None:
             parts.append(f"e.at {sign} ?")
             values.append(instant)
+    if query.session is not None:
+        parts.append(f"e.session = {named}")
+        values.append(query.session)
+    if query.before is not None:
+        parts.append("e.n < ?")
+        values.append(query.before)
+    if query.held:
+        parts.append(f"e.n IN ({_HELD})")
+    if query.text is not None:
+        parts.append("instr(t.text, ?)")
+        values.append(query.text.casefold())
     return (f" WHERE {' AND '.join(parts)}" if parts else ""), values
