@@ -15,6 +15,7 @@ from enum import Enum
 from typing import Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -25,6 +26,7 @@ from pydantic import (
 )
 
 from policy import hosts
+from policy.agent_names import RULE, is_agent_path
 from policy.credentials import Credential
 
 
@@ -245,6 +247,16 @@ class Params(BaseModel):
 Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 
 
+def _agent_path(text: str) -> str:
+    if not is_agent_path(text):
+        raise ValueError(f"it cannot name an agent: {RULE}")
+    return text
+
+
+AgentPath = Annotated[str, AfterValidator(_agent_path)]
+"""An agent, perhaps with those above it: `main:sub:7`."""
+
+
 class ActionPlan(Frozen):
     """What an agent wants to do: policy-check.md's ActionPlan, and who asks from where."""
 
@@ -252,7 +264,7 @@ class ActionPlan(Frozen):
     params: Params = Params()
     intent: str = ""
     derived_from: str | None = None
-    agent: Name = "main"
+    agent: AgentPath = "main"
     role: Name | None = None
     user: Name = "default"
     workspace: str

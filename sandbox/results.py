@@ -147,6 +147,8 @@ class UndoResult(Frozen):
     """Empty where it was only looked at."""
     undone: str
     changes: tuple[ChangeView, ...]
+    """Protected paths first; of very many, not all: see `changes_total`."""
+    changes_total: int = 0
     diff: str = ""
     """Of what was only looked at: what it would change."""
     message: str = ""

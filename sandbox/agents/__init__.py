@@ -2,6 +2,7 @@
 """Agents: their registry, budgets, reputation, declared names, and who speaks."""
 
 __all__ = [
+    "allowed",
     "budget_keeper",
     "declared",
     "peer",

@@ -3,23 +3,32 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
+from policy.agent_names import RULE, is_agent_id, is_agent_path
 from sandbox.errors import BadInput
-from sandbox.text.terminal import safe_line
+from sandbox.text.terminal import cut, safe_line
 
 if TYPE_CHECKING:  # a stop needs no policy, and must be quick
     from policy.autonomy.roles import Roles
-
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}")
+_SHOWN = 80
+"""Characters of a wrong name that a message shows."""
 
 
 def check_name(name: str) -> str:
     """Return a name that an agent may have. Raises BadInput."""
-    if not _NAME.fullmatch(name):
+    if not is_agent_id(name):
+        raise BadInput(f"`{safe_line(cut(name, _SHOWN))}` cannot name an agent: {RULE}")
+    return name
+
+
+def check_path(name: str) -> str:
+    """Return a name that an agent may have, perhaps with those above it (`main:sub:7`). Raises
+    BadInput."""
+    if not is_agent_path(name):
         raise BadInput(
-            f"`{safe_line(name)}` cannot name an agent: 1 to 64 letters, digits, `.`, `_`, `-`"
+            f"`{safe_line(cut(name, _SHOWN))}` cannot name an agent: {RULE}; `:` is between an "
+            "agent and one below it"
         )
     return name
 

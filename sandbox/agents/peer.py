@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sandbox.agents.allowed import check_path
 from sandbox.agents.declared import DEFAULT, narrowed, role_of, within
 from sandbox.agents.registry import Agent, Registry
 from sandbox.errors import BadInput
@@ -161,6 +162,8 @@ class Caller:
 
     def attributed(self, plan: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a plan (as it came) with the agent and role that count. Raises BadInput."""
+        if plan.get("agent") is not None:
+            check_path(str(plan["agent"]))
         if self.registry is None:
             return plan
         if not self.registry.empty:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from sandbox.audit import chain, history
 from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events.calls import DecidedRecord
+from sandbox.audit.events.follow_ups import UndoneRecord
 from sandbox.audit.events.protected import TamperedRecord
 from sandbox.audit.events.reading import read, unknown_part
 from sandbox.audit.events.record import AuditRecord
@@ -147,6 +148,8 @@ class Store:
             if (query.verdicts is None or entry.verdict in query.verdicts)
             and query.agent in (None, entry.agent)
             and query.tool in (None, entry.tool)
+            and (query.since is None or seconds_of(entry.ts or "") >= query.since)
+            and (query.until is None or seconds_of(entry.ts or "") < query.until)
         )
         return list(islice(wanted, query.limit))
 
@@ -156,6 +159,23 @@ class Store:
         if count < ALL and (index := self._index()):
             return index.landed(count, workspace)
         return history.landed(self.records(), count, workspace)
+
+    def undone_last(self, workspace: str | None = None) -> CallEntry | None:
+        """Return the call that was undone last (in a workspace), where nothing has landed since and
+        its changes do not stand again."""
+        for record in self.records():
+            undo = isinstance(record, UndoneRecord)
+            if not undo and not history.says_landed(record):
+                continue
+            try:
+                call = self.call(record.call or "")
+                while call.undone:  # an undo of an undo is about the first call
+                    call = self.call(call.of or call.undone)
+            except BadInput:  # what was decided of it went away with an old file of the log
+                continue
+            if workspace in (None, *call.workspaces):
+                return call if undo and call.undone_by else None
+        return None
 
     def last_landed(self) -> CallEntry:
         """Return the newest call whose changes stand. Raises BadInput."""

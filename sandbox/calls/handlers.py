@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sandbox.agents.allowed import check_path
 from sandbox.calls.corrections import Corrections
 from sandbox.calls.edits.several import Chosen
 from sandbox.calls.flow.live import LiveState
@@ -80,7 +81,7 @@ class Handlers:
         raise UnknownRequest(f"`{request.op}` is no request of a supervisor")
 
     async def _warm(self, workspace: str, agent: str) -> None:
-        self._parts.latch.check(agent)
+        self._parts.latch.check(check_path(agent))
         pool = await self._live.connected()
         await pool.warm(agent, self._parts.check_workspaces((workspace,)))
 

@@ -110,7 +110,14 @@ class Undoing:
         if dry_run:
             note = "as it stands now, before the newer ones are undone" if refused else ""
             diff = await asyncio.to_thread(masked_diff, look["diff"])
-            return UndoResult(id="", undone=call, changes=shown.views, diff=diff, message=note)
+            return UndoResult(
+                id="",
+                undone=call,
+                changes=shown.views,
+                changes_total=shown.total,
+                diff=diff,
+                message=note,
+            )
         name = self._new_id()
         about: dict[str, Any] = {
             "call": name,
@@ -140,7 +147,7 @@ class Undoing:
         await self._note(name, about, done)
         await self._record.keep_diff(name, look["diff"])
         self._record.forgotten(answer.get("evicted", ()))
-        return UndoResult(id=name, undone=call, changes=done.views)
+        return UndoResult(id=name, undone=call, changes=done.views, changes_total=done.total)
 
     def _check_owner(self, entry: CallEntry) -> None:
         """Raise BadInput where an agent would take back what is not its own."""

@@ -6,6 +6,8 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Sequence
+from typing import cast
 
 import click
 
@@ -77,7 +79,7 @@ class _Commands(click.Group):
         module, _, name = place.partition(":")
         found = getattr(importlib.import_module(f"sandbox.cli.{module}"), name)
         assert isinstance(found, click.Command)
-        _refuse_empty(found)
+        _word_types(found)
         return found
 
 
@@ -94,14 +96,16 @@ class _Text(click.types.StringParamType):
         return str(text)
 
 
-def _refuse_empty(command: click.Command) -> None:
-    """Let no text that a command takes be empty, nor those of the commands in it."""
+def _word_types(command: click.Command) -> None:
+    """Let no text that a command takes be empty, and say `number` of one; also in its commands."""
     for parameter in command.params:
+        if isinstance(parameter.type, click.IntRange | click.FloatRange):
+            parameter.type.name = "number"
         if type(parameter.type) is click.types.StringParamType:
             parameter.type = _Text()
     if isinstance(command, click.Group):
         for inner in command.commands.values():
-            _refuse_empty(inner)
+            _word_types(inner)
 
 
 @click.command(
@@ -142,14 +146,14 @@ def status(arguments: list[str]) -> int:
         sys.stdout = stdout  # click puts another in its place when a reader has left, and ends
         return terminal.broken_pipe()  # with 1, which would be a no
     except (Exception, KeyboardInterrupt) as error:
-        return failed(error)
+        return failed(error, arguments)
 
 
-def failed(error: BaseException) -> int:
+def failed(error: BaseException, arguments: Sequence[str] = ()) -> int:
     """Say in one line why a command failed, and return the status of that."""
     match error:
         case click.ClickException():
-            return _usage(error)
+            return _usage(error, arguments)
         case click.Abort() | KeyboardInterrupt():
             terminal.say("interrupted")
             return terminal.INTERRUPTED
@@ -183,15 +187,28 @@ def _here() -> bool:
         return False
 
 
-def _usage(error: click.ClickException) -> int:
+def _usage(error: click.ClickException, arguments: Sequence[str]) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         error.show()
         return terminal.USAGE
     context = getattr(error, "ctx", None)
-    command = context.command_path if context is not None else "lockgate"
+    command = context.command_path if context is not None else _named(arguments)
     message = safe_line(" ".join(error.format_message().split())).rstrip(".")
     terminal.say(f"{message[:1].lower()}{message[1:]}; see `{command} --help`")
     return terminal.USAGE
+
+
+def _named(arguments: Sequence[str]) -> str:
+    """Return the command that arguments begin with: click's parser does not say whose it read."""
+    path, command = "lockgate", cast(click.Command, lockgate)
+    for word in arguments:
+        if not isinstance(command, click.Group):
+            break
+        inner = command.get_command(click.Context(command), word)
+        if inner is None:
+            break
+        path, command = f"{path} {word}", inner
+    return path
 
 
 if __name__ == "__main__":

@@ -251,7 +251,7 @@ def changes(
         lines.append(f"  {item['kind']:<9}{path}{source}{digest}{objection}{led}")
     count = max(total or 0, len(items))
     if count > limit:
-        lines.append(f"  ... and {count - min(limit, len(items))} more")
+        lines.append(f"  ... and {count - min(limit, len(items))} more, {count} in all")
     return "\n".join(lines)
 
 

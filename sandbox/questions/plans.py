@@ -119,6 +119,8 @@ def plan_of(
         raise BadInput("the plan holds half a character, which no text can")
     if not isinstance(said, Mapping):
         return read_plan(said)
+    if any("\0" in str(said.get(key) or "") for key in ("workspace", "cwd")):
+        raise BadInput("the plan names a folder with a null byte in it, which no folder has")
     if said.get("user") in (None, person.NOBODY):
         said = {**said, "user": person.login()}
     if whereabouts is not None:

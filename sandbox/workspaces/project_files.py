@@ -171,7 +171,7 @@ class ProjectFiles:
         try:
             file = own_files.opened(Path(real))
         except OSError:
-            if not Path(real).is_dir():
+            if not _is_folder(real):
                 return None
             return Seen(folder=True, empty=path == real and _is_empty(real))
         with file:
@@ -204,6 +204,13 @@ def _absent(path: str, roots: list[str]) -> bool:
     return any(_below(real, root) and Path(root).is_dir() for root in roots) and not (
         os.path.lexists(path)
     )
+
+
+def _is_folder(path: str) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(path).st_mode)  # noqa: PTH116
+    except OSError:  # also a name that is too long, which nothing has
+        return False
 
 
 def _is_empty(folder: str) -> bool:

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import re
+import shlex
+from dataclasses import replace
 
 from policy.facts import How
 from policy.model import Tier
@@ -46,6 +48,11 @@ _WRITERS = frozenset(
         "clang-format",
     )
 )
+
+
+_PYTEST = frozenset(("pytest", "py.test"))
+_WRITTEN = frozenset(("cache_dir", "log_file"))
+"""Settings of pytest that name what it writes."""
 
 
 def read_linter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
@@ -94,14 +101,26 @@ def read_runner(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> 
         found = re.match(r"\w+:(.+)", call.args[at + 1])
         if value == "--cov-report" and found:
             catalog.use(shell, Use.WRITE, found[1], call)
-        if value == "-o" and call.name == "pytest" and "=" in call.args[at + 1]:
-            key, _, setting = call.args[at + 1].partition("=")
-            if key in ("cache_dir", "log_file"):
-                catalog.use(shell, Use.WRITE, setting, call)
+    if call.name in _PYTEST:
+        for text in parsed.values("-o", "--override-ini"):
+            key, _, setting = text.partition("=")
+            if key.strip() in _WRITTEN and setting.strip():  # empty: the setting is unset
+                catalog.use(shell, Use.WRITE, setting.strip(), call)
+            elif key.strip() == "addopts":
+                inner = replace(call, words=(call.name, *_split(setting)))
+                read_runner(catalog, shell, inner, entry)
     for path in parsed.operands:
         if "/" in path or "." in path:
             shell.touch(How.RUN, path.split("::")[0], program=call.name)
     return HOLE
+
+
+def _split(text: str) -> list[str]:
+    """Return the arguments that a setting holds; pytest refuses what is not quoted to its end."""
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return []
 
 
 def _playwright(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:

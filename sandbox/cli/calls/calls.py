@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 import click
@@ -38,6 +39,7 @@ CALL = click.argument("call", metavar="CALL")
     metavar="[ID]",
     help="Only this session of an agent; without an ID the newest one.",
 )
+@click.option("--since", metavar="TIME", help="Only from then on: 2h, 3d, or ISO 8601.")
 @click.option("--held", is_flag=True, help="Only what waits for a person to land or discard it.")
 @JSON
 def log(
@@ -46,6 +48,7 @@ def log(
     tool: str | None,
     verdict: str | None,
     session: str | None,
+    since: str | None,
     **flags: bool,
 ) -> int:
     """List the calls and undos of the record, newest first, and what was changed around Lockgate.
@@ -55,29 +58,33 @@ def log(
       lockgate log
       lockgate log --held
       lockgate log --session
+      lockgate log --since 2h
       lockgate log --verdict deny --limit 5
       lockgate log --agent coder --json
     """
-    from sandbox.audit.query import Query
+    from sandbox.audit.query import Query, instant, seconds_of
     from sandbox.present.render import VERDICT_STYLE, brief, ended, sent, subject
     from sandbox.present.tables import table
 
+    start = instant(since, time.time())
     some = not (agent is tool is verdict is session is None) or flags["held"]
     verdicts = frozenset((verdict,)) if verdict else None
-    wanted = Query(verdicts, tool, agent, limit=None if session else limit)
+    wanted = Query(verdicts, tool, agent, since=start, limit=None if session else limit)
     store = _store()
-    entries = store.search(wanted, held=flags["held"]) if some else store.calls(limit=limit)
+    every = not some and start is None
+    entries = store.calls(limit=limit) if every else store.search(wanted, held=flags["held"])
     if session is not None:
         whole = store.session(session)
         entries = [entry for entry in entries if entry.session == whole][:limit]
     if flags["as_json"]:
         terminal.show_json([entry.model_dump() for entry in entries])
         return 0
-    around = (
-        [] if some else store.tampered(str(entries[-1].ts or "") if len(entries) == limit else "")
-    )
+    shown_from = str(entries[-1].ts or "") if len(entries) == limit else ""
+    around = [] if some else store.tampered(shown_from)
+    if start is not None:
+        around = [record for record in around if seconds_of(record.ts or "") >= start]
     if not entries and not around:
-        terminal.show("no call is recorded" + (" that matches" if some else ""))
+        terminal.show("no call is recorded" + ("" if every else " that matches"))
         return 0
     networks = ("sent",) if any(entry.connections for entry in entries) else ()
     sessions = ("session",) if any(entry.session for entry in entries) else ()

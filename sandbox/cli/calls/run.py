@@ -10,6 +10,7 @@ import click
 
 from sandbox.cli import terminal
 from sandbox.cli.calls.making import Person, fields_of, is_text, make_call, show_call
+from sandbox.cli.options import Duration
 from sandbox.client.connect import connect, reach
 from sandbox.client.line import Line
 from sandbox.errors import SandboxError, Stopped
@@ -29,9 +30,9 @@ from sandbox.text.terminal import safe_line
 @click.option("--user", metavar="NAME", help="User whose levels count; default: you.")
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0, min_open=True),
-    metavar="SECONDS",
-    help="End the command after this time (status 124).",
+    type=Duration(),
+    metavar="TIME",
+    help="End the command after this time (status 124): 90, 90s, 10m, 2h.",
 )
 @click.option(
     "--env", multiple=True, metavar="KEY=VALUE", help="Set a variable for the command; repeatable."

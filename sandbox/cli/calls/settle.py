@@ -63,8 +63,10 @@ def undo(call: str | None, count: int | None, **options: Any) -> int:
     """Put back what CALL changed, exactly; refused where a later change would be lost.
 
     CALL is an id of `lockgate log`, a beginning of one, or `last`: the last call whose changes
-    stand, in the workspace you are in. An undo is in the log as well; to undo it does the call
-    again. With --last, calls are undone newest first, until one cannot be; the status is 1 then.
+    stand, in the workspace you are in. Where the last thing done there was an undo, `last` takes
+    back nothing further: it names the call before. An undo is in the log as well; to undo it does
+    the call again. With --last, calls are undone newest first, until one cannot be; the status is
+    1 then.
 
     With --session (without an ID: the newest one here), --agent, --since, --workspace, or several
     of them, all that fits is undone, whatever door it came through, and also what agents edited
@@ -126,7 +128,11 @@ def _check_named(call: str | None, count: int | None) -> None:
 
 
 def _last_landed(workspace: str | None) -> str:
-    if found := _store().landed(1, workspace):
+    store = _store()
+    found = store.landed(1, workspace)
+    if (again := store.undone_last(workspace)) is not None:
+        raise BadInput(_undone_already(again, found[0] if found else None))
+    if found:
         return found[0].id
     if workspace is None:
         raise BadInput(NOTHING_LANDED)
@@ -134,6 +140,20 @@ def _last_landed(workspace: str | None) -> str:
         f"no call has landed anything in `{workspace}` that could be undone; `--all-workspaces` "
         "looks everywhere"
     )
+
+
+def _undone_already(call: CallEntry, before: CallEntry | None) -> str:
+    """Say that `last` names a call that is undone, and what stands before it."""
+    from sandbox.present.render import subject
+
+    again = f"`lockgate undo {call.undone_by}` does it again"
+    further = (
+        f"`lockgate undo {before.id}` also takes back the one before it ({subject(before)})"
+        if before is not None
+        else "no call before it has landed anything that stands here; `--all-workspaces` looks "
+        "everywhere"
+    )
+    return f"the last, `{call.id}` ({subject(call)}), is undone already; {further}; {again}"
 
 
 def _show_each(report: Mapping[str, Any]) -> None:
@@ -181,7 +201,7 @@ def _show_undone(result: Mapping[str, Any], call: CallEntry | None = None) -> No
         note = f" ({safe_line(result['message'])})" if result.get("message") else ""
         terminal.show(f"an undo of {result['undone']}{whose} would change{note}:")
     if result["changes"]:
-        terminal.show(changes(result["changes"]))
+        terminal.show(changes(result["changes"], total=result.get("changes_total")))
     if result.get("diff"):
         terminal.show(safe_block(result["diff"]).rstrip("\n"))
 

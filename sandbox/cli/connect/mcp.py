@@ -52,6 +52,7 @@ def mcp(
     """
     import asyncio
 
+    from sandbox.agents.allowed import check_path
     from sandbox.mcp.governance import Who
     from sandbox.mcp.session import Door
     from sandbox.workspaces.registry import Registry
@@ -61,7 +62,7 @@ def mcp(
     found = registry.find(here) if workspace else registry.around(here)
     door = Door(
         terminal.dirs(),
-        Who(agent=agent, role=role, workspace=found.path),
+        Who(agent=check_path(agent), role=role, workspace=found.path),
         ask_seconds=ask_seconds,
     )
 

@@ -127,6 +127,11 @@ def clear(name: str | None) -> int:
     latch = Latch(terminal.dirs())
     agent = _path(name) if name else None
     info = latch.read(agent)
+    if info is None and agent is not None and not _is_known(agent):
+        raise BadInput(
+            f"there is no agent `{safe_line(agent)}`; `lockgate ps` shows what is stopped, and "
+            "`lockgate agent list` those under watch"
+        )
     if info is None:
         terminal.show(f"agent {safe_line(agent)} is not stopped" if agent else "not stopped")
         _say_others(latch, agent)
@@ -155,6 +160,20 @@ def _say_others(latch: Latch, agent: str | None) -> None:
     if others:
         some = ", ".join(safe_line(str(other.agent)) for other in others)
         terminal.say(f"agents that are stopped or paused: {some}; `lockgate resume --agent A`")
+
+
+def _is_known(name: str) -> bool:
+    """Whether anything is known of an agent that is not stopped: it is under watch, was declared,
+    or made a call."""
+    from sandbox.agents.registry import Registry
+    from sandbox.audit.store import Store
+    from sandbox.host.latch import below
+
+    dirs = terminal.dirs()
+    registry = Registry(dirs)
+    if registry.find(name) is not None or registry.declared.find(name) is not None:
+        return True
+    return any(entry.agent and below(name, entry.agent) for entry in Store(dirs).newest())
 
 
 def _path(name: str) -> str:
