@@ -17,6 +17,7 @@ from sandbox.audit.events.calls import OutcomeRecord
 from sandbox.audit.store import Store
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.tickets import Admission
+from sandbox.cells.work import waiting
 from sandbox.errors import BadInput, NotEnforced, NotShown, Stopped, Unavailable, UnknownRequest
 from sandbox.host.dirs import Dirs
 from sandbox.operations.requests import (
@@ -297,8 +298,9 @@ class FakeSupervisor:
         self.asked_by = by
         self._did("undo", call_id)
         self.started.set()
-        while call_id == "slow" and not self.release.is_set():
-            await asyncio.sleep(0.005)
+        with waiting(lambda: "call `big` of agent `main`, which lands 20,000 changes"):
+            while call_id == "slow" and not self.release.is_set():
+                await asyncio.sleep(0.005)
         self.done.append(f"undone {call_id}")
         change = ChangeView(path="a.py", kind="modified", type="file")
         return UndoResult(id="u1", undone=call_id, changes=(change,))
@@ -306,6 +308,10 @@ class FakeSupervisor:
     def running(self) -> list[dict[str, Any]]:
         """Return the background calls."""
         return self.background
+
+    def follow_ups(self) -> list[dict[str, Any]]:
+        """Return no undo and no landing: each is over at once."""
+        return []
 
     def asking(self) -> list[dict[str, Any]]:
         """Return the calls that wait for a person."""

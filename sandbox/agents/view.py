@@ -75,14 +75,18 @@ def ended(
 
 
 def tree(
-    dirs: Dirs, running: Sequence[Mapping[str, Any]], cells: Sequence[Mapping[str, Any]]
+    dirs: Dirs,
+    running: Sequence[Mapping[str, Any]],
+    cells: Sequence[Mapping[str, Any]],
+    follow_ups: Sequence[Mapping[str, Any]] = (),
 ) -> list[Node]:
-    """Return the tree's roots. `running` and `cells` are what the supervisor says, if it runs."""
+    """Return the tree's roots. The rest is what the supervisor says, if it runs: calls, cells, and
+    what is being done to calls that have ended."""
     registry, latch = Registry(dirs), Latch(dirs)
     registry.drop_ended()
     agents = registry.all()
     nodes = {agent.path: _agent(dirs, registry, agent) for agent in agents}
-    for path in dict.fromkeys(_whose(one) for one in (*cells, *running)):
+    for path in dict.fromkeys(_whose(one) for one in (*cells, *running, *follow_ups)):
         node = _node("agent", path, state=_held(latch, path) or "running")
         nodes.setdefault(path, {**node, "path": path})
     inside = _by_cell(registry.host, dirs) if cells else {}
@@ -93,6 +97,10 @@ def tree(
         node = nodes[_whose(one)]
         if not any(_has(child, _id(one)) for child in node["children"]):
             node["children"].append(_call(one))
+    for work in follow_ups:
+        node = _node(str(work["kind"]), f"of {work['call']}", state=str(work["state"]))
+        node["age"] = time.time() - float(work["started"])
+        nodes[_whose(work)]["children"].append(node)
     roots: list[Node] = []
     for path, node in nodes.items():
         above = path.rpartition(BETWEEN)[0]
@@ -153,7 +161,9 @@ def _cell(
 
 
 def _call(call: Mapping[str, Any]) -> Node:
-    state = "background" if call.get("background") else "runs"
+    state = str(call.get("state", "runs"))
+    if call.get("background") and state == "runs":
+        state = "background"
     if call.get("lands_in") is not None:
         state = f"lands in {say_duration(call['lands_in'])}"
     node = _node("call", _id(call), state=state)

@@ -31,6 +31,7 @@ from sandbox.calls.held_results import (
 from sandbox.calls.ignore_noting import note
 from sandbox.calls.keepers import Keepers, named
 from sandbox.calls.record_fields import recorded
+from sandbox.cells import work
 from sandbox.cells.cell import Cell, KeeperRefused
 from sandbox.errors import BadInput, NotShown, SandboxError
 from sandbox.gates import bound
@@ -127,7 +128,9 @@ class Held:
         what was shown, BadInput where files changed meanwhile, or where names fit nothing or half
         of a move.
         """
-        async with self._keepers.turn(await asyncio.to_thread(self._held, call_id)):
+        entry = await asyncio.to_thread(self._held, call_id)
+        async with self._keepers.turn(entry, work.Kind.LANDING):
+            work.enter(work.Phase.LOOKS)
             for _ in range(TRIES):
                 landed = await self._land(call_id, names, force=force, digest=digest)
                 if landed is not None:
@@ -160,6 +163,7 @@ class Held:
         if in_parts:
             about |= {"of": call, "agent": entry.agent, "tool": "land"}
         await self._keepers.recovery.begin(LandingRecord(**about))
+        work.enter(work.Phase.LANDS, changes=shown.total)
         request = {
             "tx": call,
             "as": name,

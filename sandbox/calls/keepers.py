@@ -20,6 +20,7 @@ from sandbox.calls.recovery import Recovery
 from sandbox.cells.cell import Cell, CellLost
 from sandbox.cells.pool import CellPool
 from sandbox.cells.turns import Turns
+from sandbox.cells.work import Kind, Work, WorkList
 from sandbox.errors import BadInput, SandboxError
 from sandbox.gates.shown_changes import Shown, shown_of
 from sandbox.workspaces.ignore_ledger import Ledger
@@ -42,6 +43,7 @@ class Keepers:
         ledger: Ledger,
         replaced: ReplacedLedger,
         turns: Turns,
+        works: WorkList,
         known: Callable[[], tuple[str, ...]],
     ) -> None:
         """`known` gives the registered workspaces."""
@@ -53,6 +55,7 @@ class Keepers:
         self._checked = checked
         self._paths = paths
         self._turns = turns
+        self._works = works
         self._known = known
 
     async def of(self, entry: CallEntry) -> tuple[Cell, tuple[str, ...]]:
@@ -75,14 +78,16 @@ class Keepers:
             return living or await self.pool.get(DEFAULT, known[:1])
 
     @contextlib.asynccontextmanager
-    async def turn(self, entry: CallEntry) -> AsyncIterator[None]:
-        """Keep calls from landing in the workspaces of a recorded call.
+    async def turn(self, entry: CallEntry, kind: Kind) -> AsyncIterator[None]:
+        """Keep calls from landing in the workspaces of a recorded call, of which `kind` is made.
 
         So what is looked at first is the same when it lands, but for what happens outside.
         """
-        _, workspaces = await self.of(entry)  # a cell that must be started holds nobody up
-        async with self._turns.take(workspaces):
-            yield
+        work = Work(kind, entry.id, entry.agent, entry.workspaces)
+        with self._works.listed(work):
+            _, workspaces = await self.of(entry)  # a cell that must be started holds nobody up
+            async with self._turns.take(workspaces):
+                yield
 
     def any_living(self) -> Cell | None:
         """Return some living cell, whose keeper sees all that is held; None for none."""

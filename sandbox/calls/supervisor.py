@@ -29,6 +29,7 @@ from sandbox.calls.handlers import Handlers
 from sandbox.calls.ids import new_id
 from sandbox.calls.keepers import Keepers
 from sandbox.calls.tickets import Admission
+from sandbox.cells.work import Kind
 from sandbox.config.settings import Dirs, Settings
 from sandbox.operations.methods import AsyncOperations
 from sandbox.operations.requests import Request
@@ -202,6 +203,11 @@ class Supervisor(AsyncOperations):
         """Return the calls that run now."""
         return self._live.running()
 
+    def follow_ups(self) -> list[dict[str, Any]]:
+        """Return the undos and landings that go on: what each is about, and what it is at."""
+        works = self._parts.works
+        return [work.as_json() for work in works if work.kind is not Kind.CALL]
+
     def asking(self) -> list[dict[str, Any]]:
         """Return the calls that wait for a person's answer now: `id`, `agent`."""
         return self._parts.desk.asking()
@@ -225,5 +231,6 @@ class Supervisor(AsyncOperations):
             parts.ledger,
             parts.replaced,
             parts.turns,
+            parts.works,
             lambda: tuple(workspace.path for workspace in parts.known.all()),
         )

@@ -15,6 +15,7 @@ from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events.follow_ups import UndoingRecord, UndoneRecord
 from sandbox.calls.keepers import Keepers, named
 from sandbox.calls.record_fields import recorded
+from sandbox.cells import work
 from sandbox.errors import BadInput, SandboxError, Stopped
 from sandbox.gates import undo_judgement
 from sandbox.gates.masked_diff import masked_diff
@@ -93,7 +94,8 @@ class Undoing:
     ) -> UndoResult:
         """Undo one call; in a dry run, `newer` are paths that would be undone before it."""
         await asyncio.to_thread(self._check_owner, entry)
-        async with self._keepers.turn(entry):
+        async with self._keepers.turn(entry, work.Kind.UNDO):
+            work.enter(work.Phase.LOOKS)
             return await self._undo_in_turn(entry, dry_run=dry_run, newer=newer)
 
     async def _undo_in_turn(
@@ -135,6 +137,7 @@ class Undoing:
             },
         }
         await self._keepers.recovery.begin(UndoingRecord(**about))
+        work.enter(work.Phase.UNDOES, changes=shown.total)
         wanted = shown.per_workspace(len(workspaces))
         request = {"call": target, "as": name, "digests": wanted, "mark": look["mark"]}
         request["agent"] = self._by or ""

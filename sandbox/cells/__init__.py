@@ -11,4 +11,5 @@ __all__ = [
     "specs",
     "transaction",
     "turns",
+    "work",
 ]

@@ -23,6 +23,7 @@ from sandbox.cells.direct_socket import Door
 from sandbox.cells.link import Link
 from sandbox.cells.request import with_programs
 from sandbox.cells.rwlock import ReadWriteLock
+from sandbox.cells.work import Work, current, say_first, waiting
 from sandbox.containers.engine import Engine
 from sandbox.containers.plan import HOME, ContainerPlan
 from sandbox.errors import NotEnforced, SandboxError, Unavailable
@@ -120,6 +121,11 @@ async def _no_room() -> bool:
     return False
 
 
+def _limit_of(op: str) -> str:
+    """Return the setting that says how long a keeper may take over a request."""
+    return "land_seconds" if op in CHANGES else "look_seconds"
+
+
 async def with_room(work: Callable[[], Awaitable[T]], make_room: MakeRoom) -> T:
     """Do something that the kernel must watch; where it watches as much as it may, make room.
 
@@ -147,6 +153,17 @@ class _Running:
         self.stdin_moved = asyncio.Event()
 
 
+@dataclass(slots=True)
+class _Asked:
+    """A request of which the keeper has not answered."""
+
+    op: str
+    seconds: float
+    """How long it may take, once those before it are answered."""
+    work: Work | None
+    answer: asyncio.Future[dict[str, Any]]
+
+
 class Cell:
     """A running pair of containers."""
 
@@ -160,6 +177,8 @@ class Cell:
         self.started = time.time()
         self.used = time.monotonic()
         self.busy = 0
+        self.inside: list[Work] = []
+        """What is in it that holds its lock."""
         self.held = 0
         """Transactions of this state folder that waited for a person when the keeper last said."""
         self.identity = ""
@@ -169,7 +188,8 @@ class Cell:
         self._keeper_identity = ""
         self._numbers = itertools.count(1)
         self._running: dict[int, _Running] = {}
-        self._asked: dict[int, asyncio.Future[dict[str, Any]]] = {}
+        self._asked: dict[int, _Asked] = {}
+        """What the keeper has not answered, in the order in which it does."""
         self._parts: dict[int, list[dict[str, Any]]] = {}
         """What came ahead of an answer, by the number of its request."""
         self._hello: dict[str, asyncio.Event] = {}
@@ -232,15 +252,18 @@ class Cell:
     # -- keeper
 
     async def ask(self, request: dict[str, Any] | None = None, *, op: str) -> dict[str, Any]:
-        """Send the keeper a request and return its answer. Raises SandboxError."""
-        kind = "land_seconds" if op in CHANGES else "look_seconds"
-        seconds: float = getattr(self.spec, kind)
+        """Send the keeper a request and return its answer. Raises SandboxError.
+
+        It answers one after the other: the time of this one begins when those before are answered.
+        """
+        before = tuple(self._asked.values())
+        asked = self._send(request or {}, op)
         try:
-            async with asyncio.timeout(seconds):
-                answer = await self._send(request or {}, op)
-        except TimeoutError:
-            self._fail(f"its keeper did not {op} within {seconds:g} s (`keeper.{kind}`)")
-            self._check()
+            if before:
+                await self._come_after(before)
+            answer = await self._in_time(asked, asked.answer)
+        except BaseException:
+            asked.answer.cancel()  # nobody takes it
             raise
         self.held = answer.get("held", self.held)
         self.used = time.monotonic()
@@ -257,19 +280,39 @@ class Cell:
             if not future.cancelled() and future.exception() is None and "error" in future.result():
                 self._fail(f"the keeper could not {op}: {future.result()['error']}")
 
-        self._send(request, op).add_done_callback(look)
+        self._send(request, op).answer.add_done_callback(look)
 
-    def _send(self, request: dict[str, Any], op: str) -> asyncio.Future[dict[str, Any]]:
+    async def _come_after(self, before: Sequence[_Asked]) -> None:
+        """Wait until what was asked before is answered."""
+        with waiting(lambda: say_first(asked.work for asked in before if not asked.answer.done())):
+            for asked in before:
+                await self._in_time(asked, asyncio.wait([asked.answer]))
+
+    async def _in_time(self, asked: _Asked, answered: Awaitable[T]) -> T:
+        """Wait for an answer no longer than it may take; else the keeper is lost."""
+        try:
+            async with asyncio.timeout(asked.seconds):
+                return await answered
+        except TimeoutError:
+            kind = _limit_of(asked.op)
+            self._fail(
+                f"its keeper did not {asked.op} within {asked.seconds:g} s (`keeper.{kind}`)"
+            )
+            self._check()
+            raise
+
+    def _send(self, request: dict[str, Any], op: str) -> _Asked:
         self._check()
         if op == "open" and request["access"] == "write":
             self._writing, self._alarmed = request["tx"], None
         elif op in ("close", "drop") and request["tx"] == self._writing:
             self._writing = self._alarmed = None
         number = next(self._numbers)
-        future: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        self._asked[number] = future
+        seconds: float = getattr(self.spec, _limit_of(op))
+        answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
+        asked = self._asked[number] = _Asked(op, seconds, current(), answer)
         self._keeper.send({**request, "op": op, "n": number})
-        return future
+        return asked
 
     # -- runner
 
@@ -404,9 +447,9 @@ class Cell:
             return
         for part in self._parts.pop(frame["n"], ()):
             frame[part["key"]][part["at"]] += part["items"]
-        future = self._asked.pop(frame["n"], None)
-        if future is not None and not future.done():
-            future.set_result(frame)
+        asked = self._asked.pop(frame["n"], None)
+        if asked is not None and not asked.answer.done():
+            asked.answer.set_result(frame)
 
     def _on_alarm(self, frame: dict[str, Any]) -> None:
         """End what runs in a transaction where a protected path appeared, or that nobody watches.
@@ -540,9 +583,9 @@ class Cell:
         for running in self._running.values():
             if not running.done.done():
                 running.done.set_exception(lost)
-        for future in self._asked.values():
-            if not future.done():
-                future.set_exception(lost)
+        for asked in self._asked.values():
+            if not asked.answer.done():
+                asked.answer.set_exception(lost)
         self._asked.clear()
         for event in self._hello.values():
             event.set()

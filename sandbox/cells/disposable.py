@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
@@ -81,7 +82,8 @@ class Disposables:
     def throw_away(self, cell: Cell) -> None:
         """End a cell; the caller does not wait for the engine."""
         self._used.discard(cell)
-        task = asyncio.create_task(cell.end("its call is over"))
+        ending = cell.end("its call is over")
+        task = asyncio.create_task(ending, context=contextvars.Context())  # no call waits for it
         self._ending.add(task)
         task.add_done_callback(self._ending.discard)
 
@@ -91,7 +93,8 @@ class Disposables:
             return None
         task = self._filling.get(kind)
         if task is None or task.done():
-            task = self._filling[kind] = asyncio.create_task(self._fill(kind))
+            filling = asyncio.create_task(self._fill(kind), context=contextvars.Context())
+            task = self._filling[kind] = filling  # no call waits for it
         return task
 
     async def end_idle(self, *, now: float, seconds: float) -> None:

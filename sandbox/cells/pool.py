@@ -18,6 +18,7 @@ from sandbox.cells.cell import Cell
 from sandbox.cells.disposable import Disposables, Kind
 from sandbox.cells.prepared_views import LoneKeeper, ViewCell
 from sandbox.cells.specs import PathsOf, Specs
+from sandbox.cells.work import WorkList, waiting
 from sandbox.config.settings import AskHosts, Dirs, Lifetime, Settings
 from sandbox.containers.endpoints import connect
 from sandbox.containers.engine import Engine
@@ -62,6 +63,8 @@ class CellPool:
         """Whether its keeper can move mounts into a cell that runs."""
         self.on_start: Callable[[Cell], Awaitable[None]] = _nothing
         """Awaited for each cell that has just started, before it gets a call."""
+        self.works = WorkList()
+        """What goes on: a new keeper waits for what lands in its workspaces."""
 
     @classmethod
     def connect(
@@ -246,8 +249,10 @@ class CellPool:
 
     async def _started(self, cell: Cell) -> Cell:
         cell.make_room = functools.partial(self._make_room, cell)
-        await cell.start()
-        await self.on_start(cell)
+        places = cell.spec.workspaces
+        with waiting(lambda: self.works.say_landing(places) or "its cell to start"):
+            await cell.start()
+            await self.on_start(cell)
         return cell
 
     async def _make_room(self, wanting: Cell | None = None) -> bool:

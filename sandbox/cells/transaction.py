@@ -12,6 +12,7 @@ from collections.abc import Coroutine
 from types import TracebackType
 from typing import Any, TypeVar
 
+from sandbox.cells import work
 from sandbox.cells.cell import Cell, with_room
 from sandbox.cells.observation import Watched
 from sandbox.errors import SandboxError
@@ -53,15 +54,22 @@ class Transaction:
         self.own: tuple[str, ...] = ()
         """Paths of which it would then keep the last copy itself."""
         self._settled = False
+        self._work: work.Work | None = None
 
     async def __aenter__(self) -> Transaction:
-        await self.cell.lock.acquire(write=self.write)
+        inside = self.cell.inside
+        with work.waiting(lambda: work.say_first(inside)):
+            await self.cell.lock.acquire(write=self.write)
+        if mine := work.current():
+            inside.append(mine)
+        self._work = mine
         self.cell.busy += 1
         try:
             await uninterrupted(self._open())
         except BaseException:
             await uninterrupted(self._leave())
             raise
+        work.enter(work.Phase.RUNS)
         return self
 
     async def __aexit__(
@@ -95,6 +103,8 @@ class Transaction:
             await self.cell.end(f"a transaction could not be ended: {error}")
         finally:
             self.cell.busy -= 1
+            if self._work is not None:
+                self.cell.inside.remove(self._work)
             self.cell.used = asyncio.get_running_loop().time()
             self.cell.lock.release(write=self.write)
 
@@ -109,6 +119,7 @@ class Transaction:
 
     async def close(self) -> tuple[list[list[dict[str, Any]]], str]:
         """Detach the layer; return its changes per workspace, and their diff as text."""
+        work.enter(work.Phase.LOOKS)
         answer = await uninterrupted(self.cell.ask({"tx": self.name}, op="close"))
         self.empty = answer["empty"]
         self.watched = Watched.of(answer)
@@ -129,6 +140,7 @@ class Transaction:
         anew, so that no copy of it need be kept.
         """
         request = {"tx": self.name, **({"plain": True} if plain else {})}
+        work.enter(work.Phase.LANDS, changes=sum(map(len, self.changes)))
         answer = await uninterrupted(self.cell.ask(request, op="land"))
         self.crowded = tuple(answer.get("crowded", ()))
         self.own = tuple(answer.get("own", ()))

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Sequence
 from weakref import WeakValueDictionary
 
+from sandbox.cells import work
+
 
 class Turns:
     """A lock for each workspace of a supervisor.
@@ -20,19 +22,25 @@ class Turns:
     def __init__(self) -> None:
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._counts: Counter[str] = Counter()
+        self._holders: dict[str, work.Work | None] = {}
+        """Whose turn it is, by workspace."""
 
     @contextlib.asynccontextmanager
     async def take(self, workspaces: Sequence[str]) -> AsyncIterator[None]:
         """Wait until nobody else lands in these workspaces; keep others waiting meanwhile."""
-        locks = [self._locks.setdefault(path, asyncio.Lock()) for path in sorted(set(workspaces))]
+        paths = sorted(set(workspaces))
         async with contextlib.AsyncExitStack() as stack:
-            for lock in locks:  # in one order for all, so that no two wait for each other
-                await stack.enter_async_context(lock)
-            self._counts.update(set(workspaces))
+            for path in paths:  # in one order for all, so that no two wait for each other
+                lock = self._locks.setdefault(path, asyncio.Lock())
+                with work.waiting(lambda: work.say_first(map(self._holders.get, paths))):
+                    await stack.enter_async_context(lock)
+                self._holders[path] = work.current()
+                stack.callback(self._holders.pop, path)
+            self._counts.update(paths)
             try:
                 yield
             finally:
-                self._counts.update(set(workspaces))
+                self._counts.update(paths)
 
     def count(self, workspaces: Iterable[str]) -> int | None:
         """Return how many turns there were in these workspaces, so that the same number twice says

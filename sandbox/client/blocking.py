@@ -57,7 +57,8 @@ class BlockingClient(BlockingOperations):
         wait_seconds: float = 0,
         on_wait: Callable[[str], object] | None = None,
     ) -> None:
-        """`notify` gets what a person should know of the supervisor that was found.
+        """`notify` gets what a person should know of the supervisor that was found, and what a
+        request has to wait for.
 
         One that must be replaced, and is busy, is waited for so many seconds; `on_wait` is told.
         """
@@ -174,6 +175,7 @@ class BlockingClient(BlockingOperations):
                 stdin=stdin,
                 on_input=on_input,
                 on_wait=on_wait,
+                on_delay=self._notify,
             )
             try:
                 return one.make(fields)
@@ -190,7 +192,7 @@ def running_now(dirs: Dirs) -> Mapping[str, Any]:
     """Return what the supervisor says of cells and calls; nothing where none runs."""
     line = connect(dirs)
     if line is None:
-        return {"running": [], "cells": []}
+        return {"running": [], "follow_ups": [], "cells": []}
     line.close()
     with BlockingClient(dirs) as client:
         client.keep_running()  # whatever its settings

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     OnOutput = Callable[[str, bytes], None]
     OnWait = Callable[[str, float], None]
     OnHost = Callable[[str, str], None]
+    OnDelay = Callable[[str], object]
     OnAsk = Callable[[wire.Message, Readable], Mapping[str, Any] | None]
     """Takes an `ask` event, and what can be read once the question is settled elsewhere; returns
     approved, by, reason, or None where it was settled."""
@@ -45,9 +46,11 @@ class Exchange:
         on_input: OnInput | None = None,
         on_wait: OnWait | None = None,
         on_host: OnHost | None = None,
+        on_delay: OnDelay | None = None,
     ) -> None:
         """`on_wait` is told by which call changes wait to land, and for how many seconds;
-        `on_host` which question waits while the call runs, and what it is about.
+        `on_host` which question waits while the call runs, and what it is about; `on_delay` in
+        words what the request itself has to wait for.
         `on_input` is told what of `stdin` is sent; the result says how much of it was read."""
         self._line = line
         self._number = number
@@ -55,6 +58,7 @@ class Exchange:
         self._on_ask = on_ask
         self._on_wait = on_wait
         self._on_host = on_host
+        self._on_delay = on_delay
         self._has_input = stdin is not None
         self._source = _Source(stdin, on_input)
 
@@ -95,6 +99,8 @@ class Exchange:
                     self._on_wait(str(message["call"]), float(message["seconds"]))
                 case "asks" if self._on_host is not None:
                     self._on_host(str(message["call"]), str(message["wants"]))
+                case "delayed" if self._on_delay is not None:
+                    self._on_delay(str(message["why"]))
                 case "stdin":
                     source.wanted = True
                 case "ask":

@@ -20,6 +20,7 @@ from pydantic import BaseModel, ValidationError
 from sandbox.agents.peer import Peer
 from sandbox.agents.told_sessions import ToldSessions
 from sandbox.audit.store import Store
+from sandbox.cells.work import ON_DELAY
 from sandbox.client.wire import (
     REQUEST_CHARS,
     SPEAKS_FOR,
@@ -143,6 +144,7 @@ class Connection:
     async def _answer(self, number: int, work: Callable[[], Awaitable[Any]]) -> None:
         """Do the work of one request and send exactly one final event."""
         self._server.request_begins()
+        ON_DELAY.set(lambda why: self.send({"id": number, "event": "delayed", "why": why}))
         final: Message
         try:
             final = {"event": "result", "value": await work()}
@@ -198,6 +200,7 @@ class Connection:
         guardian = self._server.guardian
         return {
             "running": [dict(call) for call in self._supervisor.running()],
+            "follow_ups": [dict(work) for work in self._supervisor.follow_ups()],
             "cells": [dict(cell) for cell in self._supervisor.cells()],
             "budgets": self._supervisor.budgets(),
             **({"guard": guardian.state()} if guardian is not None else {}),

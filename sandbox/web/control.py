@@ -71,7 +71,7 @@ async def show_agents(visit: Visit) -> RunningNow:
 
     def work() -> RunningNow:
         now = running_now(visit.dirs)
-        agents = tree(visit.dirs, now["running"], now["cells"])
+        agents = tree(visit.dirs, now["running"], now["cells"], now.get("follow_ups", ()))
         _add_standing(visit.dirs, agents, now.get("budgets") or {})
         return RunningNow(
             agents=tuple(agents),

@@ -5,17 +5,19 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from contextvars import Context
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from policy.model import Limits
+from sandbox.cells.work import ON_DELAY
 from sandbox.errors import BadInput
-from sandbox.results import Ending
+from sandbox.results import CallResult, Ending
 from tests.container.conftest import MakeLab
-from tests.container.lab import OWNERS, READ, WRITE, Lab, repository
+from tests.container.lab import OWNERS, READ, WAIT_SECONDS, WRITE, Lab, after, repository
 
 STATUSES = {
     "success": ("true", 0),
@@ -372,3 +374,35 @@ def test_a_workspace_may_have_any_name(
     assert done.stdout == f"{lab.ws}\n?? new.txt\n"
     assert done.landed
     assert lab.read("cat new.txt").stdout == "x\n"
+
+
+def test_a_call_that_waits_for_another_says_for_which(lab: Lab) -> None:
+    before = lab.sh("echo 1 > before.txt")
+    states: dict[str, str] = {}
+    told: list[str] = []
+
+    async def look_until(seen: Callable[[], bool]) -> None:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while not seen():
+                await asyncio.sleep(0.02)
+                states.update({call["id"]: call["state"] for call in lab.supervisor.running()})
+
+    async def work() -> list[CallResult]:
+        over = asyncio.Event()
+        first = asyncio.create_task(
+            lab.call("cat > first.txt", stdin=after(over), call_id="first"), context=Context()
+        )
+        await look_until(lambda: states.get("first") == "runs")
+        ON_DELAY.set(told.append)
+        second = asyncio.create_task(lab.call("cat first.txt > second.txt", call_id="second"))
+        await look_until(lambda: bool(told))
+        undone = await lab.supervisor.undo(before.id)  # what runs holds no undo up
+        assert (undone.undone, lab.ws.joinpath("before.txt").exists()) == (before.id, False)
+        over.set()
+        return [await first, await second]
+
+    results = lab.run(work())
+    assert [result.landed for result in results] == [True, True]
+    why = "call `first` of agent `main`, which runs"
+    assert (states["second"], told) == (f"waits for {why}", [f"it waits for {why}"])
+    assert lab.supervisor.running() == []

@@ -14,6 +14,7 @@ from typing import Any, cast
 
 from sandbox.cells.cell import Cell, CellLost, Exit, KeeperRefused, MakeRoom
 from sandbox.cells.rwlock import ReadWriteLock
+from sandbox.cells.work import Work
 
 CREATED = {"path": "new.txt", "kind": "created", "type": "file", "size": 2, "mode": 0o644}
 WAIVER = {"path": ".devkit-waiver.yml", "kind": "created", "type": "file", "size": 2, "mode": 0o644}
@@ -54,6 +55,7 @@ class FakeCell:
     readers: int = 0
     reading: str | None = None
     busy: int = 0
+    inside: list[Work] = field(default_factory=list)
     used: float = 0.0
     alive: bool = True
     conflicts: list[str] = field(default_factory=list)

@@ -22,6 +22,7 @@ from sandbox.calls.flow.open_ports import OpenPorts
 from sandbox.calls.flow.parts import Parts
 from sandbox.cells.cell import Cell
 from sandbox.cells.pool import CellPool
+from sandbox.cells.work import Kind, Work
 from sandbox.errors import SandboxError
 from sandbox.host.latch import LatchInfo, below
 from sandbox.results import StopReport
@@ -95,6 +96,7 @@ class LiveState:
                     self._labels,
                 )
                 self.pool.on_start = self._parts.recovery.settle
+                self.pool.works = self._parts.works
         return self.pool
 
     @contextlib.asynccontextmanager
@@ -141,6 +143,7 @@ class LiveState:
     @contextlib.contextmanager
     def listed(self, call: Call, *, background: bool = False) -> Iterator[None]:
         """List a call as running, and count its time, while this lasts."""
+        work = Work(Kind.CALL, call.id, call.plan.agent, call.workspaces)
         self._running[call.id] = {
             "id": call.id,
             "agent": call.plan.agent,
@@ -151,7 +154,7 @@ class LiveState:
             "background": background,
         }
         try:
-            with self.budgets.running(call.plan.agent):
+            with self.budgets.running(call.plan.agent), self._parts.works.listed(work):
                 yield
         finally:
             self._running.pop(call.id, None)
@@ -160,11 +163,13 @@ class LiveState:
     def running(self) -> list[dict[str, Any]]:
         """Return the calls that run now; of one that waits to land, in how many seconds it does."""
         now = time.time()
+        works = {work.call: work for work in self._parts.works if work.kind is Kind.CALL}
         found = []
         for call, entry in self._running.items():
             until, ports = self._parts.objections.until(call), self.ports.list_open(call)
             lands = {"lands_in": max(0.0, until - now)} if until else {}
-            found.append({**entry, **lands, **({"ports": ports} if ports else {})})
+            state = {"state": works[call].state}
+            found.append({**entry, **state, **lands, **({"ports": ports} if ports else {})})
         return found
 
     def has_background(self, agent: str) -> bool:

@@ -26,6 +26,7 @@ from sandbox.calls.recorder import Recorder
 from sandbox.calls.recovery import Recovery
 from sandbox.cells.outlet import Outlets
 from sandbox.cells.turns import Turns
+from sandbox.cells.work import WorkList
 from sandbox.config.settings import Dirs, Settings, load_settings
 from sandbox.gates.gate1 import Gate1
 from sandbox.gates.host_made import HostMade
@@ -84,6 +85,8 @@ class Parts:
             off_loop=self.off_loop,
         )
         self.turns = Turns()
+        self.works = WorkList()
+        """Calls that have a cell or wait for one, and what is being done to such as have ended."""
         self.outlets = Outlets(
             self.settings.network,
             self.record.network,

@@ -126,6 +126,7 @@ def show_call(
             on_input=None if typed is None else sent.extend,
             on_wait=None if flags["as_json"] or flags["quiet"] else say_waiting,
             on_host=None if flags["as_json"] or flags["quiet"] else say_host_question,
+            on_delay=None if flags["as_json"] or flags["quiet"] or "ticket" in fields else said.say,
         )
         result = one.make({"op": "call", "shows": shows, **fields})
         output.close()

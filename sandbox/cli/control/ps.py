@@ -42,7 +42,8 @@ def ps(**flags: bool) -> int:
     dirs = terminal.dirs()
     now = running_now(dirs)
     changed = OpenChanges(dirs).read()
-    roots = tree(dirs, now["running"], now["cells"])
+    follow_ups = now.get("follow_ups", ())
+    roots = tree(dirs, now["running"], now["cells"], follow_ups)
     stopped = Latch(dirs).in_force()
     asking = count_questions(dirs, time.time())
     gone = ended(dirs, stopped, now["running"], now["cells"])
@@ -80,7 +81,7 @@ def ps(**flags: bool) -> int:
         terminal.show(f"reports: {waiting} wait; `lockgate reports` tells them")
     if asking:
         terminal.show(f"questions: {asking} wait; `lockgate approvals` lists them")
-    if not now["running"]:
+    if not now["running"] and not follow_ups:
         terminal.show("no call goes on")
     if not now["cells"]:
         terminal.show("no cell stands ready")

@@ -397,6 +397,16 @@ def test_audit_verify_notices_a_change(shell: Shell, store: Store) -> None:
 # What a person settles
 
 
+def test_a_request_says_what_it_waits_for_while_it_waits(shell: Shell, running: Served) -> None:
+    with shell.start("undo", "slow") as process:
+        assert process.stderr is not None
+        said = process.stderr.readline().decode()  # it is not over: nothing has released it
+        running.fake.release.set()
+        out, _ = process.communicate(timeout=60)
+    assert said == "lockgate: it waits for call `big` of agent `main`, which lands 20,000 changes\n"
+    assert out.decode().startswith("undone slow; ")
+
+
 def test_undo_says_what_it_undid(shell: Shell, running: Served) -> None:
     status, out, err = shell("undo", "c9")
     assert (status, err) == (0, "")
