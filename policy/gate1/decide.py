@@ -116,10 +116,15 @@ class Policy:
 
 
 def decide(
-    plan: ActionPlan, context: Context, policy: Policy, disk: Disk = NOTHING_SEEN
+    plan: ActionPlan,
+    context: Context,
+    policy: Policy,
+    disk: Disk = NOTHING_SEEN,
+    facts: Facts | None = None,
 ) -> Decision:
-    """Return gate 1's answer for a plan; `disk` is what is known of the scripts that it runs."""
-    facts = tools.facts(plan, context, policy.catalog, policy.tools, disk)
+    """Return gate 1's answer for a plan; `disk` is what is known of the scripts that it runs,
+    `facts` what the plan was read into, where it was."""
+    facts = facts or tools.facts(plan, context, policy.catalog, policy.tools, disk)
     shell = policy.tools.is_shell(plan.tool)
     judged = tiers.answers(facts)
     if facts.hosts and policy.network.opens(plan, facts):

@@ -201,17 +201,20 @@ def wanted(
     )
 
 
-def domain(plan: ActionPlan, context: Context, policy: Policy) -> Domain:
-    """Return the domain of reputation that a plan belongs to: deployments, or changes of code."""
-    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+def domain(
+    plan: ActionPlan, context: Context, policy: Policy, facts: Facts | None = None
+) -> Domain:
+    """Return the domain of reputation that a plan belongs to: deployments, or changes of code;
+    `facts` is what it was read into, where it was."""
+    facts = facts or tools.facts(plan, context, policy.catalog, policy.tools)
     deploys = "infra" in _categories(plan, facts, policy)
     return Domain.DEPLOYMENTS if deploys else Domain.CODE_CHANGES
 
 
-def category(plan: ActionPlan, context: Context, policy: Policy) -> str:
+def category(plan: ActionPlan, context: Context, policy: Policy, facts: Facts | None = None) -> str:
     """Return the title of a plan's category for a report (`Git Operations`); the strictest level's
-    where there are several."""
-    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    where there are several. `facts` is what it was read into, where it was."""
+    facts = facts or tools.facts(plan, context, policy.catalog, policy.tools)
     known = policy.autonomy.levels.categories
     names = _categories(plan, facts, policy)
     worst = max(names, key=lambda name: LEVELS.index(known.level(name)), default=None)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -29,6 +29,9 @@ _OBSERVED_WEIGHT = 0.25
 """A test run or a conflict says a little; a person's undo says all of it."""
 EARNED_SECONDS = 600.0
 """A success that was seen here counts once in this time: an agent may run tests as it likes."""
+MOST_REMEMBERED = 1024
+Earned = tuple[tuple[str, str], ...]
+"""Domains and levels, as `Context.trust` has them."""
 _STEPS = (
     """
     CREATE TABLE states (
@@ -77,14 +80,18 @@ class Reputations:
             dirs.state / FILE, _STEPS, loss="every agent begins where the policy lets it start"
         )
         self._clock = clock
-        self._seen: tuple[int, int, int] | None = None
+        self._seen: tuple[int, ...] | None = None
         self._states: dict[tuple[str, Domain], tuple[float, Reputation]] = {}
+        self._known: frozenset[str] = frozenset()
+        """Agents of which anything is known."""
+        self._unknown: dict[str, tuple[TrustFile, Earned]] = {}
+        """What agents amount to of which, as of all above them, nothing is known, by what file."""
 
     def states(self, agent: str, trust: TrustFile) -> dict[Domain, Reputation]:
         """Return what an agent has earned, per domain, as it is now."""
         return {domain: self._now(agent, domain, trust) for domain in Domain}
 
-    def earned(self, agent: str, trust: TrustFile) -> tuple[tuple[str, str], ...]:
+    def earned(self, agent: str, trust: TrustFile) -> Earned:
         """Return domain and level where an agent has earned or lost something, or works for
         another one (Context.trust).
 
@@ -93,6 +100,16 @@ class Reputations:
         """
         self._refresh()
         line = tuple(above(agent))
+        if not self._known.isdisjoint(line):  # what was earned fades with time
+            return self._earned(agent, line, trust)
+        kept = self._unknown.get(agent)
+        if kept is None or kept[0] is not trust:
+            if len(self._unknown) >= MOST_REMEMBERED:
+                self._unknown.clear()
+            kept = self._unknown[agent] = trust, self._earned(agent, line, trust)
+        return kept[1]
+
+    def _earned(self, agent: str, line: Sequence[str], trust: TrustFile) -> Earned:
         found = []
         for domain in Domain:
             level = lower(self._level(name, domain, trust) for name in line)
@@ -141,7 +158,7 @@ class Reputations:
     def agents(self) -> list[str]:
         """Return the agents of which anything is known."""
         self._refresh()
-        return sorted({agent for agent, _ in self._states})
+        return sorted(self._known)
 
     def _now(
         self, agent: str, domain: Domain, trust: TrustFile, *, fresh: bool = True
@@ -172,9 +189,9 @@ class Reputations:
         try:
             info = self._db.path.stat()
         except OSError:
-            self._states, self._seen = {}, None
+            self._states, self._known, self._seen = {}, frozenset(), None
             return
-        seen = (info.st_ino, info.st_size, info.st_mtime_ns)
+        seen = (info.st_dev, info.st_ino, info.st_size, info.st_mtime_ns, info.st_ctime_ns)
         if seen != self._seen:
             with self._db.reading() as db:
                 self._load(db)
@@ -186,6 +203,7 @@ class Reputations:
             (agent, Domain(domain)): (at, Reputation.model_validate_json(body))
             for agent, domain, at, body in rows
         }
+        self._known = frozenset(agent for agent, _ in self._states)
 
     def _put(self, db: sqlite3.Connection, agent: str, state: Reputation) -> None:
         at = self._clock()
@@ -194,6 +212,7 @@ class Reputations:
             (agent, state.domain.value, at, state.model_dump_json()),
         )
         self._states[agent, state.domain] = (at, state)
+        self._known |= {agent}
 
 
 def after(state: Reputation, event: ReputationEvent, trust: TrustFile) -> Reputation:

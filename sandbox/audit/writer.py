@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import traceback
 from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,14 +25,20 @@ Work = Callable[[bool], Any]
 class _Job:
     work: Work
     durable: bool
-    loop: asyncio.AbstractEventLoop
-    future: asyncio.Future[Any]
+    loop: asyncio.AbstractEventLoop | None = None
+    future: asyncio.Future[Any] | None = None
+    """None: nobody waits for it."""
 
     def answer(self, error: BaseException | None = None) -> None:
+        if self.loop is None:
+            if error is not None:
+                traceback.print_exception(error)
+            return
         with contextlib.suppress(RuntimeError):  # the loop has ended, and nobody waits
             self.loop.call_soon_threadsafe(self._set, error)
 
     def _set(self, error: BaseException | None) -> None:
+        assert self.future is not None
         if self.future.done():  # who waited was cancelled
             return
         if error is None:
@@ -52,10 +59,17 @@ class Writer:
     def put(self, work: Work, *, durable: bool) -> asyncio.Future[None]:
         """Have a job done; the future is done with it, and fails as it does."""
         loop = asyncio.get_running_loop()
-        job = _Job(work, durable, loop, loop.create_future())
+        future: asyncio.Future[None] = loop.create_future()
+        self._begin(_Job(work, durable, loop, future))
+        return future
+
+    def put_unheard(self, work: Work) -> None:
+        """Have a job done that nobody waits for; it need not be on disk at once."""
+        self._begin(_Job(work, durable=False))
+
+    def _begin(self, job: _Job) -> None:
         self._jobs.append(job)
         self._thread.submit(self._go_on)
-        return job.future
 
     def _go_on(self) -> None:
         """Do all jobs that wait now."""

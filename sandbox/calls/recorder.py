@@ -245,7 +245,7 @@ class Recorder:
             self._unwritten.append(work)
             self._try_to_catch_up()
 
-        self._writer.put(write, durable=False)
+        self._writer.put_unheard(write)
 
     def _try_to_catch_up(self) -> None:
         with contextlib.suppress(SandboxError):  # the next decision fails of it

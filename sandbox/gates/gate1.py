@@ -6,10 +6,11 @@ Decides nothing itself: `policy.gate1.decide` does. A policy file that is wrong 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 from urllib.parse import unquote
 
+from policy.facts import Facts
 from policy.gate1.decide import (
     Policy,
     apply_second_reading,
@@ -22,9 +23,10 @@ from policy.gate1.decide import (
 )
 from policy.model import ActionPlan, Context, Decision, Limits
 from policy.protected.paths import PathPolicy
-from policy.shell.held_scripts import Seen
+from policy.shell.held_scripts import NOTHING_SEEN, Seen
 from policy.sources import precedence as layers
 from policy.sources.precedence import Effective
+from policy.tools.reading import facts as facts_of
 from policy.tools.sent import sent
 from policy.values.strict_yaml import PolicyError
 from sandbox.gates.second_opinion import MOST_TEXT, SecondOpinion
@@ -45,6 +47,8 @@ class Gate1Answer:
     """The policy; None where it cannot be read, which denies every call."""
     second: tuple[str, ...] | None = None
     """The programs that the second reading saw; None: it was not asked, or had no opinion."""
+    facts: Facts | None = field(default=None, compare=False, repr=False)
+    """What the text of the call alone says that it does; None where nobody has read it."""
 
     @property
     def paths(self) -> PathPolicy:
@@ -84,44 +88,55 @@ class Gate1:
         self._off_loop = off_loop or OffLoop()
 
     async def decide(
-        self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]
+        self,
+        plan: ActionPlan,
+        context: Context,
+        workspaces: tuple[str, ...],
+        effective: Effective | None = None,
     ) -> Gate1Answer:
         """Return the answer to a plan that sees `workspaces`; both readings are heard.
 
         One text of an agent is read at a time, so that between two of them others have their turn.
+        `effective` is the policy where it was looked up just now, without a pause since.
         """
         try:
-            effective = self.policies.of(workspaces)
+            effective = effective or self.policies.of(workspaces)
         except PolicyError as problem:
             return Gate1Answer(layers.refused(problem), None)
         policy = effective.policy
         question = None
+
+        def read() -> tuple[Facts, Decision]:
+            facts = facts_of(plan, context, policy.catalog, policy.tools)
+            return facts, decide(plan, context, policy, NOTHING_SEEN, facts)
+
         if is_quick(plan):
             async with self._turns.of(plan.agent):
                 text = _wanted(plan, policy)
                 if text is not None:
                     question = self.opinion.ask(text)  # it reads while we decide
-                decision = decide(plan, context, policy)
+                facts, decision = read()
         else:
-            text, decision = await self._off_loop.do(
-                plan.agent, lambda: (_wanted(plan, policy), decide(plan, context, policy))
+            text, (facts, decision) = await self._off_loop.do(
+                plan.agent, lambda: (_wanted(plan, policy), read())
             )
         texts = sent(plan, policy.tools)
         holds = bool(texts) and await self._off_loop.do(plan.agent, lambda: _hold_secrets(texts))
         if holds:
-            return Gate1Answer(denied_address(decision), effective)
+            return Gate1Answer(denied_address(decision), effective, facts=facts)
         if self.files is not None and depends_on_files(decision):
             decision = await self._off_loop.do(
                 plan.agent, lambda: self._followed(plan, context, policy, decision)
             )
         if text is None or not decision.allowed:
-            return Gate1Answer(decision, effective)
+            return Gate1Answer(decision, effective, facts=facts)
         if question is None and await self.opinion.until_ready():
             question = self.opinion.ask(text)
         if question is None:
-            return Gate1Answer(lacking_second_reading(decision), effective)
+            return Gate1Answer(lacking_second_reading(decision), effective, facts=facts)
         heard = await self.opinion.answer(question)
-        return Gate1Answer(apply_second_reading(decision, heard or (), policy), effective, heard)
+        decision = apply_second_reading(decision, heard or (), policy)
+        return Gate1Answer(decision, effective, heard, facts)
 
     def decide_now(
         self, plan: ActionPlan, context: Context, workspaces: tuple[str, ...]

@@ -44,6 +44,7 @@ Identity = tuple[int, ...] | None
 class _Kept:
     """What files amounted to when they had these identities."""
 
+    watched: tuple[str, ...]
     seen: tuple[Identity, ...]
     effective: Effective | None
     problem: PolicyError | None
@@ -74,13 +75,14 @@ class Policies:
 
     def of(self, workspaces: tuple[str, ...]) -> Effective:
         """Return the policy for a call that sees these workspaces. Raises PolicyError."""
-        seen = tuple(identity(path) for path in self._watched(workspaces))
         kept = self._kept.get(workspaces)
+        watched = self._watched(workspaces) if kept is None else kept.watched
+        seen = tuple(map(identity, watched))
         if kept is None or kept.seen != seen:
             try:
-                kept = _Kept(seen, self._combined(workspaces), None)
+                kept = _Kept(watched, seen, self._combined(workspaces), None)
             except PolicyError as error:
-                kept = _Kept(seen, None, error)
+                kept = _Kept(watched, seen, None, error)
             if len(self._kept) >= MOST_REMEMBERED:
                 self._kept.clear()
             self._kept[workspaces] = kept
@@ -130,11 +132,9 @@ class Policies:
         self._documents[path] = (now, document)
         return document
 
-    def _watched(self, workspaces: tuple[str, ...]) -> Iterator[Path]:
-        for _, path in self.files(workspaces):
-            yield path
-        yield from self._standing
-        yield self.trusted.file
+    def _watched(self, workspaces: tuple[str, ...]) -> tuple[str, ...]:
+        files = (path for _, path in self.files(workspaces))
+        return tuple(map(os.fspath, (*files, *self._standing, self.trusted.file)))
 
     def base(self) -> Policy:
         """Return the built-in policy with the user's files on levels, modes, trust and roles.
@@ -231,7 +231,7 @@ def workspace_file(workspace: str) -> Path:
     return Path(workspace) / FOLDER / FILE
 
 
-def identity(path: Path) -> Identity:
+def identity(path: str | Path) -> Identity:
     """Return what changes whenever a file does, or None if there is none."""
     try:
         found = os.stat(path)  # noqa: PTH116 - called for each call; half the time

@@ -6,13 +6,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from policy.model import ActionPlan, Context, Workspace
+from policy.sources.precedence import Effective
 from policy.values.strict_yaml import PolicyError
-from sandbox.agents.reputation import Reputations
+from sandbox.agents.reputation import Earned, Reputations
 from sandbox.gates.gate1 import PolicySource
 from sandbox.host.dirs import Dirs
 from sandbox.workspaces.cached import KnownWorkspaces
-
-Earned = tuple[tuple[str, str], ...]
 
 
 class Contexts:
@@ -32,9 +31,9 @@ class Contexts:
         self._known = known or KnownWorkspaces(dirs, None)
         self._reputations = reputations or Reputations(dirs)
 
-    def of(self, plan: ActionPlan) -> Context:
+    def of(self, plan: ActionPlan, effective: Effective | None = None) -> Context:
         """Return what is known beside a plan; a folder that is no workspace (yet, or any more)
-        counts as one for its own call."""
+        counts as one for its own call. `effective` is its policy where that was just looked up."""
         known = self._known.all()
         places = tuple(dict.fromkeys((plan.workspace, *plan.also)))
         paths = {one.path for one in known}
@@ -43,7 +42,9 @@ class Contexts:
             (*known, *others),
             home=self._known.home,
             own=self._own,
-            trust=self.earned(plan.agent, places),
+            trust=self.earned(plan.agent, places)
+            if effective is None
+            else self._reputations.earned(plan.agent, effective.policy.autonomy.trust),
         )
 
     def earned(self, agent: str, workspaces: tuple[str, ...]) -> Earned:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 from sandbox.text import secret_shapes
@@ -164,6 +164,8 @@ _KEPT = (
     (_PIPED, (("|",), ("echo", "printf"))),
 )
 """Patterns, and words of which each match holds one (of each group)."""
+_USUAL_NAME = 100
+"""Characters of a name; an answer on a longer one is not kept."""
 _SHORTEST = 3
 """A bare value of fewer characters is left alone."""
 _LITERALS = frozenset(
@@ -278,13 +280,22 @@ def mask_all(value: Any) -> Any:
 
 
 def _under(key: str, value: Any) -> Any:
-    if not _NAMED.fullmatch(f"{key}=xxxx"):
+    if not (_telling(key) if len(key) <= _USUAL_NAME else _is_telling(key)):
         return mask_all(value)
     if isinstance(value, str):
         return MASK if value and not _plain(value) else value
     if isinstance(value, list | tuple):
         return [_under(key, one) for one in value]
     return mask_all(value)
+
+
+def _is_telling(key: str) -> bool:
+    """Whether what is given to a name of this kind is a secret."""
+    return _NAMED.fullmatch(f"{key}=xxxx") is not None
+
+
+_telling = lru_cache(maxsize=1024)(_is_telling)
+"""Records have the same few names all day."""
 
 
 def _whole(_found: re.Match[str]) -> str:

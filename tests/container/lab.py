@@ -51,7 +51,7 @@ OWNERS = (0, 1000) if ME == 0 else (ME,)
 """Owners of workspaces that a test can make: root's are shown to a cell through an owner map."""
 
 
-def decide(plan: ActionPlan, context: Context, policy: Policy) -> Decision:
+def decide(plan: ActionPlan, context: Context, policy: Policy, *_: object) -> Decision:
     """Allow everything, with the rights that the plan's intent names."""
     limits = Limits(**policy.limits[0].model_dump())
     said = plan.derived_from or ""

@@ -30,7 +30,7 @@ def lands(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
     """Return what sets how the next calls land."""
 
     def how(landing: Landing, seconds: float = 0.0, verdict: Verdict = Verdict.ALLOW) -> None:
-        def decide(plan: ActionPlan, context: Context, policy: Any) -> Decision:
+        def decide(plan: ActionPlan, context: Context, policy: Any, *_: Any) -> Decision:
             fields = {"landing": landing, "objection_seconds": seconds, "verdict": verdict}
             return labs.decide(plan, context, policy).model_copy(update=fields)
 

@@ -89,7 +89,7 @@ def test_work_goes_on_once_there_is_room(tmp_path: Path, monkeypatch: pytest.Mon
 
     monkeypatch.setattr(bench.store, "append", bounded)
 
-    def decided(plan: Any, context: Any, policy: Any) -> Any:
+    def decided(plan: Any, context: Any, policy: Any, *_: Any) -> Any:
         return bench._decide(plan, context, policy)
 
     monkeypatch.setattr("sandbox.gates.gate1.decide", decided)

@@ -34,7 +34,7 @@ echo 'echo FAKE' > ~/.bashrc
 def test_nothing_that_a_call_left_in_its_home_counts_for_others(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def decide(plan: ActionPlan, context: Context, policy: object) -> Decision:
+    def decide(plan: ActionPlan, context: Context, policy: object, *_: object) -> Decision:
         said = labs.decide(plan, context, policy)  # type: ignore[arg-type]
         asked = plan.derived_from == "asked"
         return said.model_copy(update={"verdict": Verdict.ASK}) if asked else said
@@ -72,7 +72,7 @@ def test_nothing_that_a_call_left_in_its_home_counts_for_others(
 def test_calls_that_were_all_approved_share_a_home(
     lab: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def decide(plan: ActionPlan, context: Context, policy: object) -> Decision:
+    def decide(plan: ActionPlan, context: Context, policy: object, *_: object) -> Decision:
         said = labs.decide(plan, context, policy)  # type: ignore[arg-type]
         return said.model_copy(update={"verdict": Verdict.ASK})
 

@@ -90,7 +90,7 @@ def test_a_supervisor_that_is_killed_between_holding_and_landing(
 def delayed(monkeypatch: pytest.MonkeyPatch, lab: Lab) -> Lab:
     """Return a lab in which a person can object for some seconds to what agent `slow` does."""
 
-    def decide(plan: ActionPlan, context: Context, policy: Any) -> Decision:
+    def decide(plan: ActionPlan, context: Context, policy: Any, *_: Any) -> Decision:
         made = labs.decide(plan, context, policy)
         if plan.agent != "slow":
             return made

@@ -11,11 +11,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from fnmatch import fnmatchcase
+from functools import lru_cache
 
 Setting = tuple[str, str | None]
 """`section.subsection.key` with section and key in lower case, and the value (None: no `=`)."""
 
 _BOOLEANS = frozenset((None, "", "true", "false", "yes", "no", "on", "off", "1", "0"))
+_USUAL = 200
+"""Characters of a setting's name; an answer on a longer one is not kept."""
 _SPACE = " \t\n\r"
 """What git calls a space (ctype.c): no other control character, and none beyond ASCII."""
 RUNS = re.compile(r"\s*(?:ext|fd)::|\s*!|\s*-")
@@ -170,4 +173,13 @@ def added(before: str | None, after: str | None, patterns: Iterable[str]) -> lis
 
 def fits(name: str, patterns: Iterable[str]) -> bool:
     """Whether a setting is one of some patterns (`section.*.key`, in lower case)."""
-    return any(fnmatchcase(name.lower(), pattern) for pattern in patterns)
+    key, wanted = name.lower(), tuple(patterns)
+    return _fits(key, wanted) if len(key) <= _USUAL else _one_fits(key, wanted)
+
+
+def _one_fits(key: str, patterns: tuple[str, ...]) -> bool:
+    return any(fnmatchcase(key, pattern) for pattern in patterns)
+
+
+_fits = lru_cache(maxsize=4096)(_one_fits)
+"""The same few settings are asked about at each call that writes."""

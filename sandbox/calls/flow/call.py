@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from policy.model import Access, ActionPlan, Decision, Outcome, Verdict
+from policy.model import Access, ActionPlan, Context, Decision, Outcome, Verdict
 from policy.people.openers import say_opener
 from policy.people.shortfall import Seen, explain_failure
 from policy.protected.paths import PathPolicy
@@ -66,6 +66,8 @@ class Call:
     request: dict[str, Any]
     """What the runner is asked to do; empty for a plan that does not run."""
     workspaces: tuple[str, ...]
+    context: Context
+    """What was known beside the plan when gate 1 was asked first."""
     approver: Approver = nobody
     env: Mapping[str, str] | None = None
     preview: Mapping[str, Any] | None = None

@@ -7,7 +7,7 @@ import asyncio
 
 from policy.autonomy.reputation import Domain
 from policy.autonomy.trust import TrustFile
-from policy.model import ActionPlan, Context
+from policy.model import ActionPlan
 from policy.people.approval import domain
 from policy.values.strict_yaml import PolicyError
 from sandbox.agents.reputation import ReputationEvent, Reputations, ReputationSource, observed
@@ -26,14 +26,16 @@ class Learning:
         self._policies = policies
         self._record = record
 
-    async def from_call(
-        self, call: Call, result: CallResult, context: Context, *, vouched: bool
-    ) -> None:
+    async def from_call(self, call: Call, result: CallResult, *, vouched: bool) -> None:
         """Learn from how a call ended, if that says anything; `vouched`: its program is known."""
         if call.answer.effective is None:
             return
         policy = call.answer.effective.policy
-        if event := observed(result, lambda: domain(call.plan, context, policy), vouched=vouched):
+
+        def of_call() -> Domain:
+            return domain(call.plan, call.context, policy, call.answer.facts)
+
+        if event := observed(result, of_call, vouched=vouched):
             await self._note(call.plan.agent, event, policy.autonomy.trust)
 
     async def from_undo(self, agent: str, workspaces: tuple[str, ...]) -> None:

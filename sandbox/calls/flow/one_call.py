@@ -133,8 +133,7 @@ class CallFlow:
         """
         missed = []
         try:
-            context = self._contexts.of(call.plan)
-            await self._learning.from_call(call, result, context, vouched=done.vouched)
+            await self._learning.from_call(call, result, vouched=done.vouched)
         except (SandboxError, OSError) as error:
             missed.append(f"nothing was learned from it: {_say(error)}")
         try:

@@ -11,6 +11,8 @@ from typing import Any
 
 from policy.model import Access, ActionPlan, Context, Decision, Verdict
 from policy.people.approval import may_open, with_hosts
+from policy.sources.precedence import Effective
+from policy.values.strict_yaml import PolicyError
 from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.stdin_capture import pieces
 from sandbox.calls.flow.call import Call, CallRequest, Stdin
@@ -35,8 +37,11 @@ class Preparation:
         """Return a call with gate 1's answer. Raises BadInput for what no cell can run."""
         name, plan = request.call_id or new_id(), request.plan
         workspaces = self._parts.workspaces_of(plan)
-        context = self._parts.contexts.of(plan)
-        answer = await self.decide(plan, context, workspaces, on_host=request.on_host)
+        effective = self._policy(workspaces)
+        context = self._parts.contexts.of(plan, effective)
+        answer = await self.decide(
+            plan, context, workspaces, on_host=request.on_host, effective=effective
+        )
         most = answer.decision.rights.limits.answer_bytes
         store = self._parts.record.store
         return Call(
@@ -47,11 +52,19 @@ class Preparation:
             in_pieces(request.stdin),
             {} if request.on_host else runner_request(plan, answer.decision, name, request.env),
             workspaces,
+            context,
             approver=request.approver,
             env=request.env,
             preview=request.preview,
             on_host=request.on_host,
         )
+
+    def _policy(self, workspaces: tuple[str, ...]) -> Effective | None:
+        """Return the policy that counts now; None where it is wrong, which gate 1 says."""
+        try:
+            return self._parts.policies.of(workspaces)
+        except PolicyError:
+            return None
 
     async def decide(
         self,
@@ -60,9 +73,11 @@ class Preparation:
         workspaces: tuple[str, ...],
         *,
         on_host: bool = False,
+        effective: Effective | None = None,
     ) -> GateAnswer:
-        """Return gate 1's answer, within the limits of the settings."""
-        answer = await self._parts.gate.decide(plan, context, workspaces)
+        """Return gate 1's answer, within the limits of the settings; `effective` is the policy
+        where it was looked up just now."""
+        answer = await self._parts.gate.decide(plan, context, workspaces, effective)
         if on_host:
             ledger = self._parts.ledger
             answer = await asyncio.to_thread(tightened, answer, plan, context, ledger)

@@ -50,8 +50,8 @@ class CallReports:
 
     def _categorise(self, call: Call) -> None:
         if call.answer.effective is not None:
-            context = self._parts.contexts.of(call.plan)
-            call.category = category(call.plan, context, call.answer.effective.policy)
+            policy, facts = call.answer.effective.policy, call.answer.facts
+            call.category = category(call.plan, call.context, policy, facts)
 
 
 def _commits(call: Call, result: CallResult) -> int | None:

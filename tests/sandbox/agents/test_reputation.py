@@ -60,6 +60,22 @@ def test_nothing_is_earned_until_something_was_done(kept: Reputations) -> None:
     assert kept.states("a", TRUST)[CODE] == begin(CODE)
 
 
+def test_of_whom_nothing_is_known_is_looked_up_again_where_anything_is_new(
+    kept: Reputations, tmp_path: Path
+) -> None:
+    def pinned(level: TrustLevel) -> TrustFile:
+        return TrustFile(agents={"m*": TrustLevel.AUTONOMOUS}, pins={"m": level})
+
+    first, second = pinned(TrustLevel.SUPERVISED), pinned(TrustLevel.SEMI_AUTO)
+    for _ in range(2):
+        assert kept.earned("m:x", first) == tuple((one.value, "supervised") for one in Domain)
+        assert kept.earned("m:x", first) is kept.earned("m:x", first)  # nothing is worked out anew
+        assert kept.earned("m:x", second) == tuple((one.value, "semi-auto") for one in Domain)
+    other = Reputations(Dirs.under(tmp_path), lambda: Clock.now)  # as another process
+    other.record("m:x", ReputationEvent(CODE, success=False, violation=True), second)
+    assert dict(kept.earned("m:x", second))["code_changes"] == "propose"
+
+
 def test_what_is_earned_is_seen_by_the_next_process(kept: Reputations, tmp_path: Path) -> None:
     for _ in range(10):
         kept.record("a", good(), TRUST)

@@ -93,3 +93,23 @@ def test_a_job_is_done_though_nobody_waits_any_more() -> None:
 
     asyncio.run(cancelled())
     assert [one.rstrip("!") for one in disk.seen if one != "sync"] == ["first", "a", "b"]
+
+
+def test_a_job_that_nobody_waits_for_keeps_its_place_and_is_heard_of_where_it_fails(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    disk = Disk()
+
+    async def unheard() -> None:
+        writer = Writer(disk.sync)
+        first = writer.put(disk.work("first"), durable=False)
+        writer.put_unheard(disk.work("later"))
+        writer.put_unheard(disk.work("broken"))
+        last = writer.put(disk.work("a"), durable=True)
+        disk.free.set()
+        await first
+        await last
+
+    asyncio.run(unheard())
+    assert disk.seen == ["first", "later", "a!"]
+    assert "OSError: no space" in capsys.readouterr().err

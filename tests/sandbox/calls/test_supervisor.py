@@ -66,7 +66,7 @@ class Bench:
 
         monkeypatch.setattr(self.store, "append", noted)
 
-    def _decide(self, plan: ActionPlan, context: Context, policy: object) -> Decision:
+    def _decide(self, plan: ActionPlan, context: Context, policy: object, *_: object) -> Decision:
         self.log.append("decide")
         return Decision(
             verdict=self.verdict,
@@ -116,6 +116,28 @@ def bench(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
 def before(log: list[str], first: str, second: str) -> bool:
     """Whether something happened before something else."""
     return log.index(first) < log.index(second)
+
+
+def test_a_call_is_read_and_its_policy_looked_up_once(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[str] = []
+
+    def counted(where: object, name: str) -> None:
+        genuine = getattr(where, name)
+
+        def once_more(*arguments: object) -> object:
+            looks.append(name)
+            return genuine(*arguments)
+
+        monkeypatch.setattr(where, name, once_more)
+
+    bench.verdict = Verdict.REPORT
+    counted(bench.supervisor._parts.policies, "of")
+    counted(bench.supervisor._parts.contexts, "of")
+    monkeypatch.setattr("policy.people.approval.tools.facts", lambda *_: pytest.fail("read again"))
+    assert bench.sh("echo x > new.txt").landed
+    assert looks == ["of", "of"]  # the policy, then the context by it
 
 
 def test_a_writing_call_that_lands(bench: Bench) -> None:
