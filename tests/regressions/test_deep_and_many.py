@@ -12,7 +12,7 @@ import pytest
 
 from sandbox.cell import fs, protocol
 from sandbox.cell.journal.removal import remove
-from sandbox.cell.keeper import main as keeper
+from sandbox.cell.keeper.answers import pack_answer
 from tests.conftest import cannot_run, opened_below
 from tests.sandbox.overlays import Overlay, missing
 
@@ -89,7 +89,7 @@ def short_frames(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _told(answer: dict[str, Any]) -> dict[str, Any]:
-    [(_, told)] = protocol.Decoder().feed(keeper._packed(answer))
+    [(_, told)] = protocol.Decoder().feed(pack_answer(answer))
     assert isinstance(told, dict)
     return told
 

@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from sandbox.cell.journal import removal
-from sandbox.cell.keeper import main as keeper
-from sandbox.cell.keeper.main import Keeper, Transaction
+from sandbox.cell.keeper import transactions
+from sandbox.cell.keeper.placing import Placing
+from sandbox.cell.keeper.transaction import Transaction
+from sandbox.cell.keeper.transactions import Transactions
+from sandbox.cell.keeper.workplace import Workplace
 from sandbox.cell.landing.held import Waiting
 from sandbox.cell.overlay.steps import Walk
 
@@ -78,9 +81,11 @@ def test_a_full_disk_at_holding_spoils_no_later_holding(
 ) -> None:
     held, cell = tmp_path / "held", tmp_path / "cell"
     held.mkdir()
-    monkeypatch.setattr(keeper, "HELD", str(held))
-    one = Keeper()
-    one._cell = str(cell)
+    monkeypatch.setattr(transactions, "HELD", str(held))
+    work = Workplace()
+    work.cell = str(cell)
+    placing = Placing(work)
+    calls = Transactions(work, placing)
     rename = os.rename
 
     def full(source: str, target: str) -> None:
@@ -94,16 +99,16 @@ def test_a_full_disk_at_holding_spoils_no_later_holding(
         walked = Walk(str(cell / name / "upper"), {})
         walked.changes.append({"path": "x", "kind": "created", "conflict": False})
         transaction.walks = [walked]
-        one._open[name] = transaction
+        calls.open_now[name] = transaction
         monkeypatch.setattr("os.rename", rename if works else full)
         if works:
-            assert one.hold({"tx": name}) == {}
+            assert calls.hold({"tx": name}) == {}
         else:
             with pytest.raises(OSError, match="No space"):
-                one.hold({"tx": name})
-            one.drop({"tx": name})
-            while one.prepare():
+                calls.hold({"tx": name})
+            calls.drop({"tx": name})
+            while calls.prepare():
                 pass
             assert not (cell / name).exists()
     assert _names(held) == ["c2", "c2/0", "c2/0.since", "c2/0/upper"]
-    one._watch.close()
+    placing.watch.close()

@@ -12,7 +12,8 @@ from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Verdict, Workspace
 from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
-from sandbox.cell.keeper import main as keeper
+from sandbox.cell.keeper.main import answer_request
+from sandbox.cell.keeper.requests import Keeper
 from sandbox.host.dirs import Dirs
 
 CONTEXT = Context((Workspace("/w"),), home="/home/me")
@@ -49,7 +50,7 @@ def test_a_long_text_is_answered_soon(command: str, verdict: Verdict) -> None:
 @pytest.mark.parametrize("name", ["../../lower/0", "a/b", "", ".", "..", "a b", "x" * 200])
 def test_a_name_that_is_no_folders_name_reaches_no_path(name: str) -> None:
     for key in ("tx", "call", "as"):
-        answer = keeper._answer(keeper.Keeper(), {"op": "drop", "n": 1, "tx": "c1", key: name})
+        answer = answer_request(Keeper(), {"op": "drop", "n": 1, "tx": "c1", key: name})
         assert answer["error"] == "a name that cannot be the name of a folder"
 
 

@@ -7,7 +7,7 @@ import asyncio
 from typing import Any, cast
 
 from sandbox.cell import protocol
-from sandbox.cell.keeper import main as keeper
+from sandbox.cell.keeper.answers import pack_answer
 from sandbox.cells.cell import Cell, CellSpec
 
 MANY = 100_000
@@ -39,7 +39,7 @@ def test_a_long_answer_arrives_whole_in_short_parts() -> None:
         asked = asyncio.ensure_future(cell.ask({"tx": "t"}, op="close"))
         await asyncio.sleep(0)
         said = answer(MANY)
-        data = keeper._packed(said)
+        data = pack_answer(said)
         assert len(data) > 5 * LONGEST
         assert max(lengths(data)) < LONGEST
         decoder = protocol.Decoder()
@@ -52,10 +52,10 @@ def test_a_long_answer_arrives_whole_in_short_parts() -> None:
 
 
 def test_a_short_answer_is_one_frame() -> None:
-    assert len(lengths(keeper._packed(answer(100)))) == 1
+    assert len(lengths(pack_answer(answer(100)))) == 1
 
 
 def test_of_more_than_can_be_listed_no_part_is_sent() -> None:
     said = {**answer(1), "changes": [[{"path": "x" * 4000}] * 20_000]}
-    (length,) = lengths(keeper._packed(said))
+    (length,) = lengths(pack_answer(said))
     assert length < LONGEST
