@@ -10,4 +10,5 @@ __all__ = [
     "installs",
     "output_options",
     "own_programs",
+    "tables",
 ]

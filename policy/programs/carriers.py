@@ -10,16 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from policy.facts import Facts, How
 from policy.model import Tier
 from policy.programs.catalog_schema import Carrier, Programs
+from policy.programs.environment import EnvironmentReader
 from policy.shell.state import Call
-
-if TYPE_CHECKING:
-    from policy.programs.catalog import Catalog
-    from policy.shell.walker import Shell
+from policy.shell.walker import Shell
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _BANG = re.compile(r"(?m)^[ \t]*+:*+!++[ \t]*+(\S.*)$")
@@ -51,7 +48,7 @@ _SURE = frozenset(
 _PREFIX = re.compile(r"^\s*(?:[:!@]+|(?:platform )?shell\s|exec\s|command\s)\s*")
 
 
-def record_command(catalog: Catalog, shell: Shell, call: Call, carrier: Carrier) -> str:
+def record_command(catalog: EnvironmentReader, shell: Shell, call: Call, carrier: Carrier) -> str:
     """Record what the command in the arguments would do, and return what it would print."""
     words, texts = _taken(catalog, shell, call, carrier)
     if carrier.input:
@@ -71,7 +68,7 @@ def record_command(catalog: Catalog, shell: Shell, call: Call, carrier: Carrier)
     return out + shell.call(call.only(tuple(words)))
 
 
-def _script(catalog: Catalog, carrier: Carrier, words: list[str]) -> bool:
+def _script(catalog: EnvironmentReader, carrier: Carrier, words: list[str]) -> bool:
     """Return whether the words name a script of the project, whose text is not known here."""
     match carrier.scripts:
         case "all":
@@ -82,12 +79,12 @@ def _script(catalog: Catalog, carrier: Carrier, words: list[str]) -> bool:
             return False
 
 
-def _named(catalog: Catalog, word: str) -> bool:
+def _named(catalog: EnvironmentReader, word: str) -> bool:
     return catalog.lookup(word.rsplit("/", 1)[-1]) is not None
 
 
 def _taken(
-    catalog: Catalog, shell: Shell, call: Call, carrier: Carrier
+    catalog: EnvironmentReader, shell: Shell, call: Call, carrier: Carrier
 ) -> tuple[list[str], list[str]]:
     """Return the words of the command, and the shell texts."""
     args = call.args
@@ -167,7 +164,7 @@ def _option(
 # Guesses
 
 
-def guess(catalog: Catalog, shell: Shell, call: Call) -> None:
+def guess(catalog: EnvironmentReader, shell: Shell, call: Call) -> None:
     """Look at what an unknown program may start: words or texts that stand there as a command.
 
     Only what a trial finds forbidden counts, since the program itself is asked about already.
@@ -195,7 +192,7 @@ def _try(shell: Shell, what: str | Call, stdin: str | None) -> None:
         shell.facts.writes |= tried.writes
 
 
-def _candidates(catalog: Catalog, call: Call) -> Iterator[str | Call]:
+def _candidates(catalog: EnvironmentReader, call: Call) -> Iterator[str | Call]:
     before = ""
     for at, word in enumerate(call.args[:_MOST_WORDS]):
         name, equals, value = word.partition("=")
@@ -215,7 +212,7 @@ def _candidates(catalog: Catalog, call: Call) -> Iterator[str | Call]:
             return
 
 
-def plausible(catalog: Catalog, words: Sequence[str]) -> bool:
+def plausible(catalog: EnvironmentReader, words: Sequence[str]) -> bool:
     """Return whether words are more likely a command than a mention of one."""
     if len(words) < 2:
         return False
@@ -231,7 +228,7 @@ def telling(entry: Programs) -> bool:
     return entry.handler in _PLAIN
 
 
-def literal(catalog: Catalog, shell: Shell, text: str) -> None:
+def literal(catalog: EnvironmentReader, shell: Shell, text: str) -> None:
     """Run a text that a literal of a program holds, if it can only be meant as a command."""
     plain = _PREFIX.sub("", text)
     words = plain.split()
@@ -241,6 +238,6 @@ def literal(catalog: Catalog, shell: Shell, text: str) -> None:
         _try(shell, plain, None)
 
 
-def named(catalog: Catalog, words: Sequence[str]) -> bool:
+def named(catalog: EnvironmentReader, words: Sequence[str]) -> bool:
     """Return whether words may be a command: a program of the catalog and something for it."""
     return len(words) > 1 and _named(catalog, words[0])

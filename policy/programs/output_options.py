@@ -9,14 +9,11 @@ of each operand one.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
+from policy.programs.by_data import DataReader
 from policy.programs.catalog_schema import Use
 from policy.shell.state import Call
-
-if TYPE_CHECKING:
-    from policy.programs.catalog import Catalog
-    from policy.shell.walker import Shell
+from policy.shell.walker import Shell
 
 _OPTION = re.compile(
     r"(?i)^--?(?:[\w.:-]*[-_.:])?(?:out(?:put|file|dir|path)?(?:[-_]?(?:file|dir|path|to))?"
@@ -66,7 +63,7 @@ _PATH = re.compile(r"^[^-:=\s][^\s=]*$")
 _BELOW = re.compile(r"(?=[^\s]*[./])(?!\.\.|~|/|\d+(?:\.\d+)*$)[^\s:=,;*?]+$")
 
 
-def record(catalog: Catalog, shell: Shell, call: Call, *, in_place: bool = False) -> None:
+def record(catalog: DataReader, shell: Shell, call: Call, *, in_place: bool = False) -> None:
     """Record the files that options of a call name as outputs."""
     args = call.args
     writes = in_place and any(argument in _IN_PLACE for argument in args)
@@ -84,12 +81,12 @@ def record(catalog: Catalog, shell: Shell, call: Call, *, in_place: bool = False
             _write(catalog, shell, call, word)
 
 
-def _write(catalog: Catalog, shell: Shell, call: Call, path: str) -> None:
+def _write(catalog: DataReader, shell: Shell, call: Call, path: str) -> None:
     if _PATH.match(path) and ("." in path or "/" in path):
         catalog.use(shell, Use.WRITE, path, call)
 
 
-def _below(catalog: Catalog, shell: Shell, call: Call, value: str) -> None:
+def _below(catalog: DataReader, shell: Shell, call: Call, value: str) -> None:
     """Record a file below the place of the call, which may stand after a key (`output=FILE`)."""
     path = value.rpartition("=")[2].removeprefix(f"{shell.state.place}/")
     if _BELOW.match(path):

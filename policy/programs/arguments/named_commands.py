@@ -9,17 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from policy.facts import WRITES, Facts
 from policy.model import Tier
 from policy.programs.arguments import written_files
+from policy.programs.tables import CatalogTables
 from policy.shell.state import Call
+from policy.shell.walker import Shell
 from policy.values.argv import parse
-
-if TYPE_CHECKING:
-    from policy.programs.catalog import Catalog
-    from policy.shell.walker import Shell
 
 _SETTING = re.compile(r"(?:-{1,2}D?)?([\w.:-]+?)(?::{1,3}|\+|\?|!)?=(.*)", re.DOTALL)
 _TOOL = re.compile(
@@ -40,7 +37,7 @@ _MOST = 32
 """Settings of one call that are tried."""
 
 
-def record(catalog: Catalog, shell: Shell, call: Call) -> None:
+def record(catalog: CatalogTables, shell: Shell, call: Call) -> None:
     """Record what settings of a call run that is forbidden or changes files."""
     tried = 0
     for name, value in (*_settings(call), *call.env):
@@ -67,7 +64,7 @@ def _settings(call: Call) -> Iterator[tuple[str, str]]:
             yield args[at + 1], args[at + 2]
 
 
-def _command(catalog: Catalog, value: str) -> bool:
+def _command(catalog: CatalogTables, value: str) -> bool:
     """Return whether a value is a command with arguments, or several."""
     words = value.split(None, 1)
     if not words:
