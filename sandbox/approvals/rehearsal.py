@@ -21,7 +21,8 @@ from typing import Any
 from policy.model import Access, Decision, FileType, Kind, Outcome
 from policy.protected.paths import PathPolicy
 from sandbox.approvals.stdin_capture import pieces
-from sandbox.cells.cell import Cell, Exit
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.outcomes import Exit
 from sandbox.cells.transaction import Transaction
 from sandbox.gates.gate2 import Effects, weigh
 from sandbox.gates.masked_diff import masked_diff

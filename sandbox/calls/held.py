@@ -32,7 +32,8 @@ from sandbox.calls.ignore_noting import note
 from sandbox.calls.keepers import Keepers, named
 from sandbox.calls.record_fields import recorded
 from sandbox.cells import work
-from sandbox.cells.cell import Cell, KeeperRefused
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.outcomes import KeeperRefused
 from sandbox.errors import BadInput, NotShown, SandboxError
 from sandbox.gates import bound
 from sandbox.gates.masked_diff import masked_diff

@@ -17,7 +17,8 @@ from sandbox.agents.declared import DEFAULT
 from sandbox.audit.call_entry import CallEntry
 from sandbox.calls.recorder import Recorder
 from sandbox.calls.recovery import Recovery
-from sandbox.cells.cell import Cell, CellLost
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.outcomes import CellLost
 from sandbox.cells.pool import CellPool
 from sandbox.cells.turns import Turns
 from sandbox.cells.work import Kind, Work, WorkList

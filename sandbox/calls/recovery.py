@@ -34,7 +34,8 @@ from sandbox.calls.open_ends import (
 )
 from sandbox.calls.record_fields import recorded
 from sandbox.calls.recorder import Recorder
-from sandbox.cells.cell import Cell, CellLost
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.outcomes import CellLost
 from sandbox.cells.specs import PathsOf
 from sandbox.errors import BadInput, SandboxError
 from sandbox.gates.gate2 import Effects

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import NamedTuple
 
-from sandbox.cells.cell import Cell, MakeRoom, with_room
+from sandbox.cells.cell import Cell
+from sandbox.cells.room import MakeRoom, with_room
 from sandbox.cells.specs import Specs
 from sandbox.errors import SandboxError
 

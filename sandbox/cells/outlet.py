@@ -141,7 +141,7 @@ class Outlets:
             if home:
                 told |= dict.fromkeys(trust.VARIABLES, f"{HOME}/{trust.FILE}")
             outlet = Outlet(call, cell, told, indexes, gateway, self._tell)
-            await gateway.start(await cell.listen(gateway.listeners), certificates)
+            await gateway.start(await cell.sockets.listen(gateway.listeners), certificates)
             if gateway.certificate:
                 cell.furnish({trust.FILE: f"{certificates}{gateway.certificate}"})
             try:

@@ -11,7 +11,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from sandbox.cells.cell import Cell, CellSpec, to_its_end
+from sandbox.cells.cell import Cell, to_its_end
+from sandbox.cells.cell_spec import CellSpec
 from sandbox.containers.engine import Engine
 from sandbox.containers.plan import HOME, READING_HOME, ContainerPlan
 
@@ -28,7 +29,7 @@ class LoneKeeper(Cell):
             raise
 
     async def _start_keeper(self, plan: ContainerPlan) -> None:
-        self._keeper_identity = await self._launch(plan, self._keeper, "keeper")
+        self._keeper_identity = await self._launch(plan, self._keeper)
         answer = await self.ask(self.spec.setup, op="setup")
         self.hidden = answer["hidden"]
         self._check_sources(answer)
@@ -52,9 +53,9 @@ class ViewCell(LoneKeeper):
             await self.ask({"access": "write" if self._writes else "read"}, op="stage")
             shown = [f"{views}/{index}" for index in range(len(self.spec.workspaces))]
             plan = self.spec.cell(shown, writes=self._writes)
-            self.identity = await self._launch(plan, self._runner, "runner")
+            self.identity = await self._launch(plan, self._runner)
             folders = [HOME, READING_HOME]
-            self._runner.send({"op": "home", "files": self.spec.home, "folders": folders})
+            self._runner.link.send({"op": "home", "files": self.spec.home, "folders": folders})
         except BaseException as error:
             await self.end(f"it did not start: {error}")
             raise
@@ -67,7 +68,7 @@ class ViewCell(LoneKeeper):
 
     async def _end_cell(self) -> None:
         if self.identity and not self._halted:
-            self._runner.close()  # on purpose: the keeper goes on
+            self._runner.link.close()  # on purpose: the keeper goes on
             await asyncio.to_thread(self._engine.halt, self.identity)
             self._halted = True
 

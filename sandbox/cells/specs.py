@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from policy.protected.paths import PathPolicy
-from sandbox.cells.cell import CellSpec
+from sandbox.cells.cell_spec import CellSpec
 from sandbox.config.settings import Settings
 from sandbox.containers.engine import Engine
 from sandbox.containers.images import Images

@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from sandbox.cells import work
-from sandbox.cells.cell import Cell, with_room
+from sandbox.cells.cell import Cell
 from sandbox.cells.observation import Watched
+from sandbox.cells.room import with_room
 from sandbox.errors import SandboxError
 
 T = TypeVar("T")

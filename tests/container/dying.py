@@ -24,8 +24,9 @@ import sandbox.gates.gate1
 from sandbox.agents.declared import DEFAULT
 from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.store import Store
-from sandbox.cells.cell import Cell
-from sandbox.cells.link import Link
+from sandbox.cells.pair.keeper_side import KeeperSide
+from sandbox.cells.pair.link import Link
+from sandbox.cells.pair.runner_side import RunnerSide
 from sandbox.containers.endpoints import connect
 from sandbox.containers.engine import Engine
 from tests.container import lab as labs
@@ -35,8 +36,8 @@ from tests.container.rounds import Round, agrees
 STEPS: tuple[tuple[type, str], ...] = (
     (Store, "append"),
     (Link, "send"),
-    (Cell, "_on_keeper"),
-    (Cell, "_on_runner"),
+    (KeeperSide, "on_frame"),
+    (RunnerSide, "on_frame"),
     (Engine, "create"),
     (Engine, "attach"),
     (Engine, "start"),

@@ -154,7 +154,7 @@ class Fault:
     def step(self) -> str:
         """The step at which it happened, without numbers: `stage`, `do`, `land asked`, ..."""
         assert self.cell is not None
-        last = self.cell._keeper.tail.rpartition("\n")[2]
+        last = self.cell._keeper.link.tail.rpartition("\n")[2]
         return last.partition(": ")[2].rstrip("0123456789")
 
 
@@ -322,8 +322,8 @@ def rebind(lab: Lab) -> None:
     """Have living cells use the methods of their class as they are now."""
     assert lab.supervisor._live.pool is not None
     for cell in lab.supervisor._live.pool.living():
-        cell._runner._on_frame = cell._on_runner
-        cell._keeper._on_frame = cell._on_keeper
+        cell._runner.link._on_frame = cell._runner.on_frame
+        cell._keeper.link._on_frame = cell._keeper.on_frame
 
 
 def lives(lab: Lab, name: str) -> bool:

@@ -25,6 +25,7 @@ import psutil
 import pytest
 
 from sandbox.agents.declared import DEFAULT
+from sandbox.cells.pair.keeper_side import KeeperSide
 from sandbox.containers.endpoints import connect
 from sandbox.containers.engine import Engine
 from sandbox.containers.images import Images
@@ -214,7 +215,7 @@ def _is_well(lab: Lab, call: str, old: Tree, left: Tree) -> bool:
     return landed
 
 
-ENGINE_STEPS = tuple((kind, name) for kind, name in STEPS if kind is Engine or name == "_on_keeper")
+ENGINE_STEPS = tuple((kind, name) for kind, name in STEPS if kind in (Engine, KeeperSide))
 """All that the engine does, and every answer of a keeper: between two of its acts."""
 FEWEST = 10
 

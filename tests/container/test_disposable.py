@@ -15,7 +15,7 @@ import docker
 import pytest
 
 from policy.model import Limits
-from sandbox.cells.cell import CellLost
+from sandbox.cells.pair.outcomes import CellLost
 from sandbox.config.settings import CellSettings, Dirs, IdleSettings, Lifetime, Settings
 from sandbox.containers.ledger import state_label
 from sandbox.containers.plan import AGENT_ID, LABEL_STATE

@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from sandbox.cell.faults import HANG
-from sandbox.cells.cell import Cell, CellLost
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.outcomes import CellLost
 from sandbox.cells.specs import Specs
 from tests.container.crashing import pid_outside
 from tests.container.lab import Lab, after, eventually
@@ -49,7 +50,7 @@ def test_a_keeper_that_stands_still_while_it_looks_discards_its_call_alone(lab: 
         call = asyncio.ensure_future(
             lab.call("echo x > a; read x", stdin=after(stopped), agent="still")
         )
-        await eventually(lambda: still.busy > 0 and bool(still._running), "it runs")
+        await eventually(lambda: still.busy > 0 and bool(still._runner._running), "it runs")
         hurry(still)
         os.kill(keeper(lab, still), signal.SIGSTOP)
         stopped.set()

@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 
 from policy.protected.paths import PathPolicy
-from sandbox.cells.cell import Cell, CellLost, Exit
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.outcomes import CellLost, Exit
 from sandbox.cells.pool import CellPool
 from sandbox.cells.request import ENVIRONMENT
 from sandbox.cells.transaction import Transaction

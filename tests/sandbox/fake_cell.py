@@ -12,7 +12,9 @@ from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from sandbox.cells.cell import Cell, CellLost, Exit, KeeperRefused, MakeRoom
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.outcomes import CellLost, Exit, KeeperRefused
+from sandbox.cells.room import MakeRoom
 from sandbox.cells.rwlock import ReadWriteLock
 from sandbox.cells.work import Work
 

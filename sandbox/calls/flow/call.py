@@ -16,9 +16,9 @@ from policy.protected.paths import PathPolicy
 from sandbox.approvals.approver import Approver, nobody
 from sandbox.approvals.stdin_capture import Given
 from sandbox.calls.flow.output import Output
-from sandbox.cells.cell import Exit
 from sandbox.cells.observation import Watched
 from sandbox.cells.outlet import Outlet
+from sandbox.cells.pair.outcomes import Exit
 from sandbox.containers.plan import HOME, READING_HOME
 from sandbox.gates.gate1 import Gate1Answer as GateAnswer
 from sandbox.gates.gate2 import Effects

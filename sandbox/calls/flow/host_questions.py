@@ -22,7 +22,7 @@ from sandbox.calls.flow.call import Call
 from sandbox.calls.flow.parts import Parts
 from sandbox.calls.flow.prepare import runner_request, time_limit
 from sandbox.calls.recorder import Recorder
-from sandbox.cells.clock import CallClock
+from sandbox.cells.pair.clock import CallClock
 from sandbox.cells.transaction import uninterrupted
 from sandbox.config.settings import AskHosts
 from sandbox.errors import SandboxError

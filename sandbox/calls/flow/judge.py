@@ -18,7 +18,8 @@ from sandbox.calls.flow.landing import settle
 from sandbox.calls.flow.live import LiveState
 from sandbox.calls.flow.parts import Parts
 from sandbox.calls.ignore_noting import note, note_agents
-from sandbox.cells.cell import Cell, CellLost
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.outcomes import CellLost
 from sandbox.cells.transaction import Transaction
 from sandbox.gates.gate2 import Effects, all_ignored, weigh
 from sandbox.gates.host_edits import touched_rules

@@ -13,7 +13,7 @@ from typing import Any
 
 from policy.model import Landing, Outcome
 from sandbox.approvals.objections import Objection
-from sandbox.cells.cell import CellLost
+from sandbox.cells.pair.outcomes import CellLost
 from sandbox.cells.transaction import Transaction
 from sandbox.errors import SandboxError
 from sandbox.gates.gate2 import Effects

@@ -25,8 +25,9 @@ from sandbox.calls.flow.prepare import Preparation, is_runnable, time_limit
 from sandbox.calls.flow.report import CallReports
 from sandbox.calls.recovery import Unsure
 from sandbox.calls.tickets import Admission
-from sandbox.cells.cell import Cell, Exit
-from sandbox.cells.clock import CallClock
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.clock import CallClock
+from sandbox.cells.pair.outcomes import Exit
 from sandbox.cells.transaction import Transaction
 from sandbox.errors import SandboxError, Stopped, say_os_error
 from sandbox.gates.gate2 import Effects

@@ -15,7 +15,8 @@ from typing import Any
 
 from sandbox.audit.events.calls import PortRecord
 from sandbox.calls.recorder import Recorder
-from sandbox.cells.cell import Cell, KeeperRefused
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.outcomes import KeeperRefused
 from sandbox.errors import BadInput
 from sandbox.host.login import login
 from sandbox.network.ports import PortForward
@@ -106,12 +107,12 @@ class OpenPorts:
                     f"have; `lockgate port --close {call} PORT` closes one"
                 )
             try:
-                await reach.cell.check_port(port)
+                await reach.cell.sockets.check_port(port)
             except KeeperRefused as error:
                 raise BadInput(f"call `{call}`: {error.reason}") from None
             opened = _Port(port, host_port, login())
             opened.forward = PortForward(
-                lambda: reach.cell.dial(port), lambda: self._lose(call, reach, opened)
+                lambda: reach.cell.sockets.dial(port), lambda: self._lose(call, reach, opened)
             )
             await self._start(call, reach, opened)
             return {"call": call, **opened.view()}

@@ -25,7 +25,8 @@ from policy.protected.paths import PathPolicy
 from sandbox.approvals.approver import Answer
 from sandbox.approvals.rehearsal import EFFECTS, LAST_LINES, Rehearsal, as_shown, effects_digest
 from sandbox.approvals.store import Terms
-from sandbox.cells.cell import Cell, Exit
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.outcomes import Exit
 from sandbox.cells.transaction import Transaction
 from sandbox.gates.gate2 import Effects
 from sandbox.gates.shown_changes import Shown

@@ -8,7 +8,8 @@ from typing import Any, cast
 
 from sandbox.cell import protocol
 from sandbox.cell.keeper.answers import pack_answer
-from sandbox.cells.cell import Cell, CellSpec
+from sandbox.cells.cell import Cell
+from sandbox.cells.cell_spec import CellSpec
 
 MANY = 100_000
 LONGEST = 1 << 20
@@ -44,9 +45,9 @@ def test_a_long_answer_arrives_whole_in_short_parts() -> None:
         assert max(lengths(data)) < LONGEST
         decoder = protocol.Decoder()
         for start in range(0, len(data), 65_536):
-            cell._keeper.take(decoder, data[start : start + 65_536])
+            cell._keeper.link.take(decoder, data[start : start + 65_536])
         assert await asked == said
-        assert cell._parts == {}
+        assert cell._keeper._parts == {}
 
     asyncio.run(work())
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 
-from sandbox.cells.clock import CallClock
+from sandbox.cells.pair.clock import CallClock
 
 
 def lasted(seconds: float, *, stands: float = 0.0, asked: float = 0.0) -> float:

@@ -10,8 +10,9 @@ from typing import Any, cast
 
 import pytest
 
-from sandbox.cells.cell import Cell, Unwatchable
+from sandbox.cells.cell import Cell
 from sandbox.cells.disposable import Disposables, Kind
+from sandbox.cells.pair.outcomes import Unwatchable
 from sandbox.errors import SandboxError, Unavailable
 
 KIND = Kind("main", ("/w",), None)

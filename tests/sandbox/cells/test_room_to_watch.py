@@ -12,7 +12,8 @@ from typing import Any, cast
 import pytest
 
 from policy.protected.paths import PathPolicy
-from sandbox.cells.cell import Cell, Unwatchable
+from sandbox.cells.cell import Cell
+from sandbox.cells.pair.outcomes import Unwatchable
 from sandbox.cells.pool import CellPool
 from sandbox.cells.transaction import Transaction
 from sandbox.config.settings import Settings
