@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import httpx2
 
 from sandbox.approvals.pregrant import of_command
-from sandbox.approvals.store import Request
+from sandbox.approvals.store.request import Request
 from sandbox.page.links import new_link
 from sandbox.workspaces.registry import Registry
 from tests.fakes import WAIT_SECONDS

@@ -14,6 +14,4 @@ __all__ = [
     "rehearsal",
     "seen_content",
     "stdin_capture",
-    "store",
-    "waiting",
 ]

@@ -13,7 +13,8 @@ from dataclasses import replace
 from policy.people.approval import Grant, Scope
 from sandbox.agents.registry import Registry
 from sandbox.agents.told_sessions import ToldSessions
-from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request, Terms
 from sandbox.audit.events.calls import RefusedRecord
 from sandbox.audit.events.people import GrantedRecord, RevokedRecord
 from sandbox.audit.events.record import AuditRecord

@@ -22,7 +22,8 @@ from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.approver import UNSEEN, Answer, Approver, nobody, yes
 from sandbox.approvals.rehearsal import NAMED
 from sandbox.approvals.stdin_capture import Given
-from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request, Terms
 from sandbox.audit.events.calls import AskedRecord
 from sandbox.cells.transaction import uninterrupted
 from sandbox.gates.gate1 import Gate1Answer as GateAnswer

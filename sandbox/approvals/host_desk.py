@@ -22,7 +22,8 @@ from policy.people.reports import action_id
 from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.approver import Approver
 from sandbox.approvals.desk import MOST_OPEN, TOO_MANY, Desk
-from sandbox.approvals.store import Grants, Request, WantedHost
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request, WantedHost
 from sandbox.cells.transaction import uninterrupted
 from sandbox.text.durations import say_duration
 

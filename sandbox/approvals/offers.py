@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from policy.people.approval import GRANT_SECONDS, Scope, covers
-from sandbox.approvals.store import Request, Terms
+from sandbox.approvals.store.request import Request, Terms
 from sandbox.text.durations import say_duration
 
 SESSION_SECONDS = 8 * 3600.0

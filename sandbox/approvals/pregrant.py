@@ -13,7 +13,8 @@ from collections.abc import Sequence
 
 from policy.model import Verdict
 from policy.people.approval import may_open, wanted
-from sandbox.approvals.store import Grants, Request
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 

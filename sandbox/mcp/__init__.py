@@ -1,4 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The door for the Model Context Protocol."""
 
-__all__ = ["governance", "http", "server", "session"]
+__all__ = [
+    "http",
+    "server",
+    "session",
+]

@@ -16,7 +16,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import BaseModel
 
 from sandbox.approvals.answers import card_of
-from sandbox.approvals.store import Grants
+from sandbox.approvals.store.grants import Grants
 from sandbox.errors import BadInput
 from sandbox.mcp.answers import as_result
 from sandbox.mcp.session import Door

@@ -216,25 +216,25 @@ def _add_permissions(server: MCPServer, door: Door) -> None:
     ) -> dict[str, Any]:
         """Say whether an action is allowed at your level of trust, before you try it. Context:
         is_destructive, affects_production, is_reversible; `command` where it is a command."""
-        return await govern.check_permission(await itself(), action, context)
+        return await govern.permissions.check_permission(await itself(), action, context)
 
     @server.tool(title="Check a tool call", annotations=_READS)
     @_clear
     async def can_execute(tool_name: str, args_hint: str = "") -> dict[str, Any]:
         """Say what a tool call needs before it may run: can_execute, action_needed, reason."""
-        return await govern.can_execute(await itself(), tool_name, args_hint)
+        return await govern.permissions.can_execute(await itself(), tool_name, args_hint)
 
     @server.tool(title="Classify an action", annotations=_READS)
     @_clear
     async def classify_action(action: str, context: dict[str, Any] | None = None) -> dict[str, Any]:
         """Say an action's domain, risk and required level of autonomy, with the reason."""
-        return govern.classify_action(await itself(), action, context)
+        return govern.permissions.classify_action(await itself(), action, context)
 
     @server.tool(title="Read your reputation", annotations=_READS)
     @_clear
     async def get_reputation(domain: str) -> dict[str, Any]:
         """Return your reputation: code_changes, incident_rca, decisions or deployments."""
-        return govern.get_reputation(await itself(), domain)
+        return govern.standing.get_reputation(await itself(), domain)
 
     @server.tool(title="Record an outcome", annotations=_NOTES)
     @_clear
@@ -242,7 +242,9 @@ def _add_permissions(server: MCPServer, door: Door) -> None:
         action: str, success: bool, confidence: Annotated[float, Field(ge=0, le=1)] = 1.0
     ) -> dict[str, Any]:
         """Say how an action of yours turned out. Your own word never raises your level."""
-        return govern.record_outcome(await itself(), action, success=success, confidence=confidence)
+        return govern.standing.record_outcome(
+            await itself(), action, success=success, confidence=confidence
+        )
 
     @server.tool(title="Query decisions", annotations=_READS)
     @_clear
@@ -253,13 +255,13 @@ def _add_permissions(server: MCPServer, door: Door) -> None:
         limit: Annotated[int, Field(ge=1, le=1000)] = 20,
     ) -> list[dict[str, Any]]:
         """Return decisions that were made, the newest first."""
-        return govern.gate_audit(decision=decision, tool=tool, since=since, limit=limit)
+        return govern.decisions.gate_audit(decision=decision, tool=tool, since=since, limit=limit)
 
     @server.tool(title="Autonomy status", annotations=_READS)
     @_clear
     async def autonomy_status() -> dict[str, Any]:
         """Return your overall reputation, per-domain scores, active approvals, constraints."""
-        return govern.autonomy_status(await itself())
+        return govern.standing.autonomy_status(await itself())
 
     @server.tool(title="Ask for approval", annotations=_NOTES)
     @_clear
@@ -270,7 +272,7 @@ def _add_permissions(server: MCPServer, door: Door) -> None:
     ) -> dict[str, Any]:
         """Ask a person beforehand to approve exactly one call. Grants nothing by itself."""
         name, given, more = _later(tool, params)
-        return await govern.request_approval(await itself(), name, given, reason, **more)
+        return await govern.asking.request_approval(await itself(), name, given, reason, **more)
 
 
 _BESIDE = {"cwd": "cwd", "description": "intent"}
@@ -294,16 +296,16 @@ def _add_workspaces(server: MCPServer, door: Door) -> None:
     @_clear
     async def workspace_status() -> dict[str, Any]:
         """Return the registered workspaces and how they stand."""
-        return govern.workspace_status(await itself())
+        return govern.asking.workspace_status(await itself())
 
     @server.tool(title="Validate a path", annotations=_READS)
     @_clear
     async def workspace_validate(path: str) -> dict[str, Any]:
         """Say whether a path may be used, and why."""
-        return govern.workspace_validate(path)
+        return govern.asking.workspace_validate(path)
 
     @server.tool(title="Add a workspace", annotations=_NOTES)
     @_clear
     async def workspace_add(path: str) -> dict[str, Any]:
         """Ask a person to register a folder as a workspace."""
-        return await govern.workspace_add(await itself(), path, seconds=door.ask_seconds)
+        return await govern.asking.workspace_add(await itself(), path, seconds=door.ask_seconds)

@@ -19,7 +19,8 @@ from sandbox.errors import BadInput, SandboxError, Stopped
 from sandbox.host.dirs import Dirs
 from sandbox.host.login import NOBODY, login
 from sandbox.host.version import digest
-from sandbox.mcp.governance import Governance, Who
+from sandbox.mcp.governance.standpoint import Who
+from sandbox.mcp.governance.tools import Governance
 from sandbox.questions.plans import read_plan
 from sandbox.results import CallResult
 from sandbox.stopping.stop import is_stop_word

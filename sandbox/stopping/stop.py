@@ -323,7 +323,7 @@ class Stop:
         """Take back what was granted before: after a stop a person decides anew."""
         if not (self._dirs.state / APPROVALS).exists():
             return report
-        from sandbox.approvals.store import Grants  # takes a tenth of a second
+        from sandbox.approvals.store.grants import Grants  # takes a tenth of a second
 
         try:
             count = _in_time(lambda: Grants(self._dirs).revoke_all(time.time(), agent=whom.path))

@@ -14,7 +14,8 @@ from sandbox.approvals import answers, offers, waiting
 from sandbox.approvals.answers import NotOpen
 from sandbox.approvals.desk import said_of
 from sandbox.approvals.pregrant import of_command
-from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request, Terms
 from sandbox.errors import BadInput
 from sandbox.host.login import login
 from sandbox.reporting.yellow_reports import Reports

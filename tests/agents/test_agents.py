@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sandbox.agents.registry import Registry
-from sandbox.approvals.store import Grants
+from sandbox.approvals.store.grants import Grants
 from sandbox.client.blocking import BlockingClient
 from tests.agents.drivers import AGENTS, Agent, Ran, ended, start
 from tests.agents.model import Model, Step

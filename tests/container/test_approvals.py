@@ -11,7 +11,8 @@ import pytest
 
 from policy.model import ActionPlan, Params, Workspace
 from sandbox.approvals.desk import waiting
-from sandbox.approvals.store import Grants, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Terms
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs
 from sandbox.containers.images import Images

@@ -18,7 +18,8 @@ from policy.people.approval import Scope, opening_now
 from sandbox.approvals.answers import card_of
 from sandbox.approvals.approver import nobody
 from sandbox.approvals.desk import waiting
-from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request, Terms
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import AskHosts, Dirs, NetworkSettings, Settings
 from sandbox.containers.images import Images

@@ -21,7 +21,7 @@ from mcp.client.stdio import StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from policy.model import ActionPlan
-from sandbox.approvals.store import Grants
+from sandbox.approvals.store.grants import Grants
 from sandbox.audit.store import Store
 from sandbox.calls.supervisor import Supervisor
 from sandbox.client.blocking import BlockingClient

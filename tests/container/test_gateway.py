@@ -20,7 +20,8 @@ import pytest
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Host, Network
 from policy.people.approval import opening, wanted
-from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request, Terms
 from sandbox.present import render
 from sandbox.results import CallResult, Ending
 from tests.container.lab import REACHES, WAIT_SECONDS, Lab

@@ -18,11 +18,12 @@ import pytest
 from mcp.client import Client
 from mcp_types import ElicitResult
 
-from sandbox.approvals.store import Grants, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Terms
 from sandbox.audit.store import Store
 from sandbox.client.blocking import BlockingClient
 from sandbox.errors import Stopped
-from sandbox.mcp.governance import Who
+from sandbox.mcp.governance.standpoint import Who
 from sandbox.mcp.server import build
 from sandbox.mcp.session import Door
 from tests.container.served import LOCKGATE, served

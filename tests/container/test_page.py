@@ -13,7 +13,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import Page, expect
 
-from sandbox.approvals.store import Grants
+from sandbox.approvals.store.grants import Grants
 from sandbox.host.latch import Latch
 from sandbox.workspaces.registry import Registry
 from tests.container.browsing import PHONE, Browsing, browsing, picture

@@ -14,7 +14,8 @@ import pytest
 
 from policy.model import ActionPlan, Decision, Params, Workspace
 from sandbox.approvals.approver import Answer, Approver, nobody, yes
-from sandbox.approvals.store import Grants, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Terms
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs, Preview, Settings
 from sandbox.containers.images import Images

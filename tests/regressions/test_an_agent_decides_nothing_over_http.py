@@ -16,7 +16,8 @@ import pytest
 from sandbox.agents.registering import register
 from sandbox.agents.registry import Registry
 from sandbox.approvals.pregrant import of_command
-from sandbox.approvals.store import Grants, Request
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request
 from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.host.dirs import Dirs

@@ -20,7 +20,8 @@ from sandbox.approvals import stdin_capture as given
 from sandbox.approvals.approver import nobody
 from sandbox.approvals.desk import Desk, Permission
 from sandbox.approvals.stdin_capture import MOST_BYTES, Given, NotWhole, pieces, taken
-from sandbox.approvals.store import Grants, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Terms
 from sandbox.audit.events.calls import AskedRecord
 from sandbox.calls.supervisor import Supervisor
 from sandbox.config.settings import Dirs

@@ -19,7 +19,8 @@ from policy.model import ActionPlan, Context, Params, Workspace
 from policy.people.approval import wanted
 from sandbox.approvals.approver import nobody
 from sandbox.approvals.desk import Desk, Permission
-from sandbox.approvals.store import Grants, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Terms
 from sandbox.audit.events.calls import AskedRecord
 from sandbox.calls.recorder import Recorder
 from sandbox.config.settings import Dirs

@@ -22,7 +22,8 @@ from sandbox.cells.turns import Turns
 from sandbox.config.settings import Dirs, HookSettings, Settings
 from sandbox.gates.host_made import HostMade
 from sandbox.hooks.service import HookDoor
-from sandbox.mcp.governance import Governance, Who
+from sandbox.mcp.governance.standpoint import Who
+from sandbox.mcp.governance.tools import Governance
 from sandbox.questions.offline import OfflineGate, decide_offline
 from sandbox.workspaces.project_files import ProjectFiles
 from sandbox.workspaces.registry import Registry
@@ -155,7 +156,7 @@ def test_who_asks_beforehand_knows_it_from_the_record(session: Session) -> None:
         plan = ActionPlan(
             tool="Bash", workspace=str(session.place), params=Params(command=f"rm {name}")
         )
-        said = asyncio.run(governance.can_execute(who, "Bash", f"rm {name}"))
+        said = asyncio.run(governance.permissions.can_execute(who, "Bash", f"rm {name}"))
         return decide_offline(session.dirs, plan)[0].decision.verdict, bool(said["can_execute"])
 
     async def work(agent: Agent) -> None:

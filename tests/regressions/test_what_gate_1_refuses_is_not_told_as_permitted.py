@@ -12,7 +12,8 @@ import pytest
 
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
-from sandbox.mcp.governance import Governance, Who
+from sandbox.mcp.governance.standpoint import Who
+from sandbox.mcp.governance.tools import Governance
 from sandbox.workspaces.registry import Registry
 
 FORBIDDEN = "rm -rf /"
@@ -29,13 +30,13 @@ def govern(tmp_path: Path) -> Iterator[tuple[Governance, Who]]:
 
 
 def executable(govern: tuple[Governance, Who], tool: str, hint: str) -> tuple[bool, str]:
-    said = asyncio.run(govern[0].can_execute(govern[1], tool, hint))
+    said = asyncio.run(govern[0].permissions.can_execute(govern[1], tool, hint))
     assert set(said) == {"can_execute", "action_needed", "reason"}
     return said["can_execute"], said["action_needed"]
 
 
 def permitted(govern: tuple[Governance, Who], action: str, **context: Any) -> tuple[bool, str]:
-    said = asyncio.run(govern[0].check_permission(govern[1], action, context))
+    said = asyncio.run(govern[0].permissions.check_permission(govern[1], action, context))
     assert set(said) == {"allowed", "reason", "required_level", "current_level"}
     return said["allowed"], said["reason"]
 
@@ -73,7 +74,7 @@ def test_a_call_is_told_as_gate_1_decides_it(
 
 
 def test_the_reason_says_what_to_do_instead(govern: tuple[Governance, Who]) -> None:
-    said = asyncio.run(govern[0].can_execute(govern[1], "Bash", "rm -rf src"))
+    said = asyncio.run(govern[0].permissions.can_execute(govern[1], "Bash", "rm -rf src"))
     assert "name the single files" in said["reason"]
 
 
@@ -120,7 +121,7 @@ def test_what_gate_1_lets_through_is_told_by_trust(
 
 def test_an_action_has_a_name_of_some_length(govern: tuple[Governance, Who]) -> None:
     with pytest.raises(BadInput, match="`action` is 5000 characters long; at most 4000"):
-        govern[0].record_outcome(govern[1], "x" * 5000, success=True)
+        govern[0].standing.record_outcome(govern[1], "x" * 5000, success=True)
     with pytest.raises(BadInput, match="`action` is 5000"):
         permitted(govern, "x" * 5000)
 

@@ -17,7 +17,7 @@ from sandbox.agents.reputation import Reputations
 from sandbox.approvals.desk import Desk
 from sandbox.approvals.notices import Notices
 from sandbox.approvals.objections import Objections
-from sandbox.approvals.store import Grants
+from sandbox.approvals.store.grants import Grants
 from sandbox.audit.events.calls import AskedRecord
 from sandbox.audit.events.protected import TamperedRecord
 from sandbox.calls.flow.learning import Learning

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from sandbox.approvals.store import Request
+    from sandbox.approvals.store.request import Request
     from sandbox.client.line import Line
     from sandbox.host.poll import Readable
 
@@ -200,7 +200,7 @@ class Person:
 
 def _asked(call: object) -> Request | None:
     """Return the question about a call that waits; None where it is answered already."""
-    from sandbox.approvals.store import Grants
+    from sandbox.approvals.store.grants import Grants
     from sandbox.cli import terminal
     from sandbox.errors import BadInput
 

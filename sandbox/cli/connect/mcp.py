@@ -53,7 +53,7 @@ def mcp(
     import asyncio
 
     from sandbox.agents.allowed import check_path
-    from sandbox.mcp.governance import Who
+    from sandbox.mcp.governance.standpoint import Who
     from sandbox.mcp.session import Door
     from sandbox.workspaces.registry import Registry
 

@@ -32,7 +32,7 @@ def ps(**flags: bool) -> int:
       lockgate ps --json
     """
     from sandbox.agents.view import ended, lines, tree
-    from sandbox.approvals.waiting import count_questions
+    from sandbox.approvals.store.database import count_questions
     from sandbox.audit.open_changes import OpenChanges
     from sandbox.host.latch import Latch
     from sandbox.present.guard_line import guard_line

@@ -13,7 +13,8 @@ from sandbox.text.terminal import safe_line
 
 if TYPE_CHECKING:
     from policy.people.approval import Grant
-    from sandbox.approvals.store import Grants, Request, Terms
+    from sandbox.approvals.store.grants import Grants
+    from sandbox.approvals.store.request import Request, Terms
 
 MOST_SHOWN = 400
 """Characters of what a grant covers that a table shows; `--json` shows all."""
@@ -21,7 +22,7 @@ MOST_SHOWN = 400
 
 def open_grants() -> Grants:
     """Return the questions and grants of this user."""
-    from sandbox.approvals.store import Grants
+    from sandbox.approvals.store.grants import Grants
 
     return Grants(terminal.dirs().create())
 

@@ -25,7 +25,7 @@ from sandbox.text.terminal import cut, safe_line
 if TYPE_CHECKING:
     from policy.model import Host
     from policy.people.approval import Grant
-    from sandbox.approvals.store import Request
+    from sandbox.approvals.store.request import Request
 
 _WANTS_CHARS = 60
 
@@ -155,7 +155,7 @@ def approve(call: str, scope: str, uses: int, seconds: float, task: str | None, 
       lockgate approve c1a2b3c4d5 --uses 5 --for 30m --scope program
     """
     from policy.people.approval import Scope
-    from sandbox.approvals.store import Terms
+    from sandbox.approvals.store.request import Terms
 
     terminal.require_person("approving")
     asked = answering.open_grants().named(call)
@@ -235,7 +235,7 @@ def grant(
     """
     from policy.people.approval import Scope, opening
     from sandbox.approvals.pregrant import by_id, of_command
-    from sandbox.approvals.store import Terms
+    from sandbox.approvals.store.request import Terms
 
     terminal.require_person("granting")
     start = os.path.abspath(cwd) if cwd else None  # noqa: PTH100

@@ -132,10 +132,11 @@ def record(agent: str, action: str, success: bool, confidence: float) -> int:
 def _status(agents: list[str]) -> dict[str, Any]:
     """Return each agent's autonomy status, as it is told itself (orchestration.md)."""
     from sandbox.host.login import login
-    from sandbox.mcp.governance import Governance, Who
+    from sandbox.mcp.governance.standpoint import Who
+    from sandbox.mcp.governance.tools import Governance
 
     told = Governance(terminal.dirs())
-    return {name: told.autonomy_status(Who(agent=name, user=login())) for name in agents}
+    return {name: told.standing.autonomy_status(Who(agent=name, user=login())) for name in agents}
 
 
 def _pin(agent: str, level: str | None, domain: str | None) -> int:

@@ -17,7 +17,7 @@ from sandbox.text.terminal import cut, safe_line
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from sandbox.approvals.store import Request
+    from sandbox.approvals.store.request import Request
 
 KEYS = "enter details  o once  s session  a always here  n deny  j/k move  q quit"
 _RISK = {"caution": "yellow", "danger": "red", "forbidden": "red"}

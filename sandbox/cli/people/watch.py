@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.live import Live
 
     from sandbox.approvals.offers import Offer
-    from sandbox.approvals.store import Request
+    from sandbox.approvals.store.request import Request
 
 LOOK_SECONDS = 0.5
 """How soon a new question is seen."""

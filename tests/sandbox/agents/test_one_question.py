@@ -26,7 +26,7 @@ from sandbox.agents.registering import register
 from sandbox.agents.registry import Registry as Agents
 from sandbox.agents.reputation import ReputationEvent, Reputations, ReputationSource
 from sandbox.approvals.pregrant import of_command
-from sandbox.approvals.store import Grants
+from sandbox.approvals.store.grants import Grants
 from sandbox.calls.supervisor import Supervisor
 from sandbox.calls.tickets import Admission
 from sandbox.cli.calls.check import check, explain
@@ -36,7 +36,7 @@ from sandbox.client.blocking import BlockingClient
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.host.self_test import SELF_TEST
-from sandbox.mcp.governance import Who
+from sandbox.mcp.governance.standpoint import Who
 from sandbox.mcp.session import Door
 from sandbox.policy_tools.batch import check_batch
 from sandbox.questions.plans import read_plan
@@ -212,12 +212,16 @@ DOORS: dict[str, Callable[[Bench], None]] = {
     "HTTP": over_http("/v1/calls"),
     "HTTP check": over_http("/v1/check"),
     "HTTP explain": over_http("/v1/explain"),
-    "can_execute": governed(lambda door, who: door.governance.can_execute(who, "Bash", COMMAND)),
+    "can_execute": governed(
+        lambda door, who: door.governance.permissions.can_execute(who, "Bash", COMMAND)
+    ),
     "check_permission": governed(
-        lambda door, who: door.governance.check_permission(who, "Bash", {"command": COMMAND})
+        lambda door, who: door.governance.permissions.check_permission(
+            who, "Bash", {"command": COMMAND}
+        )
     ),
     "request_approval": governed(
-        lambda door, who: door.governance.request_approval(
+        lambda door, who: door.governance.asking.request_approval(
             who, "Bash", {"command": COMMAND}, "it is old"
         )
     ),

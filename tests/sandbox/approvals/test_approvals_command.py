@@ -15,7 +15,8 @@ from policy.model import ActionPlan, Context, Params, Workspace
 from policy.people.approval import Grant, Scope, covers, digest, wanted
 from sandbox.approvals.approver import nobody
 from sandbox.approvals.desk import waiting
-from sandbox.approvals.store import Grants, Request
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request
 from sandbox.results import CallResult
 from sandbox.workspaces.registry import Registry
 from tests.fakes import FakeSupervisor, served

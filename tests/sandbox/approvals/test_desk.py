@@ -17,7 +17,8 @@ from policy.values.strict_yaml import PolicyError
 from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.approver import Answer, Approver, nobody
 from sandbox.approvals.desk import MOST_OPEN, Desk, Patient, Permission, waiting
-from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request, Terms
 from sandbox.audit.events.calls import AskedRecord
 from sandbox.config.settings import Dirs
 from sandbox.gates.gate1 import Gate1

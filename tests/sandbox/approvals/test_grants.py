@@ -16,7 +16,8 @@ import pytest
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Host, Params, Workspace
 from policy.people.approval import Scope, covers, opening, wanted
-from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request, Terms
 from sandbox.calls.flow.prepare import Preparation
 from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput, Unavailable

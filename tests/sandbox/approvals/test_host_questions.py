@@ -18,7 +18,8 @@ from sandbox.approvals import answers, offers
 from sandbox.approvals.approver import Answer, Approver, nobody, yes
 from sandbox.approvals.desk import MOST_OPEN, TOO_MANY, Desk, Patient, elsewhere, said_of, waiting
 from sandbox.approvals.host_desk import Connecting, HostAnswer, HostDesk
-from sandbox.approvals.store import Grants, Request, Terms
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request, Terms
 from sandbox.audit.events.calls import AskedRecord
 from sandbox.cli.people.waiting_list import View, waiting_list
 from sandbox.config.settings import Dirs

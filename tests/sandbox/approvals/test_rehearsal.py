@@ -24,7 +24,7 @@ from policy.model import (
 from policy.protected.paths import PathPolicy
 from sandbox.approvals.approver import Answer
 from sandbox.approvals.rehearsal import EFFECTS, LAST_LINES, Rehearsal, as_shown, effects_digest
-from sandbox.approvals.store import Terms
+from sandbox.approvals.store.request import Terms
 from sandbox.cells.cell import Cell
 from sandbox.cells.pair.outcomes import Exit
 from sandbox.cells.transaction import Transaction

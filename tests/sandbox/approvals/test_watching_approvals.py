@@ -22,7 +22,8 @@ from policy.people.approval import Scope, covers, wanted
 from sandbox.agents.registering import register
 from sandbox.agents.told_sessions import ToldSessions
 from sandbox.approvals import offers
-from sandbox.approvals.store import Grants, Request
+from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request
 from sandbox.cli.people.waiting_list import View, waiting_list
 from sandbox.cli.people.watch import ApprovalsWatch
 from tests.sandbox.shells import WAIT_SECONDS, Shell

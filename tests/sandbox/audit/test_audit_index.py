@@ -22,7 +22,7 @@ from sandbox.audit.reader import Audit
 from sandbox.audit.store import Store
 from sandbox.config.settings import Dirs
 from sandbox.errors import BadInput
-from sandbox.mcp.governance import Governance
+from sandbox.mcp.governance.tools import Governance
 from sandbox.reporting.audit_export import COLUMNS, autonomy_line, csv_row
 
 BEGAN = datetime(2026, 2, 10, 22, 0, tzinfo=UTC)
@@ -332,7 +332,7 @@ def test_words_for_decisions() -> None:
 def test_gate_audit_answers_from_the_index(dirs: Dirs) -> None:
     store = fill(dirs, 60)
     expected = scanned(store, Query(verdicts=frozenset(("deny",)), tool="Bash"))[:5]
-    found = Governance(dirs).gate_audit(decision="DENY", tool="Bash", limit=5)
+    found = Governance(dirs).decisions.gate_audit(decision="DENY", tool="Bash", limit=5)
     assert [one["call"] for one in found] == [one.call for one in expected]
     assert {one["decision"] for one in found} == {"DENY"}
 

@@ -13,7 +13,7 @@ from mcp import Client
 from policy.model import Enforcement, MatchedRule, Tier, Verdict
 from sandbox.host.dirs import Dirs
 from sandbox.mcp.answers import MOST_TEXT, as_result
-from sandbox.mcp.governance import Who
+from sandbox.mcp.governance.standpoint import Who
 from sandbox.mcp.server import Tools, build
 from sandbox.mcp.session import Door
 from sandbox.results import CallResult, ChangeView, Ending

@@ -13,7 +13,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
-from sandbox.mcp.governance import Who
+from sandbox.mcp.governance.standpoint import Who
 from sandbox.mcp.http import Guarded, token_file
 from sandbox.mcp.server import build
 from sandbox.mcp.session import Door

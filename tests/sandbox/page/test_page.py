@@ -17,7 +17,7 @@ import pytest
 
 from sandbox.agents.registering import register
 from sandbox.agents.registry import Registry as Agents
-from sandbox.approvals.store import Grants
+from sandbox.approvals.store.grants import Grants
 from sandbox.audit.events.reading import record_of
 from sandbox.audit.store import Store
 from sandbox.cli.said import NOT_PERMITTED

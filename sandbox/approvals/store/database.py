@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The SQLite file of questions and grants, and how many questions wait in it.
 
-Imports nothing heavy: `lockgate ps` counts without reading any. All else is `store`.
+Imports nothing heavy: `lockgate ps` counts without reading any.
 """
 
 from __future__ import annotations
