@@ -13,7 +13,7 @@ import sys
 import traceback
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -42,12 +42,10 @@ from sandbox.operations.requests import (
     UndoRequest,
     WarmRequest,
 )
-from sandbox.server.tool_call import ToolCall
+from sandbox.server.state import ServerState
+from sandbox.server.tool_call import Line, ToolCall
 from sandbox.text.terminal import safe_line
 from sandbox.workspaces.registry import Registry
-
-if TYPE_CHECKING:
-    from sandbox.server.server import Server, Supervising
 
 READ_BYTES = 1024 * 1024
 MOST_AT_ONCE = 1000
@@ -63,25 +61,22 @@ class Connection:
 
     def __init__(
         self,
-        server: Server,
-        supervisor: Supervising,
+        server: ServerState,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
     ) -> None:
         self._server = server
-        self.registry = Registry(server.dirs)
-        self.tickets = server.tickets
         self.peer = Peer(server.dirs, writer.get_extra_info("socket"))
-        self.sessions = ToldSessions(server.dirs)
-        self._supervisor = supervisor
+        self._supervisor = server.supervisor
+        self._line = Line(
+            self.peer, ToldSessions(server.dirs), Registry(server.dirs), server.tickets, self.send
+        )
         self._reader = reader
         self._writer = writer
         self._calls: dict[int, ToolCall] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._gone = asyncio.Event()
         """Set when the client has left."""
-        self.tied: set[str] = set()
-        """Background calls that end with the connection: nobody else would end them."""
 
     async def serve(self) -> None:
         """Answer requests until the client goes away."""
@@ -100,7 +95,7 @@ class Connection:
             for call in tuple(self._calls.values()):
                 call.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
-            ends = [self._supervisor.request(EndRequest(call)) for call in self.tied]
+            ends = [self._supervisor.request(EndRequest(call)) for call in self._line.tied]
             await asyncio.gather(*ends, return_exceptions=True)  # it may be gone already
 
     def send(self, message: Message) -> None:
@@ -130,7 +125,7 @@ class Connection:
             self.send({"id": number, **_error(BadInput(said))})
             return
         if op == "call":
-            call = self._calls[number] = ToolCall(self, number)
+            call = self._calls[number] = ToolCall(self._line, number)
             call.task = self._start(number, lambda: call.run(self._supervisor, message))
         else:
             self._start(number, lambda: self._serve_one(op, message))

@@ -16,34 +16,27 @@ import signal
 import sys
 import traceback
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from policy.model import ActionPlan
 from sandbox.agents.registry import Registry as Agents
-from sandbox.audit.events.agents import ChildRecord
-from sandbox.audit.events.calls import OutcomeRecord
-from sandbox.calls.edits.tool_use import ToolUse
-from sandbox.calls.tickets import Admission, Tickets
-from sandbox.client.connect import named_calls
-from sandbox.errors import Outdated, SandboxError, Unavailable, say_os_error
+from sandbox.errors import SandboxError, Unavailable, say_os_error
 from sandbox.guard.child import Guardian
 from sandbox.host.dirs import Dirs
-from sandbox.host.version import ROOT, VERSION
-from sandbox.operations.requests import Request, StopRequest
+from sandbox.host.version import ROOT
+from sandbox.operations.requests import StopRequest
 from sandbox.processes.peer_process import peer_pid, peer_uid
 from sandbox.processes.scarcity import most_connections, raise_open_files
-from sandbox.results import CallResult
 from sandbox.server.code_watch import CodeWatch
 from sandbox.server.connection import Connection
-from sandbox.server.freshness import Freshness
 from sandbox.server.log_stream import LogStream
 from sandbox.server.loop_watch import LoopWatch, end_on
+from sandbox.server.state import ServerState
+from sandbox.server.supervising import Supervising
 
 if TYPE_CHECKING:
-    from sandbox.hooks.service import HookDoor
+    pass
 
 R = TypeVar("R")
 
@@ -52,55 +45,7 @@ LOG_BYTES = 5_000_000
 """A log longer than this is begun anew when a supervisor starts."""
 
 
-class Supervising(Protocol):
-    """What the server needs of a Supervisor."""
-
-    async def __aenter__(self) -> Any: ...
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-        /,
-    ) -> Any: ...
-    async def call(
-        self,
-        plan: ActionPlan,
-        *,
-        approver: Any,
-        stdin: Any = None,
-        env: Mapping[str, str] | None = None,
-        on_output: Callable[[str, bytes], None] | None = None,
-        call_id: str | None = None,
-    ) -> CallResult: ...
-    async def admit(
-        self,
-        plan: ActionPlan,
-        *,
-        approver: Any,
-        on_host: bool = False,
-        use: ToolUse | None = None,
-    ) -> Admission: ...
-    async def came_back(self, agent: str, use: ToolUse) -> str | None: ...
-    async def redeem(
-        self,
-        admission: Admission,
-        *,
-        stdin: Any = None,
-        on_output: Callable[[str, bytes], None] | None = None,
-    ) -> CallResult: ...
-    async def attach(self, call_id: str, on_output: Callable[[str, bytes], None]) -> CallResult: ...
-    async def note(self, said: ChildRecord | OutcomeRecord) -> None: ...
-    def check_latch(self, agent: str) -> None: ...
-    async def request(self, request: Request[R], *, by: str | None = None) -> R: ...
-    def asking(self) -> list[dict[str, Any]]: ...
-    def running(self) -> Sequence[Mapping[str, Any]]: ...
-    def follow_ups(self) -> Sequence[Mapping[str, Any]]: ...
-    def cells(self) -> Sequence[Mapping[str, Any]]: ...
-    def budgets(self) -> Mapping[str, Sequence[str]]: ...
-
-
-class Server:
+class Server(ServerState):
     """Accepts connections of its own user and serves each until it is asked to end, or idle."""
 
     def __init__(
@@ -111,65 +56,13 @@ class Server:
         idle_seconds: float,
         guardian: Guardian | None = None,
     ) -> None:
-        self.dirs = dirs
-        self.guardian = guardian
-        self._supervisor = supervisor
+        super().__init__(dirs, supervisor, guardian=guardian)
         self._idle_seconds = idle_seconds
-        self.freshness = Freshness(dirs)
-        self._code: CodeWatch | None = None
-        self.tickets = Tickets()
-        """Calls that a hook admitted and that are made over another connection."""
-        self._hooks: HookDoor | None = None
         self._connections: set[asyncio.Task[None]] = set()
         self._most = most_connections()
         self._of_process: Counter[int] = Counter()
         """How many of them each process has."""
         self._stops: set[asyncio.Task[None]] = set()
-        self._active = 0
-        self._done = asyncio.Event()
-
-    @property
-    def busy(self) -> int:
-        """Return how many requests and background calls go on."""
-        return self._active + len(self._supervisor.running())
-
-    def goes_on(self) -> list[dict[str, Any]]:
-        """Return the calls that run now and the questions that wait, in a few words each."""
-        running = [{"id": one["id"], "agent": one["agent"]} for one in self._supervisor.running()]
-        return [*running, *({**one, "waits": True} for one in self._supervisor.asking())]
-
-    @property
-    def hooks(self) -> HookDoor:
-        """What answers the hooks of coding agents."""
-        if self._hooks is None:
-            from sandbox.config.settings import load_settings
-            from sandbox.hooks.service import HookDoor
-
-            settings = load_settings(self.dirs).hooks
-            self._hooks = HookDoor(self.dirs, self._supervisor, self.tickets, settings)
-        return self._hooks
-
-    async def why_not(self) -> str:
-        """Return why no call of a hook is let through, where what runs here may be less strict than
-        the settings that count now; empty: it may. Raises Outdated where nothing else goes on."""
-        same = self._code is not None and bool(self._code.unchanged_place())
-        if await asyncio.to_thread(self.freshness.is_current, same_code=same):
-            return ""
-        others = self.busy - 1  # the request that asks counts itself
-        if not others:
-            raise Outdated("the supervisor runs other code or settings than count now")
-        lag = await asyncio.to_thread(self.freshness.lag)
-        if not lag.why_not:
-            return ""
-        return (
-            f"the supervisor began with other code or settings, {lag.why_not}, and it cannot be "
-            f"replaced while it is busy{named_calls(self.goes_on())}: `lockgate end CALL` ends a "
-            "background call"
-        )
-
-    def shut_down(self) -> None:
-        """End the server as soon as the event loop comes to it."""
-        self._done.set()
 
     def stop_all(self) -> None:
         """Begin an emergency stop, as a signal asks for; the latch is set when this returns."""
@@ -183,28 +76,8 @@ class Server:
         task.add_done_callback(self._stops.discard)
 
     async def _stop(self, reason: str) -> None:
-        report = await self._supervisor.request(StopRequest(reason))
+        report = await self.supervisor.request(StopRequest(reason))
         print(report.model_dump_json(), file=sys.stderr, flush=True)
-
-    def request_begins(self) -> None:
-        """Count a request, so that the server does not end as idle."""
-        self._active += 1
-
-    def request_ends(self) -> None:
-        """Count a request off."""
-        self._active -= 1
-
-    def hello(self) -> dict[str, Any]:
-        """Return what each connection begins with."""
-        return {
-            "event": "hello",
-            "version": VERSION,
-            "digest": self.freshness.digest,
-            "code": self._code.unchanged_place() if self._code is not None else "",
-            "settings": self.freshness.settings,
-            "pid": os.getpid(),
-            "busy": self.busy,
-        }
 
     async def serve(self, *, ready: Callable[[], None] = lambda: None) -> None:
         """Listen until shut down or idle; `ready` is called once clients can connect.
@@ -220,8 +93,8 @@ class Server:
             os.umask(mask)
         inode = path.stat().st_ino
         try:
-            self._code = CodeWatch(ROOT, self.freshness.code)
-            async with self._supervisor:
+            self.code = CodeWatch(ROOT, self.freshness.code)
+            async with self.supervisor:
                 ready()
                 if self.guardian is not None:
                     self.guardian.start()
@@ -232,10 +105,7 @@ class Server:
                 await asyncio.gather(*self._connections, return_exceptions=True)
         finally:
             listener.close()
-            if self._code is not None:
-                self._code.close()
-            if self._hooks is not None:
-                self._hooks.close()
+            self.close()
             if self.guardian is not None:
                 await self.guardian.close()
             if path.exists() and path.stat().st_ino == inode:
@@ -256,7 +126,7 @@ class Server:
         self._connections.add(task)
         self._of_process[peer] += 1
         try:
-            await Connection(self, self._supervisor, reader, writer).serve()
+            await Connection(self, reader, writer).serve()
         except asyncio.CancelledError:
             pass  # the server ends; asyncio would log it as an error
         except Unavailable as error:
@@ -272,14 +142,14 @@ class Server:
         """Wait for `shut_down`, or until nobody has used the supervisor for the idle time."""
         clock = asyncio.get_running_loop().time
         used = clock()
-        while not self._done.is_set():
+        while not self.done.is_set():
             if self._connections or self.busy:
                 used = clock()
             left = used + self._idle_seconds - clock()
             if left <= 0:
                 return
             try:
-                await asyncio.wait_for(self._done.wait(), min(left, self._idle_seconds / 4))
+                await asyncio.wait_for(self.done.wait(), min(left, self._idle_seconds / 4))
             except TimeoutError:
                 continue
 

@@ -4,33 +4,46 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 from policy.model import ActionPlan, Decision
-from sandbox.agents.told_sessions import CURRENT
+from sandbox.agents.peer import Peer
+from sandbox.agents.told_sessions import CURRENT, ToldSessions
 from sandbox.approvals.approver import Answer, Approver, nobody
 from sandbox.approvals.desk import Patient, elsewhere, waiting
 from sandbox.approvals.host_desk import HOST_DOOR, HostDoor
 from sandbox.approvals.objections import ON_WAIT
+from sandbox.calls.tickets import Tickets
 from sandbox.client.wire import CHUNK_BYTES, SPEAKS_FOR, Message, pack, unpack
 from sandbox.errors import BadInput
 from sandbox.questions.plans import Whereabouts, plan_of
 from sandbox.reporting.delivery import SHOWN
 from sandbox.results import Ending
+from sandbox.server.supervising import Supervising
 from sandbox.workspaces.registry import Registry
 
-if TYPE_CHECKING:
-    from sandbox.agents.peer import Peer
-    from sandbox.server.connection import Connection
-    from sandbox.server.server import Supervising
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What a client's connection lends to its calls."""
+
+    peer: Peer
+    sessions: ToldSessions
+    registry: Registry
+    tickets: Tickets
+    send: Callable[[Message], None]
+    """Sends the client a message."""
+    tied: set[str] = field(default_factory=set)
+    """Background calls that end with the connection: nobody else would end them."""
 
 
 class ToolCall:
     """One tool call on its way: its task, its input, and the question that waits for an answer."""
 
-    def __init__(self, connection: Connection, number: int) -> None:
-        self._connection = connection
+    def __init__(self, line: Line, number: int) -> None:
+        self._line = line
         self._number = number
         self._input: asyncio.Queue[bytes] = asyncio.Queue()
         self._answer: asyncio.Future[Message] | None = None
@@ -54,13 +67,13 @@ class ToolCall:
         """Run the call to its end and return the result for the client."""
         if "ticket" in message:
             return await self._redeem(supervisor, message)
-        peer = self._connection.peer.speaking_for(message.get(SPEAKS_FOR))
+        peer = self._line.peer.speaking_for(message.get(SPEAKS_FOR))
         caller = await peer.caller()
-        CURRENT.set(self._connection.sessions.of_caller(caller.around, message.get("session")))
+        CURRENT.set(self._line.sessions.of_caller(caller.around, message.get("session")))
         ON_WAIT.set(lambda call, seconds: self._send("waits", call=call, seconds=seconds))
         # P8: what an agent's own client says of its reports counts for nothing
         SHOWN.set(message.get("shows") is True and caller.around is None)
-        whereabouts = _whereabouts(message, self._connection.registry)
+        whereabouts = _whereabouts(message, self._line.registry)
         plan = await asyncio.to_thread(plan_of, message.get("plan"), caller, whereabouts)
         approver = await self._approver(message.get("ask"), peer)
         HOST_DOOR.set(self._host_door(approver, message.get("patience")))
@@ -73,14 +86,14 @@ class ToolCall:
             call_id=message.get("call"),
         )
         if result.ending is Ending.RUNNING and message.get("tied") is True:
-            self._connection.tied.add(result.id)
+            self._line.tied.add(result.id)
         without = {"stdout", "stderr"} if message.get("text") is False else None
         return result.model_dump(mode="json", exclude=without)
 
     async def _redeem(self, supervisor: Supervising, message: Message) -> Message:
         """Make a call that a hook admitted; a background one is listened to until it ends."""
         ON_WAIT.set(lambda call, seconds: self._send("waits", call=call, seconds=seconds))
-        admission = self._connection.tickets.take(_text(message, "ticket"))
+        admission = self._line.tickets.take(_text(message, "ticket"))
         CURRENT.set(admission.session)
         HOST_DOOR.set(self._host_door(nobody, admission.patience))
         result = await supervisor.redeem(
@@ -112,7 +125,7 @@ class ToolCall:
         )
 
     def _send(self, event: str, **fields: Any) -> None:
-        self._connection.send({"id": self._number, "event": event, **fields})
+        self._line.send({"id": self._number, "event": event, **fields})
 
     def _output(self, stream: str, data: bytes) -> None:
         for at in range(0, len(data), CHUNK_BYTES):
@@ -161,6 +174,6 @@ def _text(message: Message, key: str) -> str:
 def _environment(value: object) -> dict[str, str] | None:
     if value is None:
         return None
-    if isinstance(value, dict) and all(isinstance(one, str) for one in value.values()):
-        return {str(key): one for key, one in value.items()}
+    if isinstance(value, dict) and all(isinstance(text, str) for text in value.values()):
+        return {str(key): text for key, text in value.items()}
     raise BadInput("`env` is not given as names and texts")

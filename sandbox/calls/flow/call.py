@@ -7,7 +7,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from policy.model import Access, ActionPlan, Context, Decision, Outcome, Verdict
 from policy.people.openers import say_opener
@@ -18,19 +18,29 @@ from sandbox.approvals.stdin_capture import Given
 from sandbox.calls.flow.output import Output
 from sandbox.cells.observation import Watched
 from sandbox.cells.outlet import Outlet
+from sandbox.cells.pair.clock import CallClock
 from sandbox.cells.pair.outcomes import Exit
 from sandbox.containers.plan import HOME, READING_HOME
 from sandbox.gates.gate1 import Gate1Answer as GateAnswer
 from sandbox.gates.gate2 import Effects
+from sandbox.network.gateway import HostWord
 from sandbox.results import CallResult, Ending
-
-if TYPE_CHECKING:
-    from sandbox.calls.flow.host_questions import HostQuestions
 
 TIMED_OUT_STATUS = 124
 
 OnOutput = Callable[[str, bytes], None]
 Stdin = AsyncIterator[bytes] | bytes | str | None
+
+
+class AsksForHosts(Protocol):
+    """Asks a person about hosts of a call while it runs."""
+
+    clock: CallClock
+    """The call's time, which stands still while a question waits."""
+
+    async def ask(self, name: str, port: int) -> HostWord:
+        """Ask a person about a host; a failure is a no."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +88,7 @@ class Call:
     """The agent runs it itself, on the host."""
     hosts: list[dict[str, Any]] = field(default_factory=list)
     """Hosts beside its rights, as records name them: what grants opened, what was asked about."""
-    questions: HostQuestions | None = None
+    questions: AsksForHosts | None = None
     """Asks a person about hosts while it runs; None: nobody is asked."""
     network: Outlet | None = None
     """Its way out, while it has one; what went through it, afterwards."""

@@ -170,8 +170,8 @@ def test_a_plain_call_loads_nothing_heavy(thin: Shell, running: Served, words: l
 def test_another_version_is_the_whole_programs_business(thin: Shell, running: Served) -> None:
     assert running.server is not None
     running.server.freshness.code = "another"
-    assert running.server._code is not None
-    running.server._code.close()
+    assert running.server.code is not None
+    running.server.code.close()
     running.fake.background.append({"id": "c1", "agent": "main"})
     status, _, err = thin("run", "exit 0")
     assert (status, running.fake.plans) == (125, [])
