@@ -45,7 +45,7 @@ from policy.rules.matching import (
     Tools,
 )
 from policy.rules.reach import NetworkRules
-from policy.shell.held_scripts import NOTHING_SEEN, Disk
+from policy.shell.state import NOTHING_SEEN, Disk
 from policy.tools import reading as tools
 from policy.values import strict_yaml as load
 from policy.values.partial import shown, unknown

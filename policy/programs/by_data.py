@@ -11,9 +11,9 @@ from policy.programs.catalog_schema import Entry, Use
 from policy.programs.entries import output, record_phrases, valued_options, verb
 from policy.programs.tables import CatalogTables
 from policy.programs.visible_text import MOST_SCANNED, squeezed, visible_ends
+from policy.shell.interpreter import Shell, unbraced
 from policy.shell.redirects import store
 from policy.shell.state import Call
-from policy.shell.walker import Shell, unbraced
 from policy.values.argv import Parsed, parse
 from policy.values.partial import HOLE, shown
 

@@ -15,8 +15,8 @@ from policy.facts import Facts, How
 from policy.model import Tier
 from policy.programs.catalog_schema import Carrier, Programs
 from policy.programs.environment import EnvironmentReader
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _BANG = re.compile(r"(?m)^[ \t]*+:*+!++[ \t]*+(\S.*)$")

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from policy.programs.catalog_schema import Entry
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.partial import HOLE, NAME, NET, NUM
 
 _BLANK = re.compile(r"\s")

@@ -10,8 +10,8 @@ from policy.model import Tier
 from policy.programs import output_options as outputs
 from policy.programs.arguments import secret_files, written_files
 from policy.programs.by_data import DataReader
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.partial import unknown
 from policy.values.paths import absolute
 

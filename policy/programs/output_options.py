@@ -12,8 +12,8 @@ import re
 
 from policy.programs.by_data import DataReader
 from policy.programs.catalog_schema import Use
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 
 _OPTION = re.compile(
     r"(?i)^--?(?:[\w.:-]*[-_.:])?(?:out(?:put|file|dir|path)?(?:[-_]?(?:file|dir|path|to))?"

@@ -20,8 +20,8 @@ from policy.values.partial import HOLE, NET
 from policy.values.paths import absolute
 
 if TYPE_CHECKING:
+    from policy.shell.interpreter import Shell
     from policy.shell.state import Call
-    from policy.shell.walker import Shell
 
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*|(?:\./)?(?:[A-Za-z0-9_.+-]+/)+[A-Za-z0-9_.+-]+")
 OWN = "own:"

@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
-from policy.shell.expand.words import source
+from policy.shell.expand.quoting import source
+from policy.shell.interpreter import Shell
 from policy.shell.state import Value
 from policy.values.partial import HOLE, SET
-
-if TYPE_CHECKING:
-    from policy.shell.walker import Shell
 
 _SUBSCRIPT = re.compile(r"[\w]+\[")
 

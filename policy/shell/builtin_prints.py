@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from policy.facts import How
 from policy.shell import leaks as disclosure
 from policy.shell.assignments import give, set_item, subscript
 from policy.shell.expand.printf import echo, formatted
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
 from policy.values.partial import globbed
-
-if TYPE_CHECKING:
-    from policy.shell.walker import Shell
 
 
 def _matched(shell: Shell, words: tuple[str, ...]) -> None:

@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from policy.facts import How
 from policy.model import Tier
 from policy.shell import held_scripts
+from policy.shell.interpreter import Shell
 from policy.shell.redirects import open_for_reading
 from policy.shell.state import Call
 from policy.values.partial import HOLE, JOB, shown, unknown
-
-if TYPE_CHECKING:
-    from policy.shell.walker import Shell
 
 
 def run_completion(shell: Shell, call: Call) -> str:

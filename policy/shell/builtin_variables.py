@@ -4,17 +4,14 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from policy.model import Tier
 from policy.shell import leaks as disclosure
 from policy.shell.assignments import give, subscript
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call, as_text
 from policy.values.numbers import natural
 from policy.values.partial import BREAK, HOLE, shown, split, unknown
-
-if TYPE_CHECKING:
-    from policy.shell.walker import Shell
 
 _NEEDED = frozenset(("PATH", "HOME"))
 """Variables without which programs are found, and settings read, elsewhere."""

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from itertools import pairwise
-from typing import TYPE_CHECKING
 
 from policy.facts import How
 from policy.model import Tier
@@ -30,12 +29,10 @@ from policy.shell.builtin_variables import (
     run_shift,
     run_unset,
 )
+from policy.shell.interpreter import Shell
 from policy.shell.state import MOST_PLACES, Call
 from policy.values.partial import HOLE, NUM, exact, shown, unknown
 from policy.values.paths import absolute
-
-if TYPE_CHECKING:
-    from policy.shell.walker import Shell
 
 Builtin = Callable[["Shell", Call], str]
 

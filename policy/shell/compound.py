@@ -9,19 +9,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
 from policy.facts import How
 from policy.model import Tier
 from policy.shell import assignments as variables
-from policy.shell.expand.words import source
+from policy.shell.expand.quoting import source
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call, Value
 from policy.values.partial import HOLE, NAME, NET, NUM, unknown
-
-if TYPE_CHECKING:
-    from policy.shell.walker import Shell
 
 MOST_ROUNDS = 24
 _FILE_TESTS = frozenset("abcdefghkprstuwxGLNOS")

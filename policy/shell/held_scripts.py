@@ -9,16 +9,13 @@ than in `python FILE`, which is not read at all: cell and gate 2 hold both.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from policy.facts import READS, WRITES, Facts, Finding, How
 from policy.model import Tier
+from policy.shell.interpreter import Shell
+from policy.shell.state import Seen
 from policy.values.partial import NET, shown, unknown
-
-if TYPE_CHECKING:
-    from policy.shell.walker import Shell
 
 MOST_TEXT = 16 * 1024
 """Bytes of a script that are read; a longer one counts like a program."""
@@ -26,31 +23,6 @@ _SHELL_NAME = re.compile(r"(?i)\.(?:sh|bash|zsh|ksh|csh|fish|command|bat|cmd|ps1
 _SHEBANG = re.compile(r"#![^\n]*\b(?:ba|z|k|da|a|mk)?sh\b")
 _UNKNOWABLE = frozenset(("opaque", "script", "unknown-program"))
 """Rules of what cannot be known in a text."""
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A file of the project that a call runs or names, as it stands before the call."""
-
-    text: str | None = None
-    """None where it is no text or too long, so that it counts like a program."""
-    foreign: bool = False
-    """It came from outside: git does not have it, and no landing of an agent made it."""
-    own: bool = False
-    """The agent that asks made it, and nobody changed it since."""
-    spare: bool = False
-    """Git ignores it by rules that a person made, and a person said that such files may go."""
-    folder: bool = False
-    """It is a folder, and so runs nothing."""
-    empty: bool = False
-    """It is a folder that holds nothing."""
-    absent: bool = False
-    """Nothing stands there."""
-
-
-Disk = Mapping[str, Seen]
-"""What was found, by absolute path."""
-NOTHING_SEEN: Disk = {}
 
 
 def run_script(shell: Shell, path: str, work: Callable[[str], str], *, program: bool) -> None:

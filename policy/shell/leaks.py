@@ -4,16 +4,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from policy.facts import How
 from policy.model import Tier
-from policy.shell.expand.words import source
+from policy.shell.expand.quoting import source
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
 from policy.values.partial import NET, unknown
-
-if TYPE_CHECKING:
-    from policy.shell.walker import Shell
 
 SECRET_VARIABLE = re.compile(
     r"(?:^|_)(?:(?:API|ACCESS|SECRET|PRIVATE|SIGNING|ENCRYPTION|DEPLOY|SERVICE)_?KEY(?:_ID)?"

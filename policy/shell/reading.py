@@ -6,9 +6,9 @@ from __future__ import annotations
 from policy.facts import Facts
 from policy.model import Tier
 from policy.shell.budget import MOST_TEXT
-from policy.shell.held_scripts import NOTHING_SEEN, Disk
-from policy.shell.state import State
-from policy.shell.walker import ProgramCatalog, Shell
+from policy.shell.interpreter import ProgramCatalog, Shell
+from policy.shell.state import NOTHING_SEEN, Disk, State
+from policy.shell.walker import Walker
 from policy.values.partial import clean, holds_marks
 
 _MOST_END = MOST_TEXT // 4
@@ -36,7 +36,7 @@ def read(
     facts = Facts()
     if len(text) > MOST_TEXT + _MOST_END:  # no such text is parsed: only its two ends are seen
         text = f"{text[:MOST_TEXT]}\n{text[-_MOST_END:]}"
-    shell = Shell(catalog, State((place,), home, args=[]), facts)
+    shell = Walker(catalog, State((place,), home, args=[]), facts)
     shell.disk, shell.workspaces = disk, workspaces
     if holds_marks(text):
         shell.find(Tier.DANGER, "hidden-text", "it holds characters of the private use area")

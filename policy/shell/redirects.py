@@ -5,17 +5,14 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
 from policy.facts import How
 from policy.model import Tier
-from policy.shell.expand.words import source
+from policy.shell.expand.quoting import source
+from policy.shell.interpreter import Shell
 from policy.values.partial import HOLE, NET, PROGRAM, shown
-
-if TYPE_CHECKING:
-    from policy.shell.walker import Shell
 
 MOST_SOCKETS = 3
 """Connections that one text may open before it counts as a scan."""

@@ -8,7 +8,7 @@ the others are kept as alternatives, so that a command is judged under each of t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tree_sitter import Node
@@ -46,6 +46,31 @@ _USUAL = {
     "LANG": HOLE,
     "TERM": HOLE,
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A file of the project that a call runs or names, as it stands before the call."""
+
+    text: str | None = None
+    """None where it is no text or too long, so that it counts like a program."""
+    foreign: bool = False
+    """It came from outside: git does not have it, and no landing of an agent made it."""
+    own: bool = False
+    """The agent that asks made it, and nobody changed it since."""
+    spare: bool = False
+    """Git ignores it by rules that a person made, and a person said that such files may go."""
+    folder: bool = False
+    """It is a folder, and so runs nothing."""
+    empty: bool = False
+    """It is a folder that holds nothing."""
+    absent: bool = False
+    """Nothing stands there."""
+
+
+Disk = Mapping[str, Seen]
+"""What was found, by absolute path."""
+NOTHING_SEEN: Disk = {}
 
 
 @dataclass(slots=True)

@@ -9,147 +9,44 @@ What it may have overlooked makes the text opaque, which is a finding like any o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
 
 from tree_sitter import Node, Tree
 
-from policy.facts import Facts, How, Touch
+from policy.facts import Facts
 from policy.model import Tier
 from policy.shell import assignments as variables
 from policy.shell import redirects
-from policy.shell.budget import ReadingBudget
 from policy.shell.compound import COMPOUND
-from policy.shell.expand.words import Words, source
-from policy.shell.held_scripts import NOTHING_SEEN, Disk
+from policy.shell.expand.quoting import source
+from policy.shell.expand.words import WordReader
+from policy.shell.interpreter import ProgramCatalog, Shell, unbraced
 from policy.shell.pipelines import Stage, pipelines, stages
-from policy.shell.recursion import FORK_BOMB, endless, multiplies, repeats
-from policy.shell.state import Call, Files, State
+from policy.shell.recursion import FORK_BOMB, endless, multiplies
+from policy.shell.state import Call, State
 from policy.shell.syntax import guards as shell_guards
 from policy.shell.syntax.normalize import mended
 from policy.values.partial import HOLE, NET, NUM, known_part, shown, unknown
-from policy.values.paths import absolute
 
 _COPROC = re.compile(r"\bcoproc[ \t]+([A-Za-z_]\w*)")
 MOST_DEPTH = 32
-MOST_TOUCHES = 1500
-"""Paths that one text may name; each is judged."""
-MOST_TOUCHED = 8 * MOST_TOUCHES
-"""... however often it names the same."""
 MOST_OUTPUT = 64 * 1024
-MOST_SUSPECTED = 16
-"""Pipelines and substitutions that are looked through for what they make."""
 MOST_NODES = 15_000
 
-STDIN_FILES = ("/dev/stdin", "/dev/fd/0", "/proc/self/fd/0")
-"""Names under which a program can open its standard input."""
-_BRACES = re.compile(r"\{([^{},\s]*+,[^{}\s]*+)\}")
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _GAP = re.compile(rf"(?<=\w){HOLE}+(?=\w)")
 """Unknown text in the middle of a name: most likely nothing at all, put there to hide it."""
-_STREAM = re.compile(r"/(?:dev|proc/self)/fd/(\d+)")
 
 
-class ProgramCatalog(Protocol):
-    """Knows programs: records what a call of one does, and returns what it prints."""
-
-    def run(self, shell: Shell, call: Call) -> str:
-        """Record what the call does in `shell.facts`."""
-
-    def knows(self, name: str) -> bool:
-        """Return whether a program has this name."""
-
-    def environment(self, shell: Shell, name: str, value: str) -> None:
-        """Record what setting an environment variable does."""
-
-    def exported(self, shell: Shell, name: str, value: str) -> None:
-        """Record what a variable does to the programs that are started with it."""
-
-    def statements(self, shell: Shell, text: str) -> None:
-        """Record what statements for a database do."""
-
-    def scan(self, shell: Shell, text: str) -> None:
-        """Record what a text shows that cannot be read with certainty."""
-
-
-class Shell:
-    """One reading of one text, with the state that it has reached."""
+class Walker(Shell):
+    """Walks through text, and expands its words."""
 
     def __init__(self, catalog: ProgramCatalog, state: State, facts: Facts) -> None:
-        self.catalog = catalog
-        self.state = state
-        self.facts = facts
-        self.files = Files()
-        self.disk: Disk = NOTHING_SEEN
-        self.workspaces: tuple[str, ...] = ()
-        self.budget = ReadingBudget()
-        self.depth = 0
-        self.words = Words(self)
-        self.calling: list[str] = []
-        self.called: set[str] = set()
-        self.scripts: list[str] = []
-        self.making = ""
-        self._suspected: set[str] = set()
+        super().__init__(catalog, state, facts)
+        self.words = WordReader(self)
         self._trees: dict[str, tuple[bytes, Tree]] = {}
-        self._opaque: set[str] = set()
         self._streams = 0
-        self._touched = 0
         self._pending: list[str] = []
-
-    # Facts
-
-    def find(self, tier: Tier, rule: str, reason: str, program: str = "") -> None:
-        """Record a judgement."""
-        self.facts.find(tier, rule, shown(reason), shown(program))
-
-    def touch(self, how: How, path: str, *, program: str = "", redirect: bool = False) -> None:
-        """Record what is done to a path, as seen from every place the shell may stand in."""
-        self._touched += 1
-        if self.full():
-            return
-        for place in self.state.places:
-            self.facts.touch(Touch(how, self.resolve(path, place), program, redirect))
-
-    def full(self) -> bool:
-        """Return whether no further path is judged; a text that goes on was not read whole then."""
-        if len(self.facts.touches) <= MOST_TOUCHES and self._touched <= MOST_TOUCHED:
-            return False
-        self.budget.spent = True
-        return True
-
-    def resolve(self, path: str, place: str | None = None) -> str:
-        """Return the absolute path, through the links that the text itself made."""
-        done = absolute(path, place or self.state.place)
-        for _ in range(4):
-            link = next(
-                (one for one in self.files.links if done == one or done.startswith(one + "/")), None
-            )
-            if link is None:
-                break
-            done = absolute(self.files.links[link] + done[len(link) :], "/")
-        return done
-
-    def held(self, path: str) -> str | None:
-        """Return what the text itself put into a file or an open descriptor, or None."""
-        found = self.files.content.get(self.resolve(path))
-        if found is None and (stream := _STREAM.fullmatch(path)) is not None:
-            return self.state.streams.get(stream[1])
-        return found
-
-    @contextmanager
-    def standing_in(self, call: Call) -> Iterator[None]:
-        """Let the names of the standard input mean what a call is given, while it is read."""
-        named = [] if call.stdin is None else [one for one in STDIN_FILES if one in call.args]
-        kept = {one: self.files.content.get(one) for one in named}
-        self.files.content.update(dict.fromkeys(named, call.stdin or ""))
-        yield
-        for name, content in kept.items():
-            if content is None:
-                self.files.content.pop(name, None)
-            else:
-                self.files.content[name] = content
 
     # Texts
 
@@ -201,19 +98,6 @@ class Shell:
         for named in _COPROC.finditer(readable) if "coproc" in readable else ():
             self.note_setting(named[1], NUM)  # its name, which the grammar leaves out
         return self.walk(tree.root_node, stdin)
-
-    def suspect(self, text: str) -> None:
-        """Record what can be seen in the text that makes what runs and cannot be known."""
-        if text and text not in self._suspected and len(self._suspected) < MOST_SUSPECTED:
-            self._suspected.add(text)
-            self.catalog.scan(self, text)
-
-    def opaque(self, text: str, reason: str) -> None:
-        """Record that a text cannot be read with certainty, and what can be seen in it."""
-        self.find(Tier.DANGER, "opaque", f"the text cannot be read: {reason}")
-        if text not in self._opaque:
-            self._opaque.add(text)
-            self.catalog.scan(self, text)
 
     # Statements
 
@@ -426,26 +310,7 @@ class Shell:
             self.calling.pop()
             self.state.args = kept
 
-    def runs_itself(self, path: str, content: str) -> bool:
-        """Record that a script which the text wrote runs itself; return whether it does."""
-        found = self.scripts.count(path) > 1
-        if found:
-            self.find(Tier.DANGER, "resources", f"the script `{path}` runs itself")
-            if repeats(content):
-                self.find(Tier.FORBIDDEN, "resources", FORK_BOMB)
-        return found
-
     # Substitutions
-
-    def aside(self, work: Callable[[], str]) -> str:
-        """Do something in a copy of the state, as a subshell does."""
-        kept, seen = self.state, set(self.words.seen)
-        self.state = kept.copy()
-        try:
-            return work()
-        finally:
-            self.state = kept
-            self.words.seen |= seen
 
     def substitute(self, node: Node) -> str:
         """Return what a command substitution gives."""
@@ -496,11 +361,6 @@ def _together(pipe: list[Stage]) -> str:
         if part is not None
     )
     return " | ".join(texts)
-
-
-def unbraced(text: str) -> str:
-    """Return the text with simple braces written out, for commands that are one brace."""
-    return _BRACES.sub(lambda found: found[1].replace(",", " "), text)
 
 
 def _without_gaps(call: Call) -> Call | None:

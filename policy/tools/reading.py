@@ -17,8 +17,9 @@ from policy.facts import Facts, How, Touch
 from policy.model import ActionPlan, Context, Tier
 from policy.programs.catalog import Catalog
 from policy.rules.matching import Tools
-from policy.shell.held_scripts import NOTHING_SEEN, Disk, why_lossless
+from policy.shell.held_scripts import why_lossless
 from policy.shell.reading import read
+from policy.shell.state import NOTHING_SEEN, Disk
 from policy.tools.dialects import names_of
 from policy.values.filenames import alternatives
 from policy.values.partial import activate, clean, globbed, unknown

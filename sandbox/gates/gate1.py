@@ -23,7 +23,7 @@ from policy.gate1.decide import (
 )
 from policy.model import ActionPlan, Context, Decision, Limits
 from policy.protected.paths import PathPolicy
-from policy.shell.held_scripts import NOTHING_SEEN, Seen
+from policy.shell.state import NOTHING_SEEN, Seen
 from policy.sources import precedence as layers
 from policy.sources.precedence import Effective
 from policy.tools.reading import facts as facts_of

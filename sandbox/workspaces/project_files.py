@@ -21,7 +21,8 @@ from threading import Lock
 from typing import Any
 
 from policy.model import ActionPlan
-from policy.shell.held_scripts import MOST_TEXT, Seen
+from policy.shell.held_scripts import MOST_TEXT
+from policy.shell.state import Seen
 from sandbox.host import files as own_files
 from sandbox.results import CallResult
 from sandbox.workspaces.gitignore import Ignored

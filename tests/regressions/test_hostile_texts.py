@@ -8,7 +8,7 @@ import time
 import pytest
 
 from policy.model import Verdict
-from policy.shell.walker import MOST_TOUCHES
+from policy.shell.interpreter import MOST_TOUCHES
 from policy.sources.document import read_document
 from policy.values.strict_yaml import PolicyError
 from tests.policy.asking import bash

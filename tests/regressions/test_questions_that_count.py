@@ -13,7 +13,7 @@ import pytest
 from policy.autonomy.levels import LevelsFile
 from policy.gate1.decide import Policy, decide, wanted
 from policy.model import ActionPlan, Decision, Params, Verdict, Workspace
-from policy.shell.held_scripts import Seen
+from policy.shell.state import Seen
 from sandbox.config.settings import Dirs
 from sandbox.workspaces.project_files import ProjectFiles
 from tests.container.lab import ME, both_gates, git, remove_layers, repository

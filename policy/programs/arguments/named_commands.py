@@ -14,8 +14,8 @@ from policy.facts import WRITES, Facts
 from policy.model import Tier
 from policy.programs.arguments import written_files
 from policy.programs.tables import CatalogTables
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import parse
 
 _SETTING = re.compile(r"(?:-{1,2}D?)?([\w.:-]+?)(?::{1,3}|\+|\?|!)?=(.*)", re.DOTALL)

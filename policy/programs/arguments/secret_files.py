@@ -18,7 +18,7 @@ from policy.programs.catalog_schema import Programs, Use
 from policy.shell.state import Call
 
 if TYPE_CHECKING:
-    from policy.shell.walker import Shell
+    from policy.shell.interpreter import Shell
 
 _SECRET = re.compile(
     r"(?i)(?:^|/)(?:\.(?!\.?$)[^/]*|_netrc|id_[a-z0-9]+|authorized_keys"

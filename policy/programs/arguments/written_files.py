@@ -15,7 +15,7 @@ from policy.facts import How
 from policy.values.partial import HOLE
 
 if TYPE_CHECKING:
-    from policy.shell.walker import Shell
+    from policy.shell.interpreter import Shell
 
 _OUTPUT = re.compile(
     r"(?i)(?:^|_)(?:cov(?:erage)?|coverdir|log(?:s|file|dir|path)?|out(?:put|file|dir|path)?|reports?"

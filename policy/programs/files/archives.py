@@ -10,9 +10,9 @@ from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
 from policy.shell import leaks as disclosure
+from policy.shell.interpreter import Shell
 from policy.shell.redirects import open_for_reading, store
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import parse
 from policy.values.partial import HOLE, NET
 

@@ -13,9 +13,9 @@ from policy.programs.catalog_schema import Programs
 from policy.programs.files.deleting import read_deleter, read_rm
 from policy.programs.files.modes import judge_mode, read_chmod
 from policy.shell import leaks as disclosure
+from policy.shell.interpreter import Shell
 from policy.shell.redirects import store
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import Parsed, parse
 from policy.values.partial import HOLE, NUM, PROGRAM, unknown
 from policy.values.paths import TEMPORARY

@@ -8,8 +8,8 @@ import re
 from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.partial import unknown
 
 

@@ -10,8 +10,8 @@ from policy.facts import How
 from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.partial import HOLE
 
 _TEXT = re.compile(r'(?<!\\)"((?:[^"\\]|\\.)*)"')

@@ -13,8 +13,8 @@ from policy.programs.entries import output, verb
 from policy.programs.git.settings import set_key
 from policy.programs.git.verbs import SPECIAL
 from policy.programs.hosts.wrappers import pieces
+from policy.shell.interpreter import Shell
 from policy.shell.state import MOST_PLACES, Call
-from policy.shell.walker import Shell
 from policy.values.argv import parse
 from policy.values.partial import HOLE, NAME, NET, shown, unknown
 

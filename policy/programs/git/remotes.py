@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from policy.hosts import of_address
-from policy.shell.walker import Shell
+from policy.shell.interpreter import Shell
 from policy.values.partial import unknown
 
 REMOTE = "git-remote"

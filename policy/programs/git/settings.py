@@ -11,8 +11,8 @@ from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Entry
 from policy.programs.hosts.wrappers import pieces
 from policy.protected.git_settings import GitSettings
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import parse
 from policy.values.partial import HOLE, shown
 

@@ -12,8 +12,8 @@ from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Entry
 from policy.programs.git.remotes import REMOTE, note_remote
 from policy.programs.git.settings import set_key
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import parse
 from policy.values.partial import HOLE
 

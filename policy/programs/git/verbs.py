@@ -10,8 +10,8 @@ from policy.programs.git.plumbing import read_plumbing
 from policy.programs.git.settings import config
 from policy.programs.git.transfer import read_transfer
 from policy.programs.git.work_tree import BEGUN, read_checkout, read_clean, read_merge, read_rm
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import parse
 from policy.values.partial import HOLE, NAME
 

@@ -10,8 +10,8 @@ import re
 from collections.abc import Iterable
 
 from policy.hosts import of_address
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import Parsed
 from policy.values.partial import unknown
 

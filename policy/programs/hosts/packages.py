@@ -13,8 +13,8 @@ from policy.programs.hosts.package_sources import note_sources
 from policy.programs.languages import project_scripts as scripts
 from policy.programs.languages.python import governed
 from policy.programs.languages.sql import drops
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import Parsed, parse
 from policy.values.partial import HOLE, unknown
 

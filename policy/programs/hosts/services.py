@@ -12,9 +12,9 @@ from policy.programs import output_options as outputs
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs
 from policy.programs.hosts.network import talks
+from policy.shell.interpreter import Shell
 from policy.shell.redirects import store
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import parse
 from policy.values.partial import NET
 

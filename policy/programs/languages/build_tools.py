@@ -21,8 +21,8 @@ from policy.programs.languages import project_scripts as scripts
 from policy.programs.languages.python import governed, made, managed
 from policy.programs.languages.sql import drops
 from policy.programs.languages.test_runners import read_linter, read_runner
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import Parsed, parse
 from policy.values.partial import HOLE, NET
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Use
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 
 NAMES = frozenset(("gcc", "g++", "cc", "c++", "clang", "clang++", "ld", "as", "cpp", "gfortran"))
 VALUED = (

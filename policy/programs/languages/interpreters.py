@@ -12,8 +12,8 @@ from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs
 from policy.programs.languages import literal_code, servers
 from policy.programs.languages.sql import drops
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import parse
 from policy.values.partial import HOLE, unknown
 

@@ -11,8 +11,8 @@ from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
 from policy.programs.languages import literal_code
 from policy.programs.languages.python import governed
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.partial import HOLE, NET, unknown
 
 _EVALUATES = re.compile(r"-(?:[ipe]+)$|--(?:eval|print)$")

@@ -14,8 +14,8 @@ from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Use
 from policy.programs.languages import literal_commands
 from policy.shell import leaks as disclosure
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.partial import HOLE, NET, clean, shown, unknown
 
 _LITERAL = re.compile(

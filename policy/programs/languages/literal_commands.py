@@ -12,8 +12,8 @@ from collections.abc import Iterator
 
 from policy.programs import carriers as carried
 from policy.programs.catalog import Catalog
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 
 _LITERAL = re.compile(
     r"(?<!\\)(?:'((?:[^'\\]|\\.)*+)'|\"((?:[^\"\\]|\\.)*+)\"|`((?:[^`\\]|\\.)*+)`)|\[\[((?:[^\]\[]|\](?!\])|\[(?!\[))*+)\]\]"

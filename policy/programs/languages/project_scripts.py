@@ -8,8 +8,8 @@ import re
 from itertools import islice
 
 from policy.model import Tier
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.partial import NET
 
 _SETS = re.compile(r"^scripts?\.([\w:.-]+)=(.*)$", re.DOTALL)

@@ -16,8 +16,8 @@ from policy.programs.catalog_schema import Programs, Use
 from policy.programs.languages import servers
 from policy.programs.languages.python_code import Code
 from policy.programs.languages.sql import drops
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import parse
 from policy.values.partial import HOLE, NET, exact, shown, unknown
 

@@ -24,7 +24,7 @@ from policy.values.partial import HOLE, NET, unknown
 from policy.values.paths import absolute
 
 if TYPE_CHECKING:
-    from policy.shell.walker import Shell
+    from policy.shell.interpreter import Shell
 
 _WRITING = frozenset(("write_text", "write_bytes", "touch", "mkdir", "symlink_to", "hardlink_to"))
 _READING = frozenset(("read_text", "read_bytes", "iterdir", "glob", "rglob", "walk"))

@@ -11,7 +11,7 @@ from policy.values.numbers import natural
 from policy.values.partial import HOLE, NET, NUM, clean, unknown
 
 if TYPE_CHECKING:
-    from policy.shell.walker import Shell
+    from policy.shell.interpreter import Shell
 
 NETWORK = re.compile(
     r"^(?:urllib\.request|urllib2|requests|httpx|aiohttp|http\.client|socket|smtplib|ftplib|telnetlib|poplib|imaplib"

@@ -11,9 +11,9 @@ from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
 from policy.programs.files.text import inputs
 from policy.shell.expand.printf import escapes
+from policy.shell.interpreter import STDIN_FILES, Shell
 from policy.shell.redirects import open_for_reading
 from policy.shell.state import Call
-from policy.shell.walker import STDIN_FILES, Shell
 from policy.values.argv import parse
 from policy.values.partial import HOLE, NAME, NET, exact, unknown
 

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from policy.facts import How
 from policy.model import Tier
+from policy.shell.interpreter import Shell
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.argv import Parsed, parse
 
 _SAID = "serves in the cell, where no other machine reaches it"

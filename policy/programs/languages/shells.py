@@ -10,9 +10,9 @@ from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs
 from policy.shell.compound import serves
+from policy.shell.interpreter import Shell
 from policy.shell.redirects import open_for_reading
 from policy.shell.state import Call
-from policy.shell.walker import Shell
 from policy.values.partial import HOLE, NET, PROGRAM
 
 _VALUED = ("-o", "+o", "-O", "+O")

@@ -10,15 +10,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from enum import Enum
-from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
+from policy.shell.expand.quoting import ACTIVE, ansi
+from policy.shell.interpreter import Words
 from policy.shell.syntax.guards import decode, encode, parse
 from policy.values.partial import BREAK, COMMA, HOLE, QUOTED, clean
-
-if TYPE_CHECKING:
-    from policy.shell.expand.words import Words
 
 _PLAIN = re.compile(r"[\w./:=+@%^, -]*")
 _ACTIVE = re.compile(r"[$`]|[<>]\(")
@@ -166,8 +164,6 @@ class _Reading:
             at = self._unquoted(text, at)
 
     def _unquoted(self, text: str, at: int) -> int:
-        from policy.shell.expand.words import ACTIVE, ansi
-
         found = _PIECE.match(text, at)
         if found is None:  # a backslash at the end
             return len(text)

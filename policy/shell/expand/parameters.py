@@ -5,15 +5,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+from policy.shell.interpreter import Words
 from policy.shell.state import as_text
 from policy.values.linear_glob import MOST_WORK, Token, TooMuchWork, ends, tokens
 from policy.values.numbers import natural
 from policy.values.partial import BREAK, HOLE, NUM, ONE, unknown
-
-if TYPE_CHECKING:
-    from policy.shell.expand.words import Words
 
 _FORM = re.compile(
     r"(?P<bang>!)?(?P<length>#(?=[\w@*!?$-]))?(?P<name>[A-Za-z_]\w*|\d+|[@*#?$!-])"

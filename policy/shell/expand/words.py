@@ -8,13 +8,14 @@ cannot be known becomes a mark; nothing is guessed towards harmless.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from tree_sitter import Node
 
 from policy.shell.expand import parameters
 from policy.shell.expand.arithmetic import assigned, evaluate
 from policy.shell.expand.documents import Quotes, expanded, literal
+from policy.shell.expand.quoting import ansi, source, unquote
+from policy.shell.interpreter import Shell, Words
 from policy.shell.state import Value, as_list, as_text
 from policy.shell.syntax.guards import decode
 from policy.values.numbers import natural
@@ -36,27 +37,8 @@ from policy.values.partial import (
     unbrace,
 )
 
-if TYPE_CHECKING:
-    from policy.shell.walker import Shell
-
 _SIMPLE = re.compile(rb"[A-Za-z0-9_./:=+@%^,-]*")
-_UNQUOTED = re.compile(r"\\(\n|.)|([*?\[{},])", re.DOTALL)
-ACTIVE = {"*": STAR, "?": ONE, "[": SET, "{": OPEN, ",": COMMA, "}": CLOSE}
 _DOUBLE = re.compile(r"\\(\n|[$`\"\\])")
-_ANSI = re.compile(
-    r"\\(x[0-9A-Fa-f]{1,2}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|[0-7]{1,3}|c.|.)", re.DOTALL
-)
-_ANSI_NAMES = {
-    "n": "\n",
-    "t": "\t",
-    "r": "\r",
-    "a": "\a",
-    "b": "\b",
-    "e": "\033",
-    "E": "\033",
-    "f": "\f",
-    "v": "\v",
-}
 _ONE_CHARACTER = frozenset("0123456789@*#?$!-")
 _LITERAL = frozenset(("word", "number", "command_name"))
 _COUNTED = re.compile(r"\[([^\[\]]*)|:(?![-=?+])([^:}]*)")
@@ -72,46 +54,12 @@ _EXPANDING = frozenset(
 )
 
 
-def source(node: Node) -> str:
-    """Return the text of a node."""
-    return clean(decode(node.text or b""))
-
-
-def unquote(text: str) -> str:
-    """Decode literal unquoted text."""
-
-    def decode(found: re.Match[str]) -> str:
-        if found[2]:
-            return ACTIVE[found[2]]
-        return "" if found[1] == "\n" else QUOTED + found[1]
-
-    return _UNQUOTED.sub(decode, text)
-
-
-def ansi(text: str) -> str:
-    """Decode what stands between `$'` and `'`."""
-
-    def decode(found: re.Match[str]) -> str:
-        body = found[1]
-        if body[0] in "xuU" and len(body) > 1:
-            number = int(body[1:], 16)
-            return chr(number) if number < 0x110000 and not 0xD800 <= number < 0xE000 else "\ufffd"
-        if body[0] in "01234567":
-            return chr(int(body, 8) & 0xFF)
-        if body[0] == "c" and len(body) > 1:
-            return chr(ord(body[1]) & 0x1F)
-        return _ANSI_NAMES.get(body, body)
-
-    return clean(_ANSI.sub(decode, text))
-
-
-class Words:
+class WordReader(Words):
     """Expands words for one shell; runs the commands that it meets in substitutions."""
 
     def __init__(self, shell: Shell) -> None:
+        super().__init__()
         self._shell = shell
-        self.seen: set[str] = set()
-        """Variables with alternatives that were read since the set was last cleared."""
 
     def fields(self, node: Node) -> list[str]:
         """Return the words that one word of the text becomes."""

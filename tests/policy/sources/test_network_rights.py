@@ -16,7 +16,7 @@ from policy.gate1.decide import Policy, decide, wanted
 from policy.model import ActionPlan, Context, Decision, Host, Network, Params, Verdict, Workspace
 from policy.protected.paths import PathPolicy
 from policy.rules.reach import NetworkRules
-from policy.shell.held_scripts import Seen
+from policy.shell.state import Seen
 from policy.sources.document import read_document
 from policy.sources.precedence import Layer, Source, combine
 from policy.values.strict_yaml import PolicyError

@@ -9,7 +9,7 @@ from policy.gate1.decide import Policy, decide
 from policy.gate1.relief import milder
 from policy.model import Decision, Verdict
 from policy.protected.paths import PathPolicy
-from policy.shell.held_scripts import NOTHING_SEEN, Disk, Seen
+from policy.shell.state import NOTHING_SEEN, Disk, Seen
 from policy.sources.document import read_document
 from policy.sources.examples import check, without_effect
 from policy.sources.precedence import Layer, Source, combine
