@@ -24,9 +24,9 @@ from policy.programs.catalog_schema import CatalogFile, Programs
 from policy.programs.environment import EnvironmentReader
 from policy.shell import held_scripts
 from policy.shell.builtins import BUILTINS, QUIET
-from policy.shell.expand.quoting import source
 from policy.shell.interpreter import Shell
 from policy.shell.state import Call
+from policy.shell.syntax.quoting import source
 from policy.values.partial import HOLE, NET, PROGRAM, globbed, known_part, pattern, shown, unknown
 from policy.values.paths import absolute
 

@@ -7,9 +7,9 @@ import re
 
 from tree_sitter import Node
 
-from policy.shell.expand.quoting import source
 from policy.shell.interpreter import Shell
 from policy.shell.state import Value
+from policy.shell.syntax.quoting import source
 from policy.values.partial import HOLE, SET
 
 _SUBSCRIPT = re.compile(r"[\w]+\[")

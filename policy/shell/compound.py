@@ -15,9 +15,9 @@ from tree_sitter import Node
 from policy.facts import How
 from policy.model import Tier
 from policy.shell import assignments as variables
-from policy.shell.expand.quoting import source
 from policy.shell.interpreter import Shell
 from policy.shell.state import Call, Value
+from policy.shell.syntax.quoting import source
 from policy.values.partial import HOLE, NAME, NET, NUM, unknown
 
 MOST_ROUNDS = 24

@@ -7,9 +7,9 @@ import re
 
 from policy.facts import How
 from policy.model import Tier
-from policy.shell.expand.quoting import source
 from policy.shell.interpreter import Shell
 from policy.shell.state import Call
+from policy.shell.syntax.quoting import source
 from policy.values.partial import NET, unknown
 
 SECRET_VARIABLE = re.compile(

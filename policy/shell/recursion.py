@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from tree_sitter import Node
 
-from policy.shell.expand.quoting import source
+from policy.shell.syntax.quoting import source
 
 FORK_BOMB = "it starts copies of itself without an end"
 _BACKGROUND = re.compile(r"(?<![&>|])&(?![&>\d])")

@@ -10,8 +10,8 @@ from tree_sitter import Node
 
 from policy.facts import How
 from policy.model import Tier
-from policy.shell.expand.quoting import source
 from policy.shell.interpreter import Shell
+from policy.shell.syntax.quoting import source
 from policy.values.partial import HOLE, NET, PROGRAM, shown
 
 MOST_SOCKETS = 3

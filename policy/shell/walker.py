@@ -18,7 +18,6 @@ from policy.model import Tier
 from policy.shell import assignments as variables
 from policy.shell import redirects
 from policy.shell.compound import COMPOUND
-from policy.shell.expand.quoting import source
 from policy.shell.expand.words import WordReader
 from policy.shell.interpreter import ProgramCatalog, Shell, unbraced
 from policy.shell.pipelines import Stage, pipelines, stages
@@ -26,6 +25,7 @@ from policy.shell.recursion import FORK_BOMB, endless, multiplies
 from policy.shell.state import Call, State
 from policy.shell.syntax import guards as shell_guards
 from policy.shell.syntax.normalize import mended
+from policy.shell.syntax.quoting import source
 from policy.values.partial import HOLE, NET, NUM, known_part, shown, unknown
 
 _COPROC = re.compile(r"\bcoproc[ \t]+([A-Za-z_]\w*)")

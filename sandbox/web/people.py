@@ -10,10 +10,11 @@ from typing import Any
 from policy.model import Frozen
 from policy.people.approval import Grant
 from policy.people.reports import YellowReport
-from sandbox.approvals import answers, offers, waiting
+from sandbox.approvals import answers, offers
 from sandbox.approvals.answers import NotOpen
 from sandbox.approvals.desk import said_of
 from sandbox.approvals.pregrant import of_command
+from sandbox.approvals.store import database
 from sandbox.approvals.store.grants import Grants
 from sandbox.approvals.store.request import Request, Terms
 from sandbox.errors import BadInput
@@ -117,7 +118,7 @@ async def list_questions(visit: Visit) -> tuple[Question, ...]:
 
 async def count_questions(visit: Visit) -> QuestionCount:
     """Count the questions that wait for a person."""
-    count = await asyncio.to_thread(waiting.count_questions, visit.dirs, time.time())
+    count = await asyncio.to_thread(database.count_questions, visit.dirs, time.time())
     return QuestionCount(waiting=count)
 
 

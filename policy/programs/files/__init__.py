@@ -1,4 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Readers of programs that work on files: archives, editors, finding, text."""
 
-__all__ = ["archives", "editors", "files", "finding", "media", "patches", "queries", "text"]
+__all__ = [
+    "archives",
+    "files",
+    "finding",
+    "media",
+    "patches",
+    "queries",
+    "text",
+]

@@ -11,10 +11,10 @@ from policy.facts import How
 from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs
-from policy.shell.expand.quoting import source
 from policy.shell.interpreter import Shell
 from policy.shell.recursion import FORK_BOMB
 from policy.shell.state import Call
+from policy.shell.syntax.quoting import source
 from policy.values.partial import HOLE, NET, clean, shown
 
 _ENCODED = re.compile(r"^[-/]e(?:c|nc|ncodedcommand|n|nco\w*)?$", re.IGNORECASE)

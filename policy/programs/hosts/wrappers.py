@@ -12,9 +12,9 @@ from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
 from policy.shell.compound import serves
 from policy.shell.expand.printf import escapes
-from policy.shell.expand.quoting import source
 from policy.shell.interpreter import Shell
 from policy.shell.state import MOST_PLACES, Call
+from policy.shell.syntax.quoting import source
 from policy.values.argv import Parsed, parse
 from policy.values.numbers import natural
 from policy.values.partial import HOLE, unknown

@@ -3,10 +3,9 @@
 
 __all__ = [
     "build_tools",
+    "editors",
     "interpreters",
     "javascript",
-    "literal_code",
-    "literal_commands",
     "project_scripts",
     "python",
     "sed_awk",

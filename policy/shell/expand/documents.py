@@ -13,9 +13,9 @@ from enum import Enum
 
 from tree_sitter import Node
 
-from policy.shell.expand.quoting import ACTIVE, ansi
 from policy.shell.interpreter import Words
 from policy.shell.syntax.guards import decode, encode, parse
+from policy.shell.syntax.quoting import ACTIVE, ansi
 from policy.values.partial import BREAK, COMMA, HOLE, QUOTED, clean
 
 _PLAIN = re.compile(r"[\w./:=+@%^, -]*")

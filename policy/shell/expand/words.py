@@ -14,10 +14,10 @@ from tree_sitter import Node
 from policy.shell.expand import parameters
 from policy.shell.expand.arithmetic import assigned, evaluate
 from policy.shell.expand.documents import Quotes, expanded, literal
-from policy.shell.expand.quoting import ansi, source, unquote
 from policy.shell.interpreter import Shell, Words
 from policy.shell.state import Value, as_list, as_text
 from policy.shell.syntax.guards import decode
+from policy.shell.syntax.quoting import ansi, source, unquote
 from policy.values.numbers import natural
 from policy.values.partial import (
     BREAK,

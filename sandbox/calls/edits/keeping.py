@@ -16,12 +16,11 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from policy.model import Context
+from policy.model import ActionPlan, Context
 from policy.protected.paths import PathPolicy
 from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events.calls import EditedRecord
 from sandbox.calls.edits.tool_use import ToolUse
-from sandbox.calls.flow.call import Call
 from sandbox.calls.record_fields import recorded
 from sandbox.calls.recorder import Recorder
 from sandbox.cell.journal.own_edits import Kept
@@ -31,6 +30,7 @@ from sandbox.cell.overlay.steps import type_name
 from sandbox.cells.cell import Cell
 from sandbox.cells.specs import PathsOf
 from sandbox.errors import BadInput, SandboxError, Unavailable
+from sandbox.gates.gate1 import Gate1Answer
 from sandbox.gates.host_edits import edited
 from sandbox.gates.masked_diff import masked_diff
 from sandbox.gates.shown_changes import shown_of
@@ -55,15 +55,15 @@ class EditKeeping:
         self._get_cell = get_cell
         self._quota = quota
 
-    async def keep(self, call: Call, context: Context, use: ToolUse) -> str:
+    async def keep(
+        self, call: str, plan: ActionPlan, answer: Gate1Answer, context: Context, use: ToolUse
+    ) -> str:
         """Keep a copy of each file that a call on the host names; say why that cannot be done."""
         if not self._quota:
             return ""
-        agent = call.plan.agent
-        files = await self._record.off_loop.do(
-            agent, lambda: edited(call.answer, call.plan, context)
-        )
-        whose = Whose(call.id, marks.sign(agent), use.session, use.use)
+        agent = plan.agent
+        files = await self._record.off_loop.do(agent, lambda: edited(answer, plan, context))
+        whose = Whose(call, marks.sign(agent), use.session, use.use)
         kept: list[str] = []
         try:
             for root, edits in files.items():
@@ -71,7 +71,7 @@ class EditKeeping:
                 kept.append(root)
         except SandboxError as error:
             for root in kept:
-                await asyncio.to_thread(_forget, root, call.id)
+                await asyncio.to_thread(_forget, root, call)
             return (
                 f"denied: no before-image could be kept, so that this could not be undone: {error}"
             )

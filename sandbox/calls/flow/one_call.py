@@ -164,7 +164,8 @@ class CallFlow:
                 refused = await self._asking.ask(call)
         self._latch.check(call.plan.agent)
         if refused is None and call.on_host:
-            why = await self.edits.keep(call, self._contexts.of(call.plan), use)  # P12
+            context = self._contexts.of(call.plan)
+            why = await self.edits.keep(call.id, call.plan, call.answer, context, use)  # P12
             refused = self._refuse(call, Ending.DENIED, why) if why else None
         if refused is None and call.on_host:
             if call.decision.verdict is not Verdict.ASK:  # else it is a person's word
