@@ -27,7 +27,7 @@ from sandbox.workspaces.registry import NeedsApproval
 _POLL_SECONDS = 0.3
 
 
-class Asking:
+class PersonAsking:
     """Puts questions of agents: about calls, and about folders they want to work in."""
 
     def __init__(self, at: Standpoint) -> None:

@@ -8,7 +8,7 @@ They tell, and note what an agent says of itself; none of them lets anything run
 from __future__ import annotations
 
 from sandbox.config.settings import Dirs
-from sandbox.mcp.governance.approvals import Asking
+from sandbox.mcp.governance.approvals import PersonAsking
 from sandbox.mcp.governance.decisions import Decisions
 from sandbox.mcp.governance.permissions import Permissions
 from sandbox.mcp.governance.standing import Standing
@@ -24,4 +24,4 @@ class Governance:
         self.permissions = Permissions(at)
         self.standing = Standing(at)
         self.decisions = Decisions(at)
-        self.asking = Asking(at)
+        self.asking = PersonAsking(at)
