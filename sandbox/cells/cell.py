@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from sandbox.cells.cell_spec import CellSpec
 from sandbox.cells.pair.clock import CallClock
 from sandbox.cells.pair.handing import Handing
-from sandbox.cells.pair.keeper_side import Asked, KeeperSide
+from sandbox.cells.pair.keeper_side import KeeperRequest, KeeperSide
 from sandbox.cells.pair.outcomes import CellLost, Exit, KeeperRefused, Unwatchable
 from sandbox.cells.pair.runner_side import OnOutput, Room, RunnerSide
 from sandbox.cells.request import with_programs
@@ -151,13 +151,13 @@ class Cell:
 
         self._send(request, op).answer.add_done_callback(look)
 
-    async def _come_after(self, before: Sequence[Asked]) -> None:
+    async def _come_after(self, before: Sequence[KeeperRequest]) -> None:
         """Wait until what was asked before is answered."""
         with waiting(lambda: say_first(asked.work for asked in before if not asked.answer.done())):
             for asked in before:
                 await self._in_time(asked, asyncio.wait([asked.answer]))
 
-    async def _in_time(self, asked: Asked, answered: Awaitable[T]) -> T:
+    async def _in_time(self, asked: KeeperRequest, answered: Awaitable[T]) -> T:
         """Wait for an answer no longer than it may take; else the keeper is lost."""
         try:
             async with asyncio.timeout(asked.seconds):
@@ -170,7 +170,7 @@ class Cell:
             self._check()
             raise
 
-    def _send(self, request: dict[str, Any], op: str) -> Asked:
+    def _send(self, request: dict[str, Any], op: str) -> KeeperRequest:
         self._check()
         return self._keeper.send(request, op, getattr(self.spec, _limit_of(op)))
 

@@ -15,7 +15,7 @@ from sandbox.cells.work import Work, current
 
 
 @dataclass(slots=True)
-class Asked:
+class KeeperRequest:
     """A request of which the keeper has not answered."""
 
     op: str
@@ -39,7 +39,7 @@ class KeeperSide:
         """Why commands are ended at once; None while nothing speaks against them."""
         self._end_running = end_running
         self._numbers = itertools.count(1)
-        self._asked: dict[int, Asked] = {}
+        self._asked: dict[int, KeeperRequest] = {}
         """What the keeper has not answered, in the order in which it does."""
         self._parts: dict[int, list[dict[str, Any]]] = {}
         """What came ahead of an answer, by the number of its request."""
@@ -52,11 +52,11 @@ class KeeperSide:
         return bool(self._asked)
 
     @property
-    def unanswered(self) -> tuple[Asked, ...]:
+    def unanswered(self) -> tuple[KeeperRequest, ...]:
         """The requests that the keeper has not answered, in the order in which it does."""
         return tuple(self._asked.values())
 
-    def send(self, request: dict[str, Any], op: str, seconds: float) -> Asked:
+    def send(self, request: dict[str, Any], op: str, seconds: float) -> KeeperRequest:
         """Send a request that may take so long, and return what will hold its answer."""
         if op == "open" and request["access"] == "write":
             self._writing, self.alarmed = request["tx"], None
@@ -64,7 +64,7 @@ class KeeperSide:
             self._writing = self.alarmed = None
         number = next(self._numbers)
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
-        asked = self._asked[number] = Asked(op, seconds, current(), answer)
+        asked = self._asked[number] = KeeperRequest(op, seconds, current(), answer)
         self.link.send({**request, "op": op, "n": number})
         return asked
 

@@ -12,7 +12,9 @@ import pytest
 
 from sandbox.cell import protocol
 from sandbox.cells import work
-from sandbox.cells.cell import Cell, CellLost, CellSpec
+from sandbox.cells.cell import Cell
+from sandbox.cells.cell_spec import CellSpec
+from sandbox.cells.pair.outcomes import CellLost
 from sandbox.cells.transaction import Transaction
 from sandbox.cells.turns import Turns
 from sandbox.cells.work import ON_DELAY, Kind, Phase, Work, WorkList
@@ -127,7 +129,7 @@ def keeper_of(**limits: float) -> tuple[Cell, Callable[[dict[str, Any]], None]]:
     spec = CellSpec("c", "main", ("/w",), cast(Any, None), cast(Any, None), {}, **cast(Any, limits))
     cell = Cell(cast(Any, None), spec)
     decoder = protocol.Decoder()
-    return cell, lambda frame: cell._keeper.take(decoder, protocol.pack(frame))
+    return cell, lambda frame: cell._keeper.link.take(decoder, protocol.pack(frame))
 
 
 def test_the_time_of_a_request_begins_when_those_before_it_are_answered() -> None:
