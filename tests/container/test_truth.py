@@ -255,19 +255,19 @@ def test_a_sparse_file_of_200_megabytes_lands_sparse(lab: Lab) -> None:
     assert lab.read("sha256sum big | cut -c1-64").stdout == done.stdout
 
 
-def test_twenty_thousand_small_files_land_in_one_call(lab: Lab) -> None:
+def test_thousands_of_small_files_land_in_one_call(lab: Lab) -> None:
     program = (
         "import os\n"
-        "for d in range(200):\n"
+        "for d in range(40):\n"
         "    os.makedirs(f'build/node_modules/p{d}/lib')\n"
         "    for f in range(100):\n"
         "        open(f'build/node_modules/p{d}/lib/f{f}.js', 'w').write(f'{d} {f}')\n"
     )
     done = lab.sh(f'python3 -c "{program}" && find build -type f | wc -l', timeout=100_000)
-    assert (done.stdout, done.judgement, done.landed) == ("20000\n", "land", True)
+    assert (done.stdout, done.judgement, done.landed) == ("4000\n", "land", True)
     found = list((lab.ws / "build").rglob("*.js"))
-    assert len(found) == 20_000
-    assert lab.text("build/node_modules/p199/lib/f99.js") == "199 99"
+    assert len(found) == 4_000
+    assert lab.text("build/node_modules/p39/lib/f99.js") == "39 99"
     lab.run(lab.supervisor.undo(done.id))
     assert not (lab.ws / "build").exists()
 
