@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Labs: each test has a supervisor, a workspace and cells of its own."""
+"""Labs: a supervisor, a workspace and cells for each test, or for all of a file."""
 
 from __future__ import annotations
 
@@ -60,6 +60,45 @@ def make_lab(
 def lab(make_lab: MakeLab) -> Lab:
     """Return a lab over a fresh git repository."""
     return make_lab()
+
+
+@pytest.fixture(scope="module")
+def labs_by_owner(docker_client: docker.DockerClient, images: Images) -> Iterator[dict[int, Lab]]:
+    """Return the labs of a module that its tests share: see `shared_lab`. They end with it."""
+    made: dict[int, Lab] = {}
+    yield made
+    for each in made.values():
+        each.close()
+
+
+@pytest.fixture
+def shared_lab(
+    labs_by_owner: dict[int, Lab],
+    docker_client: docker.DockerClient,
+    run_id: str,
+    tmp_path_factory: pytest.TempPathFactory,
+    owner: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Lab]:
+    """Return a lab that the tests of a module share, over a workspace that is put back after each.
+
+    For tests of what one call does: cells and their supervisor are as earlier calls left them, and
+    the record holds those. Whoever counts, stops or sets up something makes a lab of its own.
+    """
+    monkeypatch.setattr("sandbox.gates.gate1.decide", labs.decide)
+    monkeypatch.setattr("sandbox.gates.gate1.wants_second_opinion", lambda *_: False)
+    if owner not in labs_by_owner:
+        root = tmp_path_factory.mktemp("shared")
+        ws = repository(root / "work", owner)
+        labs_by_owner[owner] = Lab(docker_client, root / "lab0", (ws,), run_id)
+    lab = labs_by_owner.pop(owner)
+    yield lab
+    try:
+        labs.put_back(lab)
+    except BaseException:
+        lab.close()
+        raise
+    labs_by_owner[owner] = lab
 
 
 @pytest.fixture

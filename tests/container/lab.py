@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import shutil
 import subprocess
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
@@ -255,6 +256,12 @@ def give(folder: Path, owner: int) -> None:
 def repository(folder: Path, owner: int) -> Path:
     """Make a git repository with two commits, protected files and a secret."""
     folder.mkdir()
+    fill(folder, owner)
+    return folder
+
+
+def fill(folder: Path, owner: int) -> None:
+    """Make a repository of a folder: see `repository`."""
     git(folder, "init", "-q", "-b", "main")
     files = {
         ".gitignore": ".env\n*.log\nbuild/\n",
@@ -280,7 +287,21 @@ def repository(folder: Path, owner: int) -> Path:
     hook.chmod(0o755)
     if owner != ME:
         give(folder, owner)
-    return folder
+
+
+def put_back(lab: Lab) -> None:
+    """Make a lab's workspace what `repository` made it, and let nothing wait for a person."""
+    for each in lab.run(lab.supervisor.held()):
+        lab.run(lab.supervisor.discard(each.id))
+    assert lab.supervisor.running() == []
+    for path in lab.ws.iterdir():
+        if path.name == ".lockgate":
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+    fill(lab.ws, lab.ws.stat().st_uid)
 
 
 def snapshot(folder: Path) -> dict[str, tuple[Any, ...]]:

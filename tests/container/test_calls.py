@@ -19,6 +19,13 @@ from sandbox.results import CallResult, Ending
 from tests.container.conftest import MakeLab
 from tests.container.lab import OWNERS, READ, WAIT_SECONDS, WRITE, Lab, after, repository
 
+
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    """Return the lab of all tests here that need nothing special."""
+    return shared_lab
+
+
 STATUSES = {
     "success": ("true", 0),
     "failure": ("exit 3", 3),
@@ -221,7 +228,8 @@ def test_output_that_looks_like_a_frame_is_output(lab: Lab) -> None:
     assert lab.supervisor._record.store.output(done.id)[0] == (frame + block) * 3
 
 
-def test_bad_input_is_one_clear_line(lab: Lab) -> None:
+def test_bad_input_is_one_clear_line(make_lab: MakeLab) -> None:
+    lab = make_lab()
     bad = {
         "echo a\0b": "the command holds a NUL byte, which no program can be given; remove it",
         "#" + "x" * 1_000_000: "the command is 1000001 bytes long, the kernel takes 131071; "
@@ -343,7 +351,8 @@ def test_a_background_call_serves_the_calls_after_it_and_lands_when_ended(lab: L
         lab.run(lab.supervisor.end(started.id))
 
 
-def test_a_background_call_that_is_left_running_ends_with_the_supervisor(lab: Lab) -> None:
+def test_a_background_call_that_is_left_running_ends_with_the_supervisor(make_lab: MakeLab) -> None:
+    lab = make_lab()
     started = lab.sh("sleep 263", run_in_background=True)
     assert started.ending is Ending.RUNNING  # the lab checks at its end that nothing is left
 

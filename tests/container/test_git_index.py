@@ -11,6 +11,13 @@ import pytest
 from sandbox.errors import BadInput
 from tests.container.lab import OWNERS, Lab, give
 
+
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    """Return the lab of all tests here that need nothing special."""
+    return shared_lab
+
+
 COMMIT = "git -c user.name=A -c user.email=a@example.invalid commit -q -m cell"
 
 

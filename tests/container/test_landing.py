@@ -17,7 +17,15 @@ from watchdog.observers import Observer
 
 from sandbox.errors import BadInput, Stopped
 from sandbox.results import Ending
+from tests.container.conftest import MakeLab
 from tests.container.lab import ME, OWNERS, READ, Lab, ended, eventually, snapshot
+
+
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    """Return the lab of all tests here that need nothing special."""
+    return shared_lab
+
 
 CHANGES = (
     "echo new > new.txt; echo more >> README.md; mkdir -p a/b; mv src source; chmod 700 tool.sh;"
@@ -98,7 +106,8 @@ def test_a_held_call_can_be_discarded(lab: Lab) -> None:
         lab.run(lab.supervisor.land(done.id))
 
 
-def test_a_held_call_outlives_its_cell(lab: Lab) -> None:
+def test_a_held_call_outlives_its_cell(make_lab: MakeLab) -> None:
+    lab = make_lab()
     done = lab.sh("rm tool.sh; echo kept > kept.txt")
     lab.run(lab.supervisor._live.pool.end_all())  # type: ignore[union-attr]
     assert lab.run(lab.supervisor.land(done.id)).landed
@@ -145,7 +154,8 @@ def test_a_cancelled_call_changes_nothing_and_leaves_no_process(lab: Lab) -> Non
     assert lab.sh("echo again > again.txt").landed  # the cell goes on
 
 
-def test_a_stop_in_the_middle_lands_nothing(lab: Lab) -> None:
+def test_a_stop_in_the_middle_lands_nothing(make_lab: MakeLab) -> None:
+    lab = make_lab()
     before = snapshot(lab.ws)
     heard = asyncio.Event()
 
@@ -214,14 +224,17 @@ def test_a_persons_edits_are_seen_by_the_next_call(lab: Lab) -> None:
     assert lab.sh("cat made.txt").exit_status == 1
 
 
-def test_cells_of_two_agents_see_each_others_landings(lab: Lab) -> None:
+def test_cells_of_two_agents_see_each_others_landings(make_lab: MakeLab) -> None:
+    lab = make_lab()
     assert lab.sh("echo one > shared.txt", agent="one").landed
     assert lab.sh("cat shared.txt; echo two >> shared.txt", agent="two").stdout == "one\n"
     assert lab.read("cat shared.txt", agent="one").stdout == "one\ntwo\n"
     assert len(lab.containers("cell")) == 2
 
 
-def test_two_agents_that_change_one_file_at_once_lose_nothing(lab: Lab) -> None:
+def test_two_agents_that_change_one_file_at_once_lose_nothing(make_lab: MakeLab) -> None:
+    lab = make_lab()
+
     async def both() -> list[str]:
         ready = [asyncio.Event(), asyncio.Event()]
 
@@ -245,7 +258,9 @@ def test_two_agents_that_change_one_file_at_once_lose_nothing(lab: Lab) -> None:
     assert [(lab.ws / f"own{n}.txt").exists() for n in (0, 1)] == [won == "0", won == "1"]
 
 
-def test_two_agents_that_change_different_files_at_once_both_land(lab: Lab) -> None:
+def test_two_agents_that_change_different_files_at_once_both_land(make_lab: MakeLab) -> None:
+    lab = make_lab()
+
     async def both() -> list[bool]:
         calls = [lab.call(f"echo {n} > own{n}.txt; sleep 0.3", agent=f"agent{n}") for n in range(3)]
         return [one.landed for one in await asyncio.gather(*calls)]
@@ -386,8 +401,9 @@ def test_a_plain_deletion_is_held_unless_it_was_named_or_is_ignored(lab: Lab) ->
     assert not (lab.ws / "README.md").exists()
 
 
-def test_reading_calls_see_no_half_landed_change(lab: Lab) -> None:
+def test_reading_calls_see_no_half_landed_change(make_lab: MakeLab) -> None:
     """A reading call that is open while another agent lands sees a whole file, old or new."""
+    lab = make_lab()
 
     async def race() -> str:
         reader = asyncio.ensure_future(

@@ -15,6 +15,13 @@ from sandbox.config.settings import CellSettings, Settings
 from tests.container.conftest import MakeLab
 from tests.container.lab import OWNERS, Lab
 
+
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    """Return the lab of all tests here that need nothing special."""
+    return shared_lab
+
+
 Weak = Callable[[str], str]
 
 STATUS = {

@@ -9,6 +9,12 @@ from sandbox.errors import BadInput
 from tests.container.lab import OWNERS, Lab
 
 
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    """Return the lab of all tests here that need nothing special."""
+    return shared_lab
+
+
 @pytest.mark.parametrize("owner", OWNERS)
 def test_read_numbers_lines_and_takes_a_part(lab: Lab) -> None:
     path = f"{lab.ws}/README.md"

@@ -14,6 +14,12 @@ from tests.container.conftest import MakeLab
 from tests.container.lab import OWNERS, Lab, give, repository, snapshot
 
 
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    """Return the lab of all tests here that need nothing special."""
+    return shared_lab
+
+
 @pytest.mark.parametrize("owner", OWNERS)
 def test_git_status_is_clean_in_the_cell_and_outside(lab: Lab) -> None:
     lab.git("status", "--short")  # outside, so that the index is fresh
