@@ -3,18 +3,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import pty
 import select
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from sandbox.host.dirs import Dirs
+from tests.sandbox import forking
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = forking.ROOT
 WAIT_SECONDS = 120
+PROGRAM = (sys.executable, "-m", "sandbox.cli.main")
 
 
 class Shell:
@@ -31,7 +36,7 @@ class Shell:
             "XDG_RUNTIME_DIR": str(place),
             "PYTHONPATH": str(ROOT),
         }
-        self.program: tuple[str, ...] = (sys.executable, "-m", "sandbox.cli.main")
+        self.program: tuple[str, ...] = PROGRAM
         self.dirs = Dirs(place / "s/lockgate", place / "c/lockgate", place / "lockgate")
 
     def start(self, *words: str, **options: object) -> subprocess.Popen[bytes]:
@@ -49,6 +54,8 @@ class Shell:
 
     def __call__(self, *words: str, data: bytes | None = None) -> tuple[int, str, str]:
         """Run `lockgate WORDS` to its end; return status, stdout, stderr."""
+        if self.program == PROGRAM and forking.fits(self.env):
+            return self._fork(words, data)
         stdin = subprocess.DEVNULL if data is None else subprocess.PIPE
         with self.start(*words, stdin=stdin) as process:
             out, err = process.communicate(data, timeout=WAIT_SECONDS)
@@ -62,9 +69,16 @@ class Shell:
     ) -> tuple[int, str]:
         """Run `lockgate WORDS` at a terminal; for each pair, type the second after the first."""
         mine, theirs = pty.openpty()
-        with self.start(
-            *words, stdin=theirs, stderr=theirs, stdout=theirs, env={**self.env, **(env or {})}
-        ) as process:
+        whole = {**self.env, **(env or {})}
+        with contextlib.ExitStack() as stack:
+            if self.program == PROGRAM and forking.fits(whole):
+                forked = forking.forks().start(
+                    words, whole, self.workspace, (theirs, theirs, theirs)
+                )
+                wait = forked.wait
+            else:
+                started = self.start(*words, stdin=theirs, stderr=theirs, stdout=theirs, env=whole)
+                wait = stack.enter_context(started).wait
             os.close(theirs)
             shown, seen, left = b"", 0, list(typing)
             while select.select([mine], [], [], WAIT_SECONDS)[0]:
@@ -77,4 +91,31 @@ class Shell:
                     seen = len(shown)
                     os.write(mine, left.pop(0)[1])
             os.close(mine)  # hangs the terminal up, should the program still wait
-        return process.returncode, shown.decode().replace("\r\n", "\n")
+            return wait(WAIT_SECONDS), shown.decode().replace("\r\n", "\n")
+
+    def _fork(self, words: Sequence[str], data: bytes | None) -> tuple[int, str, str]:
+        """Run `lockgate WORDS` to its end in a fork; return status, stdout, stderr."""
+        given, out, err = os.pipe(), os.pipe(), os.pipe()
+        theirs = (given[0], out[1], err[1])
+        process = forking.forks().start(words, self.env, self.workspace, theirs)
+        for end in theirs:
+            os.close(end)
+        with ThreadPoolExecutor(3) as pool:
+            pool.submit(_feed, given[1], data or b"")
+            reading = [pool.submit(_read, end) for end in (out[0], err[0])]
+            try:
+                shown, said = (each.result(WAIT_SECONDS).decode() for each in reading)
+                return process.wait(WAIT_SECONDS), shown, said
+            except TimeoutError:
+                os.kill(process.pid, signal.SIGKILL)
+                raise
+
+
+def _feed(end: int, data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), open(end, "wb") as stream:
+        stream.write(data)
+
+
+def _read(end: int) -> bytes:
+    with open(end, "rb") as stream:
+        return stream.read()
