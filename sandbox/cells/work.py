@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-TELL_SECONDS = 0.6
+TELL_SECONDS = 0.4
 """How long something is waited for in silence. What else it is by then is told after twice as long,
 and so on."""
 Reason = Callable[[], str]
