@@ -16,6 +16,13 @@ import pytest
 from tests.container.lab import WAIT_SECONDS, Lab, after
 from tests.container.test_privileges import python
 
+
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    """Return the lab of all tests here that need nothing special."""
+    return shared_lab
+
+
 CANARY = b"lockgate-canary"
 
 

@@ -11,6 +11,13 @@ import pytest
 
 from tests.container.lab import OWNERS, Lab, give, snapshot
 
+
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    """Return the lab of all tests here that need nothing special."""
+    return shared_lab
+
+
 CONFIG, WAIVER = "devkit.config.json", ".devkit-waiver.yml"
 ORDINARY = "ordinary.json"
 OLD = '{"strict": true}\n'

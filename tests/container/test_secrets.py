@@ -16,17 +16,24 @@ from sandbox.containers.plan import LABEL_CELL
 from tests.container.conftest import MakeLab
 from tests.container.lab import ME, OWNERS, Lab, git, repository, wait_for
 
+
+@pytest.fixture
+def lab(shared_lab: Lab) -> Lab:
+    """Return the lab of all tests here that need nothing special."""
+    return shared_lab
+
+
 SECRET = "planted-" + "secret"  # in two pieces, so that no search finds this very file
 
 
 @pytest.fixture
-def sibling(tmp_path: Path) -> Path:
+def sibling(lab: Lab) -> Path:
     """Return a folder beside the workspace that holds what people keep in their homes."""
     for name in (".ssh/id_rsa", ".aws/credentials", ".netrc", "project/notes.txt"):
-        path = tmp_path / "sibling" / name
+        path = lab.ws.parent / "sibling" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"{SECRET}\n")
-    return tmp_path / "sibling"
+    return lab.ws.parent / "sibling"
 
 
 @pytest.mark.parametrize("owner", OWNERS)

@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from sandbox.stopping.stop import stop_all
-from tests.container.conftest import lab, make_lab, owner, weak
+from tests.container.conftest import lab, labs_by_owner, make_lab, owner, shared_lab, weak
 from tests.sandbox.shells import Shell
 
-__all__ = ["lab", "make_lab", "owner", "weak"]
+__all__ = ["lab", "labs_by_owner", "make_lab", "owner", "shared_lab", "weak"]
 
 
 @pytest.fixture

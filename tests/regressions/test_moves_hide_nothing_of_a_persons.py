@@ -29,7 +29,8 @@ HIDDEN = {
 
 
 @pytest.fixture
-def full(lab: Lab) -> Lab:
+def full(shared_lab: Lab) -> Lab:
+    lab = shared_lab
     (lab.ws / ".gitignore").write_text("build/\n*.log\n")
     for name in ("own", ".mypy_cache", "dist", "build"):
         (lab.ws / name).mkdir()
