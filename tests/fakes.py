@@ -76,6 +76,8 @@ class FakeSupervisor:
         """Of each call, whether its report counts as told."""
         self.cancelled: list[str] = []
         self.done: list[str] = []
+        self.digests: list[str | None] = []
+        """Of each landing, what stands for that which the person was shown."""
         self.asked_by: str | None = None
         """Who asked for the last undo."""
         self.background: list[dict[str, Any]] = []
@@ -240,6 +242,7 @@ class FakeSupervisor:
                 ]
                 return self._did("end", request.call)
             case LandRequest():
+                self.digests.append(request.digest)
                 if request.digest == ANOTHER_DIGEST:
                     raise NotShown("it is another by now")
                 words = [request.call, *request.paths, *(["--force"] if request.force else [])]

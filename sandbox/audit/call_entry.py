@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -84,6 +86,13 @@ class CallEntry(BaseModel):
     def workspaces(self) -> tuple[str, ...]:
         """Where it may change files, its own workspace first."""
         return (self.workspace or "", *(self.also or ()))
+
+    @property
+    def shown_digest(self) -> str:
+        """Return what stands for what a person was shown last of a held call."""
+        shown = [self.id, self.parts or [], self.changes or [], self.changes_total]
+        text = json.dumps(shown, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()
 
     @property
     def grounds(self) -> Mapping[str, Any]:

@@ -24,7 +24,6 @@ from sandbox.audit.events.follow_ups import (
 from sandbox.calls.held_results import (
     listed_call,
     settled_call,
-    shown_digest,
     unknown_call,
     unrecorded_call,
 )
@@ -143,7 +142,7 @@ class Held:
     ) -> CallResult | None:
         """Land it as it was shown; None where something else landed after it was compared."""
         entry = await asyncio.to_thread(self._held, call_id)
-        if digest is not None and digest != shown_digest(entry):  # P8
+        if digest is not None and digest != entry.shown_digest:  # P8
             raise NotShown(ANOTHER.format(call=entry.id))
         call, parts = entry.id, list(entry.parts or ())
         cell, workspaces = await self._keepers.of(entry)
@@ -255,7 +254,7 @@ class Held:
             changes_total=shown.total,
             diff=await asyncio.to_thread(masked_diff, look["diff"] + led_to),
             differs=tuple(others),
-            digest=shown_digest(await asyncio.to_thread(self._held, call)),
+            digest=(await asyncio.to_thread(self._held, call)).shown_digest,
         )
 
     async def _as_it_is(

@@ -3,8 +3,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
@@ -113,9 +111,3 @@ def unknown_call(call: str) -> CallResult:
         ending=Ending.CANCELLED,
         judgement="discard",
     )
-
-
-def shown_digest(entry: CallEntry) -> str:
-    """Return what stands for what a person was shown last of a held call."""
-    shown = [entry.id, entry.parts or [], entry.changes or [], entry.changes_total]
-    return hashlib.sha256(json.dumps(shown, sort_keys=True, default=str).encode()).hexdigest()

@@ -4,18 +4,25 @@ away."""
 
 from __future__ import annotations
 
+import asyncio
 import glob
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.responses import Response
 
 from sandbox.page.asking import CHANGED, Fields, PageRequest, shown_digest
+from sandbox.results import ChangeView
 from sandbox.web.problems import HttpRefusal
+from sandbox.web.taken import MOST_ROWS
 
 
 async def show_held(page: PageRequest) -> Response:
     """Show what waits."""
-    return page.show("held.html", held=await page.ask("Held"))
+    held, calls = await asyncio.gather(
+        page.ask("Held"), page.ask("ListCalls", query={"held": "true", "limit": str(MOST_ROWS)})
+    )
+    return page.show("held.html", held=held, known={one.id: one for one in calls.calls})
 
 
 async def show_one(page: PageRequest) -> Response:
@@ -23,7 +30,8 @@ async def show_one(page: PageRequest) -> Response:
     named = {"call": page.named("call")}
     look = await page.ask("LookHeld", named=named, body={})
     call = await page.ask("ShowCall", named=named)
-    return page.show("held_one.html", call=call, look=look, digest=_of(look))
+    ticked = ticked_at_first(look.changes)
+    return page.show("held_one.html", call=call, look=look, digest=_of(look), ticked=ticked)
 
 
 async def land(page: PageRequest, fields: Fields) -> Response:
@@ -40,7 +48,7 @@ async def land(page: PageRequest, fields: Fields) -> Response:
     if in_part and look.changes_total > len(every):
         raise HttpRefusal(
             400, "BadInput", "it has more changes than the page lists",
-            "`lockgate land CALL PATH ...` lands a part of it",
+            "land all of it, or a part at a terminal: `lockgate land CALL PATH ...`",
         )  # fmt: skip
     landed = await page.ask("Land", named=named, body=body)
     what = f"{len(paths)} of {len(every)} paths" if in_part else "all of it"
@@ -52,6 +60,22 @@ async def discard(page: PageRequest, _fields: Fields) -> Response:
     call = page.named("call")
     await page.ask("Discard", named={"call": call}, body={})
     return page.go("/held", f"{call} is thrown away; none of it landed")
+
+
+def ticked_at_first(changes: Sequence[ChangeView]) -> list[str]:
+    """Return the paths that are ticked before a person has chosen: all but what gate 2 objects to,
+    and but folders in which nothing is left.
+
+    INVARIANT (P8, "nobody lands unawares"): what caused the hold lands only if a person ticks it.
+    """
+    left = {change.path for change in changes if not change.outcome}
+    inside = {
+        one.path: {each.path for each in changes if each.path.startswith(f"{one.path}/")}
+        for one in changes
+    }
+    fine = {path for path in left if not inside[path]}
+    kept = {path for path in left if path in fine or inside[path] & fine}
+    return [change.path for change in changes if change.path in kept]
 
 
 def chosen_paths(ticked: list[str], every: list[str]) -> list[str]:

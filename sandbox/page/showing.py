@@ -18,6 +18,7 @@ from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
 
 from sandbox.audit.query import seconds_of
+from sandbox.page import wording
 from sandbox.present import render
 from sandbox.text.durations import say_duration
 from sandbox.text.terminal import cut, safe_line
@@ -43,7 +44,8 @@ def environment() -> Environment:
     )
     made.filters.update(
         line=line, ago=ago, lasts=say_duration, diff=diff_lines, output=output_text, size=say_size,
-        plain=plain_value, when=when, subject=render.subject, ended=render.ended,
+        plain=plain_value, when=when, subject=render.subject,
+        state=wording.state_of, prose=prose_text, about_call=wording.about_call,
     )  # fmt: skip
     return made
 
@@ -55,6 +57,11 @@ def visible(value: Any) -> Any:
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     return "\n".join("\t".join(map(safe_line, part.split("\t"))) for part in value.split("\n"))
+
+
+def prose_text(text: object) -> Markup:
+    """Return a text of ours for people, with commands in it as code."""
+    return wording.prose(str(visible(str(text or ""))))
 
 
 def line(text: object, most: int = 160) -> str:

@@ -197,6 +197,7 @@ class Connection:
             "running": [dict(call) for call in self._supervisor.running()],
             "follow_ups": [dict(work) for work in self._supervisor.follow_ups()],
             "cells": [dict(cell) for cell in self._supervisor.cells()],
+            "asking": [dict(question) for question in self._supervisor.asking()],
             "budgets": self._supervisor.budgets(),
             **({"guard": guardian.state()} if guardian is not None else {}),
         }

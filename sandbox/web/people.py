@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Collection
 from typing import Any
 
 from policy.model import Frozen
@@ -17,7 +18,8 @@ from sandbox.approvals.pregrant import of_command
 from sandbox.approvals.store import database
 from sandbox.approvals.store.grants import Grants
 from sandbox.approvals.store.request import Request, Terms
-from sandbox.errors import BadInput
+from sandbox.client.blocking import running_now
+from sandbox.errors import BadInput, SandboxError
 from sandbox.host.login import login
 from sandbox.reporting.yellow_reports import Reports
 from sandbox.web.problems import missing
@@ -44,6 +46,9 @@ class Question(Frozen):
     """The running call that wants to reach a host; then `call` is the question's own id."""
     host: str | None = None
     port: int | None = None
+    waits: bool = False
+    """Whether whoever asked waits for the answer still; else it counts for the same call made
+    again."""
 
 
 class QuestionCount(Frozen):
@@ -112,8 +117,13 @@ class ReportView(Frozen):
 
 async def list_questions(visit: Visit) -> tuple[Question, ...]:
     """List the calls that wait for a person, the oldest first."""
-    found = await asyncio.to_thread(Grants(visit.dirs).open_questions, time.time())
-    return tuple(_question(entry.request) for entry in found)
+
+    def work() -> tuple[Question, ...]:
+        found = Grants(visit.dirs).open_questions(time.time())
+        asking = _asking(visit) if found else frozenset()
+        return tuple(_question(entry.request, asking) for entry in found)
+
+    return await asyncio.to_thread(work)
 
 
 async def count_questions(visit: Visit) -> QuestionCount:
@@ -125,10 +135,11 @@ async def count_questions(visit: Visit) -> QuestionCount:
 async def show_card(visit: Visit) -> QuestionCard:
     """Show all that a question is about."""
     request = await asyncio.to_thread(_open, visit)
+    asking = await asyncio.to_thread(_asking, visit)
     title, rows = answers.rows_of(request)
     ways = ((name, made(request)) for name, made in _OFFERS.items())
     return QuestionCard(
-        question=_question(request),
+        question=_question(request, asking),
         card=answers.card_of(request),
         title=title,
         fields=tuple(CardField(name=name, text=text) for name, text in rows),
@@ -240,7 +251,16 @@ def _open(visit: Visit) -> Request:
     return asked.request
 
 
-def _question(request: Request) -> Question:
+def _asking(visit: Visit) -> frozenset[str]:
+    """Return the questions of which the answer is waited for; none where no supervisor says so."""
+    try:
+        waiting_for = running_now(visit.dirs).get("asking", ())
+    except SandboxError:
+        return frozenset()
+    return frozenset(str(question["id"]) for question in waiting_for)
+
+
+def _question(request: Request, asking: Collection[str] = ()) -> Question:
     said = {key: value for key, value in said_of(request).items() if key != "answer"}
     return Question(
         **said,
@@ -248,6 +268,7 @@ def _question(request: Request) -> Question:
         digest=request.wanted.digest,
         asked=request.asked,
         until=request.until,
+        waits=request.call in asking,
     )
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call made through each front door: the same decision, the same record, the same effect."""
+"""One call made through each front door, and answered through each door for people: the same
+decision, the same record, the same effect."""
 
 from __future__ import annotations
 
@@ -22,14 +23,17 @@ from mcp.client.streamable_http import streamable_http_client
 
 from policy.model import ActionPlan
 from sandbox.approvals.store.grants import Grants
+from sandbox.approvals.store.request import Request
 from sandbox.audit.store import Store
 from sandbox.calls.supervisor import Supervisor
+from sandbox.client.async_client import Client as AsyncClient
 from sandbox.client.blocking import BlockingClient
 from sandbox.host.login import login
 from sandbox.host.self_test import SELF_TEST
 from tests.container.served import LOCKGATE, served
 from tests.fakes import lines_of
 from tests.http_served import http_served
+from tests.page_served import let_in
 from tests.sandbox.shells import Shell
 
 WAIT_SECONDS = 120.0
@@ -265,3 +269,79 @@ def test_a_call_is_the_same_through_every_door(
         records, tree = _made(shell, DOORS[door], CASES[name])
     assert records == expected[name][0]
     assert tree == expected[name][1]
+
+
+def _at_terminal(shell: Shell, asked: Request, word: str) -> None:
+    more = ("--yes",) if word == "approve" else ()
+    status, shown = shell.at_terminal(word, asked.call, *more)
+    assert status == 0, shown
+
+
+def _over_http(shell: Shell, asked: Request, word: str) -> None:
+    with http_served(shell.dirs) as http:
+        body = {"digest": asked.wanted.digest} if word == "approve" else {}
+        answer = http.ask("POST", f"/v1/approvals/{asked.call}/{word}", body)
+        assert answer.status_code == 200, answer.text
+
+
+def _on_the_page(shell: Shell, asked: Request, word: str) -> None:
+    with http_served(shell.dirs) as http:
+        own = let_in(http)
+        card = own.client.get(f"/approvals/{asked.call}").text
+        assert "The agent waits for your answer" in card
+        said = dict(re.findall(r'name="(digest)" value="(\w+)"', card)) if word == "approve" else {}
+        assert own.post(f"/approvals/{asked.call}/{word}", **said).status_code == 303
+
+
+ANSWERS: dict[str, Callable[[Shell, Request, str], None]] = {
+    "a terminal": _at_terminal,
+    "HTTP": _over_http,
+    "the page": _on_the_page,
+}
+OF_THE_ANSWER = OF_THE_DOOR | {"grant", "until", "action_id"}
+
+
+def _waiting(shell: Shell, command: str) -> None:
+    async def work() -> None:
+        async with AsyncClient(shell.dirs) as client:
+            await client.call(_plan(shell, command), wait=WAIT_SECONDS)
+
+    asyncio.run(work())
+
+
+def _answered(shell: Shell, door: str, word: str) -> Any:
+    """Make a call that is asked about, answer it; return what is on record, and the tree."""
+    store, name = Store(shell.dirs), f"{word} {door}.txt"  # a no counts for what is the same
+    (shell.workspace / name).write_text("old\n")
+    before = len(lines_of(store))
+    call = threading.Thread(target=_waiting, args=(shell, f"rm '{name}'"))
+    call.start()
+    try:
+        until = time.monotonic() + WAIT_SECONDS
+        while not (found := Grants(shell.dirs).open_questions(time.time())):
+            assert time.monotonic() < until, "no question was put"
+            assert call.is_alive(), "nobody waits for the answer"
+        ANSWERS[door](shell, found[0].request, word)
+    finally:
+        call.join(WAIT_SECONDS)
+    said = []
+    lines = lines_of(store)
+    for record in reversed(lines[: len(lines) - before]):
+        if record["event"] not in ("granted", "refused", "answered", "ended"):
+            continue
+        if isinstance(record.get("landed_by"), dict):
+            record["landed_by"] = {"person": record["landed_by"]["person"]}
+        own = {k: v for k, v in record.items() if k not in OF_THE_ANSWER}
+        said.append(json.loads(json.dumps(own).replace(name, "old.txt")))
+    return said, (shell.workspace / name).exists()
+
+
+@pytest.mark.parametrize("word", ["approve", "deny"])
+def test_an_answer_is_the_same_through_every_door(shell: Shell, word: str) -> None:
+    made = {door: _answered(shell, door, word) for door in ANSWERS}
+    records, there = made["a terminal"]
+    assert [one["event"] for one in records] == (
+        ["granted", "answered", "ended"] if word == "approve" else ["refused", "answered", "ended"]
+    )
+    assert there == (word == "deny")
+    assert made == dict.fromkeys(ANSWERS, made["a terminal"])

@@ -303,7 +303,8 @@ def land(call: str, paths: tuple[str, ...], **flags: bool) -> int:
         if not terminal.ask(f"Land{what and what + ' of'} {entry.id}?"):
             terminal.say("not landed")
             return terminal.REFUSED
-    request = LandRequest(entry.id, paths, force=flags["force"])
+    digest = entry.shown_digest  # P8: what stands there now, and above
+    request = LandRequest(entry.id, paths, force=flags["force"], digest=digest)
     return _settle(request, as_json=flags["as_json"])
 
 

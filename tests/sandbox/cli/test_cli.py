@@ -548,6 +548,7 @@ def test_landing_needs_a_person(shell: Shell, running: Served, store: Store) -> 
     assert (status, shown.split("\n")[-2]) == (0, "landed c2")
     assert shell.at_terminal("land", "--yes", "c2") == (0, "landed c2\n")
     assert running.fake.done == ["land c2", "land c2"]
+    assert running.fake.digests == [store.call("c2").shown_digest] * 2  # P8: and nothing else
 
 
 def test_a_failing_supervisor_is_said(shell: Shell, running: Served) -> None:

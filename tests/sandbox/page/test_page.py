@@ -24,10 +24,11 @@ from sandbox.cli.said import NOT_PERMITTED
 from sandbox.host.dirs import Dirs
 from sandbox.host.latch import Latch
 from sandbox.page import pages
-from sandbox.page.held import chosen_paths
+from sandbox.page.held import chosen_paths, ticked_at_first
 from sandbox.page.links import new_link, use_link
 from sandbox.page.logins import IDLE_SECONDS, MOST_LOGINS, Logins
 from sandbox.page.showing import environment
+from sandbox.results import ChangeView
 from sandbox.web.problems import HttpRefusal
 from sandbox.web.serving import is_served, served_port
 from sandbox.workspaces.registry import Registry
@@ -40,12 +41,17 @@ NAMED = {"call": "c1", "grant": "g1", "session": "s1"}
 
 
 @pytest.fixture(scope="module")
-def http() -> Iterator[HttpServed]:
+def fake() -> FakeSupervisor:
+    return FakeSupervisor()
+
+
+@pytest.fixture(scope="module")
+def http(fake: FakeSupervisor) -> Iterator[HttpServed]:
     with TemporaryDirectory(prefix="lg-") as folder:  # a short path: it holds a socket
         dirs = Dirs.under(Path(folder) / "own").create()
         (Path(folder) / "project").mkdir()
         Registry(dirs).add(Path(folder) / "project", approved=True)
-        with served(dirs, FakeSupervisor()), http_served(dirs) as one:
+        with served(dirs, fake), http_served(dirs) as one:
             yield one
 
 
@@ -281,6 +287,55 @@ def test_what_is_held_lands_only_as_it_was_shown(http: HttpServed) -> None:
     note(http, "c1", params={"command": "x"})
     assert own.post("/held/c1/land", digest="0" * 64, path="a").headers["location"] == "/held/c1"
     assert "nothing was done" in own.client.get("/").text
+
+
+CHANGES = {
+    "nothing that gate 2 objects to": (["a", "b"], [], ["a", "b"]),
+    "what it objects to": (["a", "b"], ["b"], ["a"]),
+    "a folder of which something is left": (["d", "d/a", "d/b"], ["d/b"], ["d", "d/a"]),
+    "folders of which nothing is left": (["d", "d/e", "d/e/a", "f"], ["d/e/a"], ["f"]),
+    "an empty folder": (["d"], [], ["d"]),
+    "a name that only begins so": (["d", "da"], ["da"], ["d"]),
+}
+
+
+@pytest.mark.parametrize("paths, objected, ticked", CHANGES.values(), ids=CHANGES)
+def test_what_caused_a_hold_is_not_ticked_at_first(
+    paths: list[str], objected: list[str], ticked: list[str]
+) -> None:
+    changes = [
+        ChangeView(
+            path=path, kind="created", type="file", outcome="hold" if path in objected else None
+        )
+        for path in paths
+    ]
+    assert ticked_at_first(changes) == ticked
+    if ticked:
+        chosen_paths(ticked, paths)  # it lands as it stands there
+
+
+def test_a_list_of_what_is_held_says_which_calls_they_are(http: HttpServed) -> None:
+    note(http, "c1", params={"command": "python3 tidy.py"})
+    end = {"event": "ended", "call": "c1", "ending": "ran", "judgement": "hold", "landed": False}
+    Store(http.dirs).append(record_of(end), durable=False)
+    assert "python3 tidy.py" in let_in(http).client.get("/held").text
+
+
+def test_a_card_says_whether_anybody_waits_for_the_answer(
+    http: HttpServed, fake: FakeSupervisor
+) -> None:
+    gone, waits = question(http, "rm gone"), question(http, "rm waits")
+    fake.questions.append({"id": waits.call, "agent": "main"})
+    client = let_in(http).client
+    try:
+        assert "Nobody waits for the answer" in client.get(f"/approvals/{gone.call}").text
+        assert "The agent waits for your answer" in client.get(f"/approvals/{waits.call}").text
+        told = {one["call"]: one["waits"] for one in http.ask("GET", "/v1/approvals").json()}
+        assert (told[gone.call], told[waits.call]) == (False, True)
+    finally:
+        fake.questions.clear()
+        for asked in (gone, waits):
+            Grants(http.dirs).close(asked.call, "denied", by="a test")
 
 
 def test_what_runs_is_shown_with_trust_and_budgets(http: HttpServed) -> None:
