@@ -27,6 +27,7 @@ from sandbox.host.dirs import Dirs
 from sandbox.text.terminal import safe_line
 from sandbox.web.doorway import CONNECTION, Doorway, admitted, refused, visitor_of
 from sandbox.web.feed import Feed
+from sandbox.web.metrics import Meters
 from sandbox.web.openapi import document
 from sandbox.web.problems import HttpRefusal, Problem, missing, problem_of
 from sandbox.web.resources import NAME, Resource, Site, Visit
@@ -36,6 +37,9 @@ PING_SECONDS = 15
 SEND_SECONDS = 10.0
 """How long a client may leave what it is sent unread before its events end."""
 DOCUMENT = "/openapi.json"
+METRICS = "/metrics"
+OWN = (DOCUMENT, METRICS)
+"""Addresses of the API that are no entries of the table; whoever may read may read them."""
 _NAME = re.compile(NAME)
 
 
@@ -59,7 +63,14 @@ def application(dirs: Dirs, port: Callable[[], int | None], page: Page | None = 
     async def openapi(_request: Request) -> Response:
         return JSONResponse(await asyncio.to_thread(_document))
 
+    meters = Meters(dirs)
+
+    async def metrics(_request: Request) -> Response:
+        text, kind = await asyncio.to_thread(meters.text)
+        return Response(text, media_type=kind)
+
     routes.append(Route(DOCUMENT, openapi, methods=["GET"]))
+    routes.append(Route(METRICS, metrics, methods=["GET"]))
     inner = Starlette(
         routes=routes,
         exception_handlers={
@@ -78,7 +89,7 @@ def application(dirs: Dirs, port: Callable[[], int | None], page: Page | None = 
 def _beside(api: ASGIApp, page: ASGIApp) -> ASGIApp:
     async def serve(scope: Scope, receive: Receive, send: Send) -> None:
         path = scope.get("path", "")
-        of_api = scope["type"] != "http" or path == DOCUMENT or path.startswith("/v1/")
+        of_api = scope["type"] != "http" or path in OWN or path.startswith("/v1/")
         of_api = of_api or scope["state"][CONNECTION].is_local  # no browser speaks to a socket
         await (api if of_api else page)(scope, receive, send)
 
