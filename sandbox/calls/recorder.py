@@ -53,8 +53,10 @@ from sandbox.results import CallResult, Ending
 class Recorder:
     """The record of one supervisor."""
 
-    def __init__(self, dirs: Dirs) -> None:
+    def __init__(self, dirs: Dirs, heard: Callable[[AuditRecord], None] | None = None) -> None:
+        """`heard` is given what was recorded, in its order, by the thread that writes."""
         self.store = Store(dirs)
+        self._heard = heard
         self.off_loop = OffLoop()
         self._writer = Writer(lambda: self.store.sync())
         self._unwritten: deque[Callable[[], Any]] = deque()
@@ -267,3 +269,5 @@ class Recorder:
 
     def _append(self, record: AuditRecord, durable: bool) -> None:
         self.store.append(record, durable=durable)
+        if self._heard is not None:
+            self._heard(record)

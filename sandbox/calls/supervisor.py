@@ -95,6 +95,8 @@ class Supervisor(AsyncOperations):
         await self._parts.people.close()
         await self._live.end_cells()
         await self._record.flush()
+        if self._parts.tracing is not None:
+            await asyncio.to_thread(self._parts.tracing.close)
         self._parts.off_loop.close()
 
     def tell_tampered(self, record: TamperedRecord) -> None:

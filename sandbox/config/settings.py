@@ -141,6 +141,15 @@ class AuditSettings(Frozen):
     """Older files of the log that are kept; 0: all."""
 
 
+class TelemetrySettings(Frozen):
+    """Where spans of calls go (docs/telemetry.md)."""
+
+    endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None
+    """A collector's address for OTLP over HTTP; none: no span is made, and nothing leaves."""
+    seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
+    """How long one delivery may take."""
+
+
 class Settings(Frozen):
     """The settings file. What it does not say keeps its default."""
 
@@ -180,6 +189,8 @@ class Settings(Frozen):
     """In which quiet hours are meant (`Europe/Berlin`); none: this host's."""
     preview: Preview = Preview.NONE
     """What a person is shown beforehand: `none`, or `rehearse` the call first."""
+    telemetry: TelemetrySettings = TelemetrySettings()
+    """Spans for OpenTelemetry (docs/telemetry.md)."""
     audit: AuditSettings = AuditSettings()
     """How the audit log is kept (docs/audit.md)."""
     outputs_mib: Annotated[int, Field(ge=1)] = 4096

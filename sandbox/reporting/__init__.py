@@ -1,4 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tells people: channels, reports, exports of the record."""
 
-__all__ = ["audit_export", "bursts", "channels", "delivery", "waiting", "yellow_reports"]
+__all__ = [
+    "audit_export",
+    "bursts",
+    "channels",
+    "delivery",
+    "tracing",
+    "waiting",
+    "yellow_reports",
+]

@@ -4,4 +4,4 @@
 It decides nothing. Whose word counts is looked up in the kernel, as at every door (`visitors`).
 """
 
-__all__ = ["app", "doorway", "problems", "resources", "serving", "table", "tokens"]
+__all__ = ["app", "doorway", "problems", "resources", "serving", "table", "taken", "tokens"]

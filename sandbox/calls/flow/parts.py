@@ -36,6 +36,7 @@ from sandbox.host.login import login
 from sandbox.network.login.host_secrets import SecretReader
 from sandbox.questions.contexts import Contexts
 from sandbox.reporting.delivery import People
+from sandbox.reporting.tracing import tracing_of
 from sandbox.reporting.yellow_reports import Reports
 from sandbox.stopping.stop import Latch
 from sandbox.workspaces.cached import KnownWorkspaces
@@ -61,7 +62,8 @@ class Parts:
         self.known = KnownWorkspaces(self.dirs, workspaces)
         self.latch = Latch(self.dirs)
         self.objections = Objections(self.latch.check)
-        self.record = Recorder(self.dirs)
+        self.tracing = tracing_of(self.settings.telemetry)
+        self.record = Recorder(self.dirs, self.tracing.take if self.tracing else None)
         self.off_loop = self.record.off_loop
         self.names = CallNames(self.record.store)
         self.ledger = Ledger.of(self.dirs)
