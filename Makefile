@@ -57,6 +57,7 @@ bench: images ## Measure a call against bare bash, bwrap and docker exec
 	@$(BIN)/python -m tests.bench.network
 	@$(BIN)/python -m tests.bench.growth
 	@$(BIN)/python -m tests.bench.pages
+	@$(BIN)/python -m tests.bench.http
 
 pictures: images ## Make the pictures of the page for the documents anew
 	@LOCKGATE_PICTURES=1 $(BIN)/python -m pytest tests/container/test_page.py

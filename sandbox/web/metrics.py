@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from sandbox.approvals.waiting import count_questions
+from sandbox.approvals.store.database import count_questions
 from sandbox.audit.events.calls import AnsweredRecord, AskedRecord, DecidedRecord, EndedRecord
 from sandbox.audit.events.reading import read
 from sandbox.audit.events.record import AuditRecord
