@@ -35,7 +35,7 @@ Attributes = Mapping[str, str | int | bool | tuple[str, ...]]
 _FOLLOW_UPS = {LandedRecord: "landed", DiscardedRecord: "discarded", UndoneRecord: "undone"}
 
 
-class Phase:
+class CallPhase:
     """A part of a call: when it began and ended, in nanoseconds since 1970."""
 
     def __init__(self, name: str, began: int, ended: int, **attributes: str | bool | None) -> None:
@@ -50,7 +50,7 @@ class OpenCall:
 
     def __init__(self) -> None:
         self.attributes: dict[str, str | int | bool | tuple[str, ...]] = {}
-        self.phases: list[Phase] = []
+        self.phases: list[CallPhase] = []
         self.decided = self.going = self.asked = 0
 
 
@@ -91,12 +91,12 @@ class Tracing:
             case AskedRecord(event="asked"):
                 known.asked = now
             case AnsweredRecord():
-                question = Phase("question", known.asked or now, now, approved=record.approved)
+                question = CallPhase("question", known.asked or now, now, approved=record.approved)
                 known.phases.append(question)
                 known.going = now
             case RehearsedRecord():
                 took = int(float(record.rehearsal.get("ms") or 0) * 1_000_000)
-                known.phases.append(Phase("rehearsal", now - took, now))
+                known.phases.append(CallPhase("rehearsal", now - took, now))
             case WaitingRecord():
                 known.attributes["lockgate.objection_window"] = True
             case EndedRecord():
@@ -105,12 +105,14 @@ class Tracing:
     def _end(self, known: OpenCall, record: EndedRecord, now: int) -> None:
         began = min(now - int((record.ms or 0) * 1_000_000), known.decided)
         verdict = str(known.attributes.get("lockgate.verdict", ""))
-        phases = [Phase("gate 1", began, known.decided, verdict=verdict), *known.phases]
+        phases = [CallPhase("gate 1", began, known.decided, verdict=verdict), *known.phases]
         if record.ending not in ("denied", "not-approved"):
-            phases.append(Phase("run", known.going, now))
+            phases.append(CallPhase("run", known.going, now))
         if record.judgement is not None:
             phases.append(
-                Phase("gate 2", now, now, judgement=record.judgement, landed=bool(record.landed))
+                CallPhase(
+                    "gate 2", now, now, judgement=record.judgement, landed=bool(record.landed)
+                )
             )
         outcome: dict[str, str | int | bool] = {
             "lockgate.ending": record.ending or "",
@@ -126,7 +128,7 @@ class Tracing:
         began: int,
         ended: int,
         attributes: Attributes,
-        phases: list[Phase] | tuple[()],
+        phases: list[CallPhase] | tuple[()],
     ) -> None:
         from opentelemetry import trace
 
