@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
 from sandbox.audit.events.calls import EndedRecord, OutcomeRecord
 from sandbox.audit.events.reading import read
+from sandbox.audit.events.record import AuditRecord
 from sandbox.audit.segments import Segments
 
+_NAME = b'"made"'
 MOST_LOOKED_AT = 20_000
 """Records that are looked through at a time."""
 
@@ -32,8 +35,18 @@ class MadeFiles:
             if raw == known:
                 return
             try:
-                record = read(raw)
+                record = _read_note(raw)
             except ValueError:
                 return
             if isinstance(record, EndedRecord | OutcomeRecord) and record.made:
                 yield {"made": record.made}
+
+
+def _read_note(raw: bytes) -> AuditRecord | None:
+    """Return the record of a line that may hold a note; None for another line, which need not be
+    understood. Raises ValueError for a damaged one."""
+    if _NAME in raw:
+        return read(raw)
+    if not isinstance(json.loads(raw), dict):
+        raise ValueError("not a record")
+    return None

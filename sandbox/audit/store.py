@@ -148,6 +148,7 @@ class Store:
             if (query.verdicts is None or entry.verdict in query.verdicts)
             and query.agent in (None, entry.agent)
             and query.tool in (None, entry.tool)
+            and query.session in (None, entry.session)
             and (query.since is None or seconds_of(entry.ts or "") >= query.since)
             and (query.until is None or seconds_of(entry.ts or "") < query.until)
         )

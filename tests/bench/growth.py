@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m tests.bench.growth`: what does not grow with what was done before, in processor time.
 
-Asks a record of 10 to 10,000 calls what landed last and what waits, and undoes the last two of 10
-to 1,000 landings in a workspace. No engine, no containers; uses a folder of its own.
+Asks a record of 10 to 10,000 calls what landed last, what waits and what it lists, and undoes the
+last two of 10 to 1,000 landings in a workspace. No engine, no containers; uses a folder of its own.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sandbox.audit.events.reading import record_of
+from sandbox.audit.query import Query
 from sandbox.audit.store import Store
 from sandbox.cell.landing import land as landing
 from sandbox.cell.overlay.walk import walk
@@ -63,6 +64,7 @@ def of_the_record(root: Path) -> list[Growth]:
         for number in range(done, calls):
             call = f"c{number:06}"
             decided = {"event": "decided", "call": call, "agent": "main", "tool": "Bash"}
+            decided["session"] = f"s{number // 50:04}"
             more = {"workspace": "/w", "params": {"command": TEXT}, "rules": ["safe"]}
             ended = {"event": "ended", "call": call, "judgement": "land", "landed": True}
             store.append(record_of({**decided, **more}), durable=False)
@@ -73,6 +75,11 @@ def of_the_record(root: Path) -> list[Growth]:
             "what landed last": lambda: store.landed(1),
             "the last 20 in a workspace": lambda: store.landed(20, "/w"),
             "what waits": store.held,
+            "the newest 20": lambda: store.calls(limit=20),
+            "the newest 20 of an agent": lambda: store.search(Query(agent="main", limit=20)),
+            "the newest 20 of the first session": lambda: store.search(
+                Query(session="s0000", limit=20)
+            ),
         }
         for what, question in questions.items():
             rows.append(_row(what, calls, [_cost(question) for _ in range(ROUNDS)]))

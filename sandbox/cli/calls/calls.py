@@ -69,13 +69,11 @@ def log(
     start = instant(since, time.time())
     some = not (agent is tool is verdict is session is None) or flags["held"]
     verdicts = frozenset((verdict,)) if verdict else None
-    wanted = Query(verdicts, tool, agent, since=start, limit=None if session else limit)
     store = _store()
+    whole = None if session is None else store.session(session)
+    wanted = Query(verdicts, tool, agent, session=whole, since=start, limit=limit)
     every = not some and start is None
     entries = store.calls(limit=limit) if every else store.search(wanted, held=flags["held"])
-    if session is not None:
-        whole = store.session(session)
-        entries = [entry for entry in entries if entry.session == whole][:limit]
     if flags["as_json"]:
         terminal.show_json([entry.model_dump() for entry in entries])
         return 0

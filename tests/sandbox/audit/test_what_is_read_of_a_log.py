@@ -13,7 +13,7 @@ from sandbox.audit import store as stores
 from sandbox.audit.call_entry import CallEntry
 from sandbox.audit.events.reading import record_of
 from sandbox.audit.events.record import AuditRecord
-from sandbox.audit.query import ALL
+from sandbox.audit.query import ALL, Query
 from sandbox.audit.record_reader import Reader
 from sandbox.audit.store import Store
 from sandbox.config.settings import Dirs
@@ -121,6 +121,31 @@ def test_a_long_log_is_asked_by_its_index(dirs: Dirs, monkeypatch: pytest.Monkey
     assert len(read) == 2
     assert (store.landed(1, "/other"), store.landed(9), store.landed(9, "/no")) == short[1:]
     assert len(read) == 2 + 2 + 4
+
+
+def test_of_a_session_no_other_calls_are_read(dirs: Dirs, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = Store(dirs)
+    for n in range(LONG):
+        decided, ended = write(f"c{n:03}")
+        for one in ({**decided, "session": f"s{n // 4}"}, ended, undo(f"u{n:03}", f"c{n:03}")):
+            store.append(record_of(one), durable=False)
+    asked = [Query(session="s1", limit=3), Query(session="s2"), Query(session="none", limit=3)]
+    short = [store.search(one) for one in asked]
+    assert list(map(names, short)) == [
+        ["c007", "c006", "c005"], ["c011", "c010", "c009", "c008"], []
+    ]  # fmt: skip
+    monkeypatch.setattr(stores, "INDEXED", 0)
+    read: list[str] = []
+    really = Reader.record
+
+    def counted(self: Reader, place: Any, length: int) -> AuditRecord | None:
+        record = really(self, place, length)
+        read.append(record.call or "" if record else "")
+        return record
+
+    monkeypatch.setattr(Reader, "record", counted)
+    assert [store.search(one) for one in asked] == short
+    assert {one[1:] for one in read} == {f"{n:03}" for n in range(5, 12)}
 
 
 def test_of_calls_that_were_held_only_those_that_wait_are_read(
