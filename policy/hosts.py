@@ -58,7 +58,7 @@ def covers(pattern: str, name: str) -> bool:
 def looks_random(label: str) -> bool:
     """Whether a label could carry something out in itself: it is long, or has a long run of signs
     that no word has."""
-    runs = [len(one) for one in re.split(r"[-_]", label)]
+    runs = [len(part) for part in re.split(r"[-_]", label)]
     digits = sum(one.isdigit() for one in label)
     return len(label) > MOST_LABEL or max(runs) > MOST_RUN or (digits > MOST_DIGITS)
 

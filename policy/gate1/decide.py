@@ -143,8 +143,8 @@ def decide(
     tier = tiers.tier([*judged, *others])
     layers = _ordered(said, verdict)
     rights = policy.autonomy.bounded(plan, _rights(facts, tiers.tier(judged), verdict))
-    for one in checked.constraints:
-        rights = one.bound(rights)
+    for constraint in checked.constraints:
+        rights = constraint.bound(rights)
     if shell and rights.workspace is Access.WRITE and landing is not Landing.PROPOSAL:
         network = _network(plan, facts, policy, verdict)
         rights = rights.model_copy(update={"network": network}) if network else rights

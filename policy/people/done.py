@@ -78,7 +78,7 @@ def _of_command(command: str, output: str, commits: int | None) -> str:
     if (made := _COMMITTED.search(output)) is not None and "commit" in command:
         return f"Committed {made['id']} on {made['on']}: {made['what']}"
     if (found := _PIP.search(output)) is not None:
-        return f"Installed {_some([_at(one) for one in found['all'].split()])}"
+        return f"Installed {_some([_at(part) for part in found['all'].split()])}"
     words = command.split()
     if (
         words

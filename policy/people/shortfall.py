@@ -170,7 +170,7 @@ def _unseen(text: str, seen: Seen) -> str:
         path = posixpath.normpath(posixpath.join(seen.here, found["path"] or found["named"]))
         if any(_below(path, workspace) for workspace in seen.workspaces):
             continue
-        if any(_below(path, one) for one in (*seen.homes, _TEMPORARY)):
+        if any(_below(path, home) for home in (*seen.homes, _TEMPORARY)):
             places = ", ".join(f"`{workspace}`" for workspace in seen.workspaces)
             return (
                 f"a cell sees {places} and nothing else of this host's home and /tmp (`~` is a "

@@ -49,9 +49,9 @@ class Toolchain(Frozen):
     def fits(self, path: str, home: str) -> bool:
         """Whether an absolute path is a folder of this kind for the person with that home."""
         return any(
-            one.fullmatch(path) is not None
+            expression.fullmatch(path) is not None
             for pattern in self.folders
-            for one in _expressions(pattern, home)
+            for expression in _expressions(pattern, home)
         )
 
     def globs(self, home: str) -> Iterator[str]:

@@ -16,7 +16,7 @@ from policy.values import strict_yaml as load
 def default() -> Catalog:
     """Return the catalog that comes with the package."""
     folder = resources.files("policy").joinpath("catalog")
-    names = sorted(one.name for one in folder.iterdir() if one.name.endswith(".yaml"))
+    names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yaml"))
     texts = ((name, folder.joinpath(name).read_text("utf-8")) for name in names)
     files = [load.build(CatalogFile, load.parse(text, name), name) for name, text in texts]
     return Catalog(files, READERS)

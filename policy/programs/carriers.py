@@ -95,7 +95,7 @@ def _taken(
         word = args[at]
         at += 1
         if word == "--":
-            if found and (not carrier.dashes or any("{}" in one for one in carrier.carries)):
+            if found and (not carrier.dashes or any("{}" in carry for carry in carrier.carries)):
                 return list(args[at:]), texts
             continue
         if len(word) > 1 and word[0] in "-+" and not word[1].isspace():

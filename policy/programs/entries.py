@@ -20,9 +20,9 @@ def record_phrases(shell: Shell, entry: Entry, call: Call) -> None:
     if not entry.phrases:
         return
     text = "".join(_BLANK.sub("·", one) + " " for one in (call.name, *call.args))
-    for one in entry.phrases:
-        if re.search(one.words, text):
-            shell.find(one.tier, one.rule, f"`{call.name}` {one.because}")
+    for phrase in entry.phrases:
+        if re.search(phrase.words, text):
+            shell.find(phrase.tier, phrase.rule, f"`{call.name}` {phrase.because}")
 
 
 @lru_cache(maxsize=512)

@@ -82,13 +82,13 @@ def at_path(own: Own, shell: Shell, path: str) -> tuple[OwnProgram, ...]:
 
 def record_call(shell: Shell, call: Call, said: tuple[OwnProgram, ...]) -> str:
     """Record one call of a program that a person named, and return what it prints."""
-    for one in said:
-        shell.find(one.tier, one.rule, f"`{call.name}`: {one.because}")
-        for how, paths in ((How.READ, one.reads), (How.WRITE, one.writes)):
+    for program in said:
+        shell.find(program.tier, program.rule, f"`{call.name}`: {program.because}")
+        for how, paths in ((How.READ, program.reads), (How.WRITE, program.writes)):
             for path in paths:
                 place = shell.workspaces[0] if shell.workspaces else shell.state.place
                 shell.touch(how, absolute(path, place), program=call.name)
-        shell.facts.network |= one.network
+        shell.facts.network |= program.network
     foreign = any(own_program.network for own_program in said) or NET in (call.stdin or "")
     return NET if foreign else HOLE
 

@@ -96,7 +96,11 @@ class PathPolicy(Frozen):
         """
         rules = (*self.obeyed, *self.manifests)
         patterns = [p for rule in rules if rule.format for p in rule.paths]
-        names = [one.rpartition("/")[2] for several in patterns for one in alternatives(several)]
+        names = [
+            alternative.rpartition("/")[2]
+            for several in patterns
+            for alternative in alternatives(several)
+        ]
         plain = {normal(name) for name in names if "*" not in name}
         like = set(expressions(name for name in names if "*" in name))
         return {

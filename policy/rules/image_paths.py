@@ -24,7 +24,7 @@ def in_image(path: str) -> bool:
 
     Not what says which machine and users these are (`/etc/passwd`), and no device.
     """
-    parts = [one for one in path.split("/") if one]
+    parts = [part for part in path.split("/") if part]
     if not parts or globbed(parts[0]) or unknown(parts[0]):
         return False
     if parts[0] in _DESCRIBES:
@@ -34,7 +34,7 @@ def in_image(path: str) -> bool:
 
 def absent(path: str) -> str:
     """Return why a path of the host is no question, or nothing where it is too wide for that."""
-    parts = [one for one in path.split("/") if one]
+    parts = [part for part in path.split("/") if part]
     if not parts or globbed(parts[0]) or unknown(parts[0]):
         return ""
     return "a cell has no path of the host but its workspaces, so it is not there"

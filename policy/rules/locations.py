@@ -66,7 +66,7 @@ class Places(Frozen):
 
     @cached_property
     def _asked(self) -> tuple[tuple[str, ...], ...]:
-        return tuple(tuple(one.split("/")) for one in self.asked_writes)
+        return tuple(tuple(pattern.split("/")) for pattern in self.asked_writes)
 
     @cached_property
     def _named(self) -> frozenset[str]:
@@ -125,7 +125,7 @@ class Places(Frozen):
         path = touch.path
         if unknown(path) or globbed(path) or not below(path, context.home):
             return False
-        names = tuple(one for one in path[len(context.home) :].split("/") if one)
+        names = tuple(part for part in path[len(context.home) :].split("/") if part)
         allowed = self.agent_files if touch.how in READS else self.agent_writes
         slugs = tuple(_ODD.sub("-", workspace.path) for workspace in context.workspaces)
         return any(_kept(names, one.split("/"), slugs) for one in allowed)
@@ -207,9 +207,9 @@ class Places(Frozen):
             secret = plain == wanted or (
                 plain.startswith(wanted + ".")
                 and not any(
-                    one.startswith(self.environment_templates)
-                    for one in plain.removeprefix(wanted).split(".")
-                    if one
+                    part.startswith(self.environment_templates)
+                    for part in plain.removeprefix(wanted).split(".")
+                    if part
                 )
             )
             fit = fits(name, wanted) if not plain and name else Fit.NO

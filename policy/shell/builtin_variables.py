@@ -151,7 +151,7 @@ def run_mapfile(shell: Shell, call: Call) -> str:
     keep = (
         "" if any(argument.startswith("-") and "t" in argument for argument in call.args) else "\n"
     )
-    give(shell, name, [one + keep for one in text.split("\n") if one][:256])
+    give(shell, name, [part + keep for part in text.split("\n") if part][:256])
     return ""
 
 

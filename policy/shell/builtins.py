@@ -48,7 +48,7 @@ def _cd(shell: Shell, call: Call) -> str:
     search = state.get("CDPATH")
     if isinstance(search, str) and not target.startswith(("/", ".")):
         places = [
-            absolute(f"{one}/{target}", state.place) for one in search.split(":") if one
+            absolute(f"{part}/{target}", state.place) for part in search.split(":") if part
         ] + places
     state.places = tuple(dict.fromkeys(shell.resolve(one) for one in places))[-MOST_PLACES:]
     for place in state.places:

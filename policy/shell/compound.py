@@ -156,7 +156,7 @@ def _flood(shell: Shell, body: Node | None) -> None:
 def _lines(stdin: str) -> list[str | None]:
     if unknown(stdin) and stdin.strip() in (HOLE, NET, NAME, NUM):
         return [stdin, stdin]
-    lines: list[str | None] = [one + "\n" for one in stdin.splitlines()]
+    lines: list[str | None] = [line + "\n" for line in stdin.splitlines()]
     return lines[:MOST_ROUNDS] or [stdin]
 
 

@@ -58,13 +58,13 @@ def check(document: Document, base: Policy) -> None:
 def without_effect(document: Document, base: Policy) -> Iterator[str]:
     """Yield a line for each rule on programs that changes nothing of what would count anyway."""
     content = document.content
-    for one in content.programs:
-        known = [name for name in one.programs if "/" not in name and base.catalog.knows(name)]
+    for program in content.programs:
+        known = [name for name in program.programs if "/" not in name and base.catalog.knows(name)]
         for name in known:
             why = "`commands` makes it stricter, `overrides` under `levels` milder"
             yield (
-                f"{document.place(one.id)}: rule `{one.id}`: the policy knows `{name}`, so this "
-                f"has no effect on it; {why}"
+                f"{document.place(program.id)}: rule `{program.id}`: the policy knows `{name}`, so "
+                f"this has no effect on it; {why}"
             )
     for rule in content.commands:
         others = tuple(command for command in content.commands if command is not rule)

@@ -231,7 +231,7 @@ def _as_governance(rule: Rule) -> Iterator[GovernanceRule]:
     Only for patterns that trigger the rule by themselves.
     """
     for check in _denials(rule):
-        paths = tuple(one for one in check.writes if one in rule.triggers.file_patterns)
+        paths = tuple(pattern for pattern in check.writes if pattern in rule.triggers.file_patterns)
         if paths:
             yield GovernanceRule(
                 id=rule.id,
@@ -247,7 +247,7 @@ def _as_governance(rule: Rule) -> Iterator[GovernanceRule]:
 def _unread(rule: Rule) -> Iterator[str]:
     """Yield the patterns of files that a rule lets nobody read: a cell does not see them."""
     for check in _denials(rule):
-        yield from (one for one in check.reads if one in rule.triggers.file_patterns)
+        yield from (read for read in check.reads if read in rule.triggers.file_patterns)
 
 
 def _deep(pattern: str) -> str:

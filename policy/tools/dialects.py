@@ -219,7 +219,7 @@ def _unread(params: Mapping[str, Any]) -> Params:
 
 
 def _fields(known: AgentTool, params: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    paths = [_local(one) for one in _texts(params, known.path)]
+    paths = [_local(text) for text in _texts(params, known.path)]
     if known.does in ("shell", "powershell"):
         command = _command(params, known.command)
         if command is not None:

@@ -118,7 +118,7 @@ def _shell(
         found = Facts()
         found.find(Tier.DANGER, "bad-input", "a command is missing")
         return found
-    roots = (plan.workspace, *(one.path for one in context.workspaces))
+    roots = (plan.workspace, *(workspace.path for workspace in context.workspaces))
     found = read(catalog, plan.params.command, place, context.home, disk, roots)
     if place != plan.workspace:
         found.touch(Touch(How.LIST, place, "cwd"))  # whatever names no path works here

@@ -79,7 +79,9 @@ def expression(pattern: str) -> str:
 
 def expressions(patterns: Iterable[str]) -> tuple[str, ...]:
     """Return the regular expressions for patterns, one per alternative."""
-    return tuple(expression(one) for pattern in patterns for one in alternatives(pattern))
+    return tuple(
+        expression(alternative) for pattern in patterns for alternative in alternatives(pattern)
+    )
 
 
 def compiled(patterns: Iterable[str]) -> re.Pattern[str]:
@@ -96,7 +98,7 @@ def compiled(patterns: Iterable[str]) -> re.Pattern[str]:
 def folders(patterns: Iterable[str]) -> tuple[str, ...]:
     """Return patterns for the folders above what patterns name, as far as they are literal."""
     found = []
-    for pattern in (one for several in patterns for one in alternatives(several)):
+    for pattern in (alternative for several in patterns for alternative in alternatives(several)):
         parts = pattern.split("/")
         for count in range(1, len(parts)):
             head = "/".join(parts[:count])
@@ -111,7 +113,9 @@ class Anchors:
     def __init__(self, patterns: Iterable[str]) -> None:
         literal: set[str] = set()
         wild: list[str] = []
-        for pattern in (one for several in patterns for one in alternatives(several)):
+        for pattern in (
+            alternative for several in patterns for alternative in alternatives(several)
+        ):
             parts = [part for part in pattern.split("/") if part and part != "**"]
             plain = [part for part in parts if "*" not in part and "?" not in part]
             if plain:

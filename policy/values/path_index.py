@@ -114,7 +114,7 @@ class Index:
         """
         inside = below(path, root)
         relative = path[len(root) :] if inside and root != "/" else path
-        names = tuple(one for one in relative.split("/") if one)
+        names = tuple(part for part in relative.split("/") if part)
         found: dict[str, Fit] = {}
         candidates = dict.fromkeys(self._always)
         for name in names:

@@ -86,7 +86,7 @@ def canonical(name: str) -> str:
 
 def components(path: str) -> tuple[str, ...]:
     """Return the canonical components of an absolute path."""
-    return tuple(canonical(one) for one in path.split("/") if one)
+    return tuple(canonical(part) for part in path.split("/") if part)
 
 
 def below(path: str, root: str) -> bool:

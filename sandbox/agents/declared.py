@@ -56,7 +56,7 @@ class Declarations:
     def all(self) -> list[Declared]:
         """Return them, parents first. Raises Unavailable where the file cannot be read."""
         try:
-            found = [Declared(**one) for one in json.loads(own_files.read(self._file))]
+            found = [Declared(**load) for load in json.loads(own_files.read(self._file))]
         except FileNotFoundError:
             return []
         except OSError as error:

@@ -62,9 +62,9 @@ def ended(
     """
     registry = Registry(dirs)
     registry.drop_ended()
-    names = {DEFAULT, *(one.path for one in registry.all())}
-    names |= {one.path for one in registry.declared.all()}
-    names |= {_whose(one) for one in (*cells, *running)}
+    names = {DEFAULT, *(agent.path for agent in registry.all())}
+    names |= {agent.path for agent in registry.declared.all()}
+    names |= {_whose(cell) for cell in (*cells, *running)}
     return [
         latch_info
         for latch_info in stopped
@@ -86,13 +86,13 @@ def tree(
     registry.drop_ended()
     agents = registry.all()
     nodes = {agent.path: _agent(dirs, registry, agent) for agent in agents}
-    for path in dict.fromkeys(_whose(one) for one in (*cells, *running, *follow_ups)):
+    for path in dict.fromkeys(_whose(cell) for cell in (*cells, *running, *follow_ups)):
         node = _node("agent", path, state=_held(latch, path) or "running")
         nodes.setdefault(path, {**node, "path": path})
     inside = _by_cell(registry.host, dirs) if cells else {}
-    for one in cells:
-        node = nodes[_whose(one)]
-        node["children"].append(_cell(one, running, inside.get(str(one["name"]), ())))
+    for cell in cells:
+        node = nodes[_whose(cell)]
+        node["children"].append(_cell(cell, running, inside.get(str(cell["name"]), ())))
     for one in running:
         node = nodes[_whose(one)]
         if not any(_has(child, _id(one)) for child in node["children"]):
@@ -138,10 +138,10 @@ def _agent(dirs: Dirs, registry: Registry, agent: Agent) -> Node:
     }
     processes = _processes(registry.host, sorted(members)[:MOST_SHOWN])
     _add_up(node, processes)
-    by_pid = {one["pid"]: one for one in processes}
-    for one in processes:
-        parent = members[one["pid"]].process.ppid
-        by_pid.get(parent, node)["children"].append(one)
+    by_pid = {process["pid"]: process for process in processes}
+    for process in processes:
+        parent = members[process["pid"]].process.ppid
+        by_pid.get(parent, node)["children"].append(process)
     return node
 
 

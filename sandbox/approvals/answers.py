@@ -91,7 +91,7 @@ def approve(dirs: Dirs, request: Request, terms: Terms, *, by: str, reason: str 
             action_id=made.wanted.action_id,
             agent=made.wanted.agent,
             scope=made.scope.value,
-            hosts=[one.words() for one in made.opens.hosts] if made.opens else None,
+            hosts=[host.words() for host in made.opens.hosts] if made.opens else None,
             uses=made.uses,
             until=made.until,
             task=made.task,

@@ -182,7 +182,7 @@ class Audit:
         }
         with self._reading() as reader:
             found = (reader.record(*places[number]) for number in sorted(places, reverse=True))
-            return history.landed((one for one in found if one is not None), ALL)
+            return history.landed((record for record in found if record is not None), ALL)
 
     def newest(self, workspace: str | None = None) -> Iterator[CallEntry]:
         """Yield the calls and undos (in a workspace), newest first, each when it is wanted."""

@@ -164,7 +164,7 @@ class Segments:
     def size(self) -> int:
         """Return the bytes of all files."""
         paths = [self.live, *map(self.path, self.closed())]
-        return sum(one.stat().st_size for one in paths if one.exists())
+        return sum(path.stat().st_size for path in paths if path.exists())
 
     def verify(self, kept: Head | None) -> str | None:
         """Return what is wrong with the log, naming the file if there are several, or None.

@@ -370,5 +370,7 @@ def _show_leads(shown: Shown, workspaces: tuple[str, ...], is_secret: Callable[[
     for (index, _), view in zip(shown.places, shown.views, strict=True):
         root = workspaces[index]
         leads = [one.removeprefix(f"{root}/") for one in view.leads_to or ()]
-        texts.append(show_leads(root, ["" if one == "." else one for one in leads], is_secret))
+        texts.append(
+            show_leads(root, ["" if start == "." else start for start in leads], is_secret)
+        )
     return "".join(texts)

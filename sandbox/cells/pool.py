@@ -258,7 +258,9 @@ class CellPool:
     async def _make_room(self, wanting: Cell | None = None) -> bool:
         """End the cell that was used longest ago, of those that nobody needs; False for none."""
         cells = (*self._cells.values(), *self._retired)
-        spare = [one for one in cells if one.alive and one is not wanting and self._is_spare(one)]
+        spare = [
+            cell for cell in cells if cell.alive and cell is not wanting and self._is_spare(cell)
+        ]
         if not spare:
             return await self._disposables.end_one()
         await self.end(min(spare, key=lambda one: one.used))

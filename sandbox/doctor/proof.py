@@ -73,11 +73,11 @@ def check_toolchains(client: docker.DockerClient, dirs: Dirs) -> Iterator[HostCh
         record = ToolchainRecord(dirs)
         for workspace in (one.path for one in Registry(dirs).list()):
             agreed = record.of(workspace)
-            for one in find_needed(workspace, record.home):
-                if not one.folder:
-                    yield HostCheck("toolchain", CheckStatus.WARN, f"`{workspace}`: {one.advice}")
-                elif one.folder not in agreed:
-                    detail = f"`{workspace}` uses `{one.folder}`, which cells do not see"
+            for need in find_needed(workspace, record.home):
+                if not need.folder:
+                    yield HostCheck("toolchain", CheckStatus.WARN, f"`{workspace}`: {need.advice}")
+                elif need.folder not in agreed:
+                    detail = f"`{workspace}` uses `{need.folder}`, which cells do not see"
                     yield HostCheck(
                         "toolchain", CheckStatus.WARN, detail, f"`lockgate init {workspace}`"
                     )

@@ -106,7 +106,7 @@ def _files_of(folder: str, workspace: str) -> list[str]:
     found: list[str] = []
     for place, folders, files in os.walk(folder):
         links = [one for one in folders if os.path.islink(f"{place}/{one}")]  # noqa: PTH114
-        found += [f"{place}/{one}"[len(workspace) + 1 :] for one in (*files, *links)]
+        found += [f"{place}/{file}"[len(workspace) + 1 :] for file in (*files, *links)]
         if len(found) > MOST_FILES:
             raise BadInput(f"`{folder}` holds more than {MOST_FILES} files")
     return found

@@ -163,7 +163,7 @@ def weigh(
             agents_remotes=ledger.remotes.known(root) if changes else frozenset(),
             earlier=before,
             indexes=indexes,
-            others=tuple(one for one in workspaces if one != root),
+            others=tuple(workspace for workspace in workspaces if workspace != root),
         )
         for changes, root, before in zip(
             listed, workspaces, earlier or [frozenset()] * len(workspaces), strict=False

@@ -159,7 +159,7 @@ def _leading(
 
 def _with_leads(view: ChangeView, prefix: str, root: str, leads: Sequence[str]) -> ChangeView:
     """Return a view that names what comes to count by its change, and binds it."""
-    named = tuple(prefix + (_printable(one) or ".") for one in leads if one != UNBOUND)
+    named = tuple(prefix + (_printable(start) or ".") for start in leads if start != UNBOUND)
     return view.model_copy(update={"leads_to": named, "leads_state": read_state(root, leads)})
 
 

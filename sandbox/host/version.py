@@ -35,7 +35,9 @@ def digest(config: str) -> str:
 def code_digest(root: str = ROOT) -> str:
     """Return a digest that changes with any file of the program; it takes some
     milliseconds."""
-    return _digest([one for name in PACKAGES for one in sorted(_signatures(f"{root}/{name}"))])
+    return _digest(
+        [signature for name in PACKAGES for signature in sorted(_signatures(f"{root}/{name}"))]
+    )
 
 
 def settings_digest(config: str) -> str:

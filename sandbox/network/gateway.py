@@ -147,8 +147,8 @@ class Gateway:
         """End it with all its connections, and hear the last of it."""
         self._ending = True
         waiting = list(self._tasks)
-        for one in waiting:
-            one.cancel()
+        for task in waiting:
+            task.cancel()
         process = self._process
         if process is None:
             return
@@ -186,8 +186,8 @@ class Gateway:
         if not self.traffic.lost and not self._ending:
             await _waited(process)
             self.traffic.lost = f"{LOST}, with status {process.returncode}"
-        for one in list(self._tasks):  # what it asked for leads nowhere any more
-            one.cancel()
+        for task in list(self._tasks):  # what it asked for leads nowhere any more
+            task.cancel()
 
     def _look_for_wish(self, process: asyncio.subprocess.Process, line: bytes) -> None:
         """Begin to read a secret that the gateway asks for, if it is one of this call's."""

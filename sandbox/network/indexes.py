@@ -109,8 +109,8 @@ class _Beyond(Exception):
 
 def _pip(given: Mapping[str, str], home: Path) -> tuple[str, list[str]]:
     config = Path(given.get("XDG_CONFIG_HOME") or home / ".config")
-    machine = [Path(one) / "pip/pip.conf" for one in
-               (given.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":") if one]  # fmt: skip
+    machine = [Path(part) / "pip/pip.conf" for part in
+               (given.get("XDG_CONFIG_DIRS") or "/etc/xdg").split(":") if part]  # fmt: skip
     files = [*machine, Path("/etc/pip.conf"), home / ".pip/pip.conf", config / "pip/pip.conf"]
     if own := given.get("PIP_CONFIG_FILE"):
         files = [] if own == os.devnull else [*files, Path(own)]

@@ -37,7 +37,7 @@ EVERYDAY = (
     "cat ../a", "sudo ls", "rm -rf a",
 )  # fmt: skip
 """One command of each kind, so that a file that names no program shows what it changes, too."""
-_VERDICTS = tuple(one.value for one in Verdict)
+_VERDICTS = tuple(verdict.value for verdict in Verdict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -74,7 +74,7 @@ class Simulation:
 
     def as_json(self) -> dict[str, Any]:
         """Return it for `--json`."""
-        return {**asdict(self), "differs": [asdict(one) for one in self.differs]}
+        return {**asdict(self), "differs": [asdict(difference) for difference in self.differs]}
 
 
 class Instead(Policies):

@@ -123,8 +123,8 @@ def text_of(found: Sequence[Suggestion]) -> str:
             "# No rule lets a known program pass. These were approved again and again; a grant",
         ]
         lines.append("# lets the same program do the same to the same paths, for a time:")
-    for one in grants:
-        lines += ["#", f"#   {one.value}", *_comments(one)]
+    for grant in grants:
+        lines += ["#", f"#   {grant.value}", *_comments(grant)]
     return "\n".join(lines) + "\n"
 
 

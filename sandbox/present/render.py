@@ -86,10 +86,12 @@ def _reached(call: CallEntry) -> list[tuple[str, str]]:
     """Return rows about the network that a call had: each host with its bytes, and what it wanted
     in vain."""
     hosts: dict[str, list[int]] = {}
-    for one in call.connections or ():
-        name = f"{one.get('host') or 'nobody'}:{one.get('port')}"
+    for connection in call.connections or ():
+        name = f"{connection.get('host') or 'nobody'}:{connection.get('port')}"
         count = hosts.setdefault(name, [0, 0, 0])
-        for at, value in enumerate((1, one.get("sent") or 0, one.get("received") or 0)):
+        for at, value in enumerate(
+            (1, connection.get("sent") or 0, connection.get("received") or 0)
+        ):
             count[at] += value
     rows = [
         ("reached", f"{name}, {count} connections, {sent} bytes sent, {received} received")
@@ -103,12 +105,12 @@ def _reached(call: CallEntry) -> list[tuple[str, str]]:
         ("no credential", f"`{name}`: {safe_line(str(why))}")
         for name, why in (call.unread or {}).items()
     ]
-    rows += [_host_row(one) for one in call.hosts or ()]
+    rows += [_host_row(host) for host in call.hosts or ()]
     if call.refused:
         rows.append(("not reached", ", ".join(map(str, call.refused))))
-    for one in call.ports or ():
-        closed = one.get("closed") or ("" if call.ending is None else "its call ended")
-        rows.append(("port", f"{port_line(one)}; {closed or 'open'}"))
+    for port in call.ports or ():
+        closed = port.get("closed") or ("" if call.ending is None else "its call ended")
+        rows.append(("port", f"{port_line(port)}; {closed or 'open'}"))
     return rows
 
 

@@ -200,15 +200,15 @@ class _Sweep:
                 pass
 
     def _report(self, found: Sequence[Target]) -> None:
-        for one in found:
-            self.swept.killed.pop(one.process.known, None)
-            asleep = one.process.state == "D"
+        for target in found:
+            self.swept.killed.pop(target.process.known, None)
+            asleep = target.process.state == "D"
             why = "is in uninterruptible sleep, and goes when that ends" if asleep else "goes on"
-            self.swept.left.append(f"{_named(one)} {why}")
-        for one in self._forbidden.values():
-            owner = self._host.owner(one.process.pid)
+            self.swept.left.append(f"{_named(target)} {why}")
+        for target in self._forbidden.values():
+            owner = self._host.owner(target.process.pid)
             if owner is not None:
-                self.swept.left.append(f"{_named(one)} belongs to {_user(owner)}, and goes on")
+                self.swept.left.append(f"{_named(target)} belongs to {_user(owner)}, and goes on")
 
 
 def _named(target: Target) -> str:

@@ -52,24 +52,24 @@ def try_toolchains(
         return []
     hide, show = PathPolicy.default().mask_expressions()
     masks = ToolchainMasks()
-    unseen = {one.source for one in shown if masks.find(one.source, hide, show) is None}
-    binds = [Bind(one.source, one.path, read_only=True) for one in shown]
+    unseen = {folder.source for folder in shown if masks.find(folder.source, hide, show) is None}
+    binds = [Bind(folder.source, folder.path, read_only=True) for folder in shown]
     lines = []
-    for one in shown:
-        kind = Toolchains.default().of(one.path, home)
-        if kind is None or any(one.path == other.source != other.path for other in shown):
+    for folder in shown:
+        kind = Toolchains.default().of(folder.path, home)
+        if kind is None or any(folder.path == other.source != other.path for other in shown):
             continue  # the same by its other name
-        if one.source in unseen:
+        if folder.source in unseen:
             lines.append(
-                f"`{one.path}` is not shown to cells: it holds more than {MOST_HIDDEN} files that "
-                "are hidden from agents (keys, certificates), or cannot be looked through"
+                f"`{folder.path}` is not shown to cells: it holds more than {MOST_HIDDEN} files "
+                "that are hidden from agents (keys, certificates), or cannot be looked through"
             )
             continue
-        argv = (f"{one.path}/{kind.program}", *_TRIALS[kind.language])
+        argv = (f"{folder.path}/{kind.program}", *_TRIALS[kind.language])
         if said := run(binds, argv, os.geteuid() or AGENT_ID):
             lines.append(
-                f"`{one.path}` does not work wholly in the cell's image: {said}; a Dockerfile that "
-                "adds what is missing, `lockgate image build --from IMAGE --tag NAME`, and `image: "
-                "NAME` in the settings mend that"
+                f"`{folder.path}` does not work wholly in the cell's image: {said}; a Dockerfile "
+                "that adds what is missing, `lockgate image build --from IMAGE --tag NAME`, and "
+                "`image: NAME` in the settings mend that"
             )
     return lines

@@ -36,7 +36,7 @@ class Contexts:
         counts as one for its own call. `effective` is its policy where that was just looked up."""
         known = self._known.all()
         places = tuple(dict.fromkeys((plan.workspace, *plan.also)))
-        paths = {one.path for one in known}
+        paths = {workspace.path for workspace in known}
         others = (Workspace(path) for path in places if path not in paths)
         return Context(
             (*known, *others),

@@ -69,7 +69,7 @@ class Whereabouts:
         that it names, and that of the repository that its own is a linked work tree of."""
         if self.workspaces is None:
             return plan
-        named = named_workspaces(plan, (one.path for one in self.workspaces.list()))
+        named = named_workspaces(plan, (workspace.path for workspace in self.workspaces.list()))
         known = (plan.workspace, *plan.also)
         wanted = dict.fromkeys((*named, *also_needed(plan.workspace, self._holding)))
         usable = tuple(one for one in wanted if one not in known and _usable(self.workspaces, one))

@@ -126,16 +126,16 @@ class People:
     async def batch(self) -> None:
         """Send what waits to the channels of those who have no quiet hours now."""
         users: dict[str, list[Noted]] = {}
-        for one in await asyncio.to_thread(self._reports.waiting):
-            users.setdefault(one.user, []).append(one)
+        for report in await asyncio.to_thread(self._reports.waiting):
+            users.setdefault(report.user, []).append(report)
         for user, noted in users.items():
             user_levels = self._levels.user(user)
             channel = self._channel(user_levels)
             if channel is None or is_quiet(user_levels.quiet_hours, self._zone, self._now()):
                 continue
-            reports = [one.report.model_dump(mode="json") for one in noted]
+            reports = [report.report.model_dump(mode="json") for report in noted]
             if await self._send(channel, {"event": "reports", "reports": reports}):
-                calls = [one.call for one in noted]
+                calls = [report.call for report in noted]
                 await asyncio.to_thread(self._reports.delivered, calls, "channel")
 
     async def go_on(self) -> None:

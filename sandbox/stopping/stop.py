@@ -177,7 +177,7 @@ class Stop:
             problems += self._set_latch(whom.path)
         cells = CellSweep(self._host, ContainerNotes(self._dirs), self._connected, agent=whom.path)
         cells.begin()
-        unsure = [one.path for one in whom.agents if self._registry.unwatched(one)]
+        unsure = [agent.path for agent in whom.agents if self._registry.unwatched(agent)]
         try:
             swept, asked = self._sweep_agents(whom)
         finally:
@@ -186,8 +186,8 @@ class Stop:
         if not gone:
             problems.append(silent)
         with contextlib.suppress(SandboxError):
-            for one in whom.agents:  # who waited for it may have been ended as another's
-                (self._registry.let_go if swept.left or asked else self._registry.remove)(one)
+            for agent in whom.agents:  # who waited for it may have been ended as another's
+                (self._registry.let_go if swept.left or asked else self._registry.remove)(agent)
             self._registry.drop_ended()
             unsure += self._registry.take_lost(whom.holds)
         problems += [
@@ -244,7 +244,7 @@ class Stop:
             return Swept(), []
         own = {proc.known for proc in self._host.line(os.getpid()) if proc.pid > 1}
         trees = self._registry.trees(whom.agents)
-        groups = [group for one in whom.agents if (group := self._registry.group(one))]
+        groups = [group for agent in whom.agents if (group := self._registry.group(agent))]
         if any(os.getpid() in group.members() for group in groups):
             groups = []  # a frozen group would freeze us
         swept = sweep(self._host, trees, groups, spared=own)

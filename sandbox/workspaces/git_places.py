@@ -31,7 +31,7 @@ def above(folder: str) -> list[str]:
     A folder that is reached by a link lies below both: where it is, and where the link is.
     """
     found = dict.fromkeys((*Path(folder).parents, *Path(os.path.realpath(folder)).parents))
-    return [str(one) for one in found if os.path.lexists(one / ".git")]
+    return [str(path) for path in found if os.path.lexists(path / ".git")]
 
 
 def is_repository(work_tree: str) -> bool:

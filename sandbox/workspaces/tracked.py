@@ -208,8 +208,8 @@ def tracked(workspace: str, paths: Iterable[str]) -> list[str]:
                     found.append(path)
                     break
     finally:
-        for one in known.values():
-            one.close()
+        for repository in known.values():
+            repository.close()
     return found
 
 

@@ -202,9 +202,9 @@ class GitChanges:
     def _by_path(self) -> dict[str, Change]:
         """What each path holds after the transaction; deletions only where nothing came."""
         found: dict[str, Change] = {}
-        for one in self._changes:
-            if one.kind is not Kind.DELETED or one.path not in found:
-                found[one.path] = one
+        for change in self._changes:
+            if change.kind is not Kind.DELETED or change.path not in found:
+                found[change.path] = change
         return {path: one for path, one in found.items() if one.kind is not Kind.DELETED}
 
     @cached_property

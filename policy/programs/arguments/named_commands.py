@@ -99,9 +99,9 @@ def attempt(shell: Shell, what: str | Call) -> None:
     finally:
         shell.facts = kept
     shell.facts.programs |= tried.programs
-    for one in tried.findings:
-        if one.tier is Tier.FORBIDDEN:
-            shell.facts.findings[one] = None
+    for finding in tried.findings:
+        if finding.tier is Tier.FORBIDDEN:
+            shell.facts.findings[finding] = None
     for touch in tried.touches:
         if touch.how in WRITES:
             shell.facts.touch(touch)

@@ -48,8 +48,8 @@ def _find(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             at = _execute(shell, call, words, at, results, local=word.endswith("dir"))
         elif word == "-delete":
             shell.find(Tier.DANGER, "delete", "`find -delete` deletes what it finds")
-            for one in results:
-                shell.touch(How.DELETE, one, program="find")
+            for result in results:
+                shell.touch(How.DELETE, result, program="find")
             if not (set(words) & _RESTRICTS or [one for one in named if one.strip("*")]):
                 shell.find(
                     Tier.FORBIDDEN,
@@ -86,14 +86,14 @@ def _results(starts: list[str], named: list[str], words: list[str]) -> list[str]
     globs = [one for one in active if "/" not in one]
     paths = [one.lstrip(STAR + "/") for one in active if "/" in one]
     if paths and not globs:
-        return [f"{start.rstrip('/')}/{one}" for start in starts for one in paths][:8]
+        return [f"{start.rstrip('/')}/{path}" for start in starts for path in paths][:8]
     if not globs:
         if "-maxdepth" in words and words[
             words.index("-maxdepth") + 1 : words.index("-maxdepth") + 2
         ] == ["0"]:
             return starts
         return [f"{one.rstrip('/')}/{NAME}" if one != "." else NAME for one in starts]
-    return [f"{start.rstrip('/')}/{one}" for start in starts for one in globs][:8]
+    return [f"{start.rstrip('/')}/{glob}" for start in starts for glob in globs][:8]
 
 
 def _execute(

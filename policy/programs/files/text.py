@@ -104,7 +104,7 @@ def _filter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if call.name == "cut" and exact(text):
         return _columns(parsed, text)
     if call.name == "rev" and exact(text):
-        return "".join(one[::-1] + "\n" for one in text.splitlines())
+        return "".join(line[::-1] + "\n" for line in text.splitlines())
     if NET in text:
         return NET
     return NAME + "\n" if NAME in text else HOLE
@@ -119,9 +119,9 @@ def _columns(parsed: Parsed, text: str) -> str:
     low = int(match[1] or 1) - 1
     high = int(match[3]) if match[3] else (None if match[2] else low + 1)
     if not parsed.has("-f", "--fields"):
-        return "".join(one[low:high] + "\n" for one in text.splitlines())
+        return "".join(line[low:high] + "\n" for line in text.splitlines())
     mark = parsed.value("-d", "--delimiter") or "\t"
-    return "".join(mark.join(one.split(mark)[low:high]) + "\n" for one in text.splitlines())
+    return "".join(mark.join(line.split(mark)[low:high]) + "\n" for line in text.splitlines())
 
 
 def _xxd(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
@@ -224,7 +224,9 @@ def _calculator(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> 
     parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
     catalog.apply(shell, call, entry, parsed)
     texts = [*parsed.values("-e", "--expression"), call.stdin or ""]
-    texts += [shell.held(one) or "" for one in (*parsed.operands, *parsed.values("-f", "--file"))]
+    texts += [
+        shell.held(operand) or "" for operand in (*parsed.operands, *parsed.values("-f", "--file"))
+    ]
     for text in texts if call.name == "dc" else ():
         for found in _DC_RUNS.finditer(text):
             shell.find(Tier.DANGER, "runs-text", "`dc` runs a command")

@@ -55,7 +55,7 @@ def _git(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 shell.touch(How.WRITE, value, program="git")
     kept = shell.state.places
     for folder in parsed.values("-C"):
-        shell.state.places = tuple(shell.resolve(folder, one) for one in shell.state.places)[
+        shell.state.places = tuple(shell.resolve(folder, place) for place in shell.state.places)[
             -MOST_PLACES:
         ]
         shell.touch(How.EXIST, shell.state.place, program="cd")

@@ -204,7 +204,7 @@ def _xargs(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         if call.name == "parallel":
             return shell.run_text(text)
         return (
-            shell.run_text("echo " + " ".join(shlex.quote(one) for one in text.split()[:64]))
+            shell.run_text("echo " + " ".join(shlex.quote(part) for part in text.split()[:64]))
             if text and not unknown(text)
             else text.replace("\n", " ")
         )

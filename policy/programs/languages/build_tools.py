@@ -115,8 +115,8 @@ def _build(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         shell.find(Tier.DANGER, "network", "`dotnet nuget push` sends the project to an index")
     if call.name == "java":
         for path in parsed.values("-jar", "-cp", "-classpath", "--class-path"):
-            for one in path.split(":"):
-                shell.touch(How.RUN, one, program="java")
+            for part in path.split(":"):
+                shell.touch(How.RUN, part, program="java")
         _virtual_machine(shell, call)
     if call.name == "go" and words[:1] == ["env"] and {"-w", "-u"} & set(call.args):
         shell.find(Tier.DANGER, "packages", "it changes settings that later runs obey")
@@ -274,8 +274,8 @@ def _started(catalog: Catalog, shell: Shell, call: Call, parsed: Parsed) -> None
             content = shell.held(path)
             if content is None:
                 catalog.script(shell, path)
-            for one in _CMAKE_RUN.finditer(content or ""):
-                shell.aside(lambda: shell.run_text(one[1]))  # noqa: B023
+            for match in _CMAKE_RUN.finditer(content or ""):
+                shell.aside(lambda: shell.run_text(match[1]))  # noqa: B023
     if call.name in ("gradle", "gradlew"):
         for path in parsed.values("-I", "--init-script"):
             catalog.script(shell, path)

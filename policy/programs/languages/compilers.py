@@ -49,7 +49,7 @@ def _flat(args: tuple[str, ...]) -> Iterator[tuple[str, bool]]:
     handed = False
     for word in args:
         if (found := _HANDED_ON.fullmatch(word)) is not None:
-            yield from ((one, True) for one in found[1].split(","))
+            yield from ((part, True) for part in found[1].split(","))
         elif word in ("-Xlinker", "-Xpreprocessor", "-Xassembler", "-Xclang"):
             handed = True
             continue

@@ -119,7 +119,7 @@ def _raw(text: str) -> str:
 def _bare(text: str) -> tuple[list[str], int]:
     """Return the words of a language that needs no quotes, and how much was read for them."""
     line = re.split(r"[;\n\]}]", text, maxsplit=1)[0]
-    words = [one.strip('"{}') for one in line.split()]
+    words = [part.strip('"{}') for part in line.split()]
     return [word for word in words if not word.startswith("-")], len(line)
 
 

@@ -80,9 +80,9 @@ def _runs(text: str, before: list[re.Match[str]], literal: re.Match[str]) -> boo
         return True
     first = max(0, literal.start() - _MOST_BEFORE)
     bare = list(text[first : literal.start()])
-    for one in before[-9:-1]:
-        if one.start() >= first:
-            bare[one.start() - first : one.end() - first] = " " * (one.end() - one.start())
+    for match in before[-9:-1]:
+        if match.start() >= first:
+            bare[match.start() - first : match.end() - first] = " " * (match.end() - match.start())
     plain = "".join(bare)
     if _AFTER.match(text, literal.end()):
         return True

@@ -142,9 +142,9 @@ class Code(Values, ast.NodeVisitor):
 
     def visit_Import(self, node: ast.Import) -> None:
         """Note the names of modules."""
-        for one in node.names:
-            self._aliases[one.asname or one.name.split(".")[0]] = (
-                one.name if one.asname else one.name.split(".")[0]
+        for name in node.names:
+            self._aliases[name.asname or name.name.split(".")[0]] = (
+                name.name if name.asname else name.name.split(".")[0]
             )
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
@@ -185,9 +185,12 @@ class Code(Values, ast.NodeVisitor):
 
     def visit_With(self, node: ast.With) -> None:
         """Note the name of a folder for temporary files."""
-        for one in node.items:
-            if isinstance(one.optional_vars, ast.Name) and self.value(one.context_expr) == PRIVATE:
-                self._names[one.optional_vars.id] = PRIVATE
+        for item in node.items:
+            if (
+                isinstance(item.optional_vars, ast.Name)
+                and self.value(item.context_expr) == PRIVATE
+            ):
+                self._names[item.optional_vars.id] = PRIVATE
         self.generic_visit(node)
 
     def visit_For(self, node: ast.For) -> None:
@@ -197,22 +200,22 @@ class Code(Values, ast.NodeVisitor):
         for item in items[:16] if items else [HOLE]:
             if isinstance(node.target, ast.Name):
                 self._names[node.target.id] = item
-            for one in node.body:
-                self.visit(one)
-        for one in node.orelse:
-            self.visit(one)
+            for statement in node.body:
+                self.visit(statement)
+        for statement in node.orelse:
+            self.visit(statement)
 
     def _comprehended(
         self, node: ast.ListComp | ast.SetComp | ast.GeneratorExp, elements: list[ast.expr]
     ) -> None:
-        for one in node.generators:
-            self.visit(one.iter)
-            items = self._items(one.iter)
-            elements = [*elements, *one.ifs]
-            if isinstance(one.target, ast.Name):
-                self._names[one.target.id] = HOLE
+        for generator in node.generators:
+            self.visit(generator.iter)
+            items = self._items(generator.iter)
+            elements = [*elements, *generator.ifs]
+            if isinstance(generator.target, ast.Name):
+                self._names[generator.target.id] = HOLE
                 for item in items[:16] if items else []:
-                    self._names[one.target.id] = item
+                    self._names[generator.target.id] = item
                     for element in elements:
                         self.visit(element)
                 if items:

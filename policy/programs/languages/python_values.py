@@ -118,7 +118,7 @@ class Values:
 
     def _items(self, node: ast.expr | None) -> list[str] | None:
         if isinstance(node, ast.List | ast.Tuple | ast.Set):
-            return [self.value(one) for one in node.elts]
+            return [self.value(element) for element in node.elts]
         if isinstance(node, ast.Name) and node.id in self._lists:
             return self._lists[node.id]
         if node is not None and self._dotted(node) == "sys.argv":

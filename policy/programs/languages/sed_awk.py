@@ -174,8 +174,8 @@ def _awk(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     sources = parsed.values("-f", "--file", "-E", "--exec", "-i", "--include", "-l", "--load")
     for path in sources:
         if path == "inplace":
-            for one in files[0 if programs else 1 :]:
-                shell.touch(How.WRITE, one, program="awk")
+            for file in files[0 if programs else 1 :]:
+                shell.touch(How.WRITE, file, program="awk")
             continue
         content = call.stdin if path in ("-", *STDIN_FILES) else shell.held(path)
         if content is None or unknown(content):

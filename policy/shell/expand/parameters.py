@@ -102,7 +102,7 @@ def _apply(words: Words, name: str, value: str | None, rest: str, *, quoted: boo
         return HOLE
     words.charge(20 * len(value))
     try:
-        return BREAK.join(change(one) for one in value.split(BREAK))
+        return BREAK.join(change(part) for part in value.split(BREAK))
     except TooMuchWork:
         return HOLE
 

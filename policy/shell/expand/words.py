@@ -78,15 +78,15 @@ class WordReader(Words):
         """Return the fields of an expanded word, quotes and braces resolved."""
         done: list[str] = []
         for word in unbrace(raw):
-            for one in word.split(BREAK):
-                if one:
-                    done.append(self.tilde(one).replace(QUOTED, ""))
+            for part in word.split(BREAK):
+                if part:
+                    done.append(self.tilde(part).replace(QUOTED, ""))
         return done
 
     def text(self, node: Node) -> str:
         """Return a word that is not split: an assigned value, a redirection's target."""
         raw = self.expand(node, splitting=False)
-        parts = [self.tilde(one) for one in raw.split(":")] if "~" in raw else [raw]
+        parts = [self.tilde(part) for part in raw.split(":")] if "~" in raw else [raw]
         value = ":".join(parts).replace(BREAK, " ").replace(QUOTED, "")
         return value.replace(OPEN, "{").replace(COMMA, ",").replace(CLOSE, "}")
 

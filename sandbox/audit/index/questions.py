@@ -100,7 +100,7 @@ class IndexQuestions:
         return [
             Counted(
                 day,
-                tuple(names[int(one)] for one in rules.split(",") if one),
+                tuple(names[int(part)] for part in rules.split(",") if part),
                 names[agent],
                 names[tool],
                 names[verdict],

@@ -142,7 +142,7 @@ class AuditIndex(IndexQuestions):
                 for one in (decided.verdict if decided else "", entry.tool, entry.agent)
             )
             rules = _packed(
-                {self._name(db, one) for one in (decided.rules if decided else None) or ()}
+                {self._name(db, rule) for rule in (decided.rules if decided else None) or ()}
             )
             session = sessions.take(decided, at) if decided else None
             row = (record.n, int(decided is not None), at, verdict, tool, agent, rules, session)

@@ -192,11 +192,11 @@ class Call:
     def _unopened(self) -> list[str]:
         """Say which hosts a person was asked about and did not open."""
         notes = []
-        for one in self.hosts:
-            if one["state"] == "opened":
+        for host in self.hosts:
+            if host["state"] == "opened":
                 continue
-            place, because = f"{one['host']}:{one['port']}", str(one.get("because") or "")
-            if one.get("by"):
+            place, because = f"{host['host']}:{host['port']}", str(host.get("because") or "")
+            if host.get("by"):
                 refusal = f"a person refused `{place}`"
                 notes.append(f"{refusal}: {because}" if because else refusal)
             else:

@@ -150,6 +150,6 @@ def host_record(call: Call, entry: Mapping[str, Any]) -> HostRecord:
             "event": f"host-{entry['state']}",
             "call": call.id,
             **{key: one for key, one in entry.items() if key != "state"},
-            "hosts": [dict(one) for one in call.hosts],
+            "hosts": [dict(host) for host in call.hosts],
         }
     )

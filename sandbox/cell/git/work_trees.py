@@ -59,13 +59,13 @@ def _ends(parts: list[str], named: str) -> list[str]:
     """Return what a `core.worktree` may be in the workspace, whose own place is not known here."""
     if not named.startswith("/"):
         here = list(parts)
-        for one in named.split("/"):
-            if one == ".." and here:
+        for part in named.split("/"):
+            if part == ".." and here:
                 here.pop()
-            elif one not in ("", ".", ".."):
-                here.append(one)
+            elif part not in ("", ".", ".."):
+                here.append(part)
         return [_prefix(here)]
-    names = [one for one in named.split("/") if one]
+    names = [part for part in named.split("/") if part]
     return [_prefix(names[start:]) for start in range(len(names) + 1)]
 
 

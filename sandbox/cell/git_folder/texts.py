@@ -41,5 +41,5 @@ def _odd(content: bytes, line: re.Pattern[bytes], why: str) -> str:
         return ""
     if not content.endswith(b"\n"):
         return "its last line does not end"
-    fits = all(line.fullmatch(one) for one in content[:-1].split(b"\n"))
+    fits = all(line.fullmatch(part) for part in content[:-1].split(b"\n"))
     return "" if fits else why

@@ -98,7 +98,7 @@ class _Touched:
 
     def say(self, path: str, folders: tuple[str, ...], what: Told) -> None:
         """Add what is told to the change of its path, or to the first one in its repository."""
-        sides = [side.get(one, {}) for side in (self._after, self._before) for one in folders]
+        sides = [side.get(folder, {}) for side in (self._after, self._before) for folder in folders]
         found = next((side[path] for side in sides if path in side), None)
         if found is None:
             found = next((one for side in sides for one in side.values()), None)

@@ -168,7 +168,7 @@ class Refs:
         text = content(self._files, path, MOST_LIST)
         if text is None:
             raise Odd(f"`{path}` cannot be read")
-        return [_read_line(one, path, self._width) for one in text.split(b"\n") if one]
+        return [_read_line(part, path, self._width) for part in text.split(b"\n") if part]
 
     def resolve(self, name: str, depth: int = 5) -> bytes:
         """Return the object that a reference leads to; nothing where it leads nowhere."""

@@ -98,7 +98,7 @@ def is_kept(before: bytes, after: bytes, share: int = KEPT) -> bool:
 
 def _lines(content: bytes) -> set[bytes]:
     """Return what stands in lines; what is short says little."""
-    return {line for one in content.split(b"\n") if len(line := one.strip()) > 3}
+    return {line for part in content.split(b"\n") if len(line := part.strip()) > 3}
 
 
 def _words(content: bytes) -> list[str]:

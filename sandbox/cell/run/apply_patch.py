@@ -191,7 +191,7 @@ def _found(lines: list[str], wanted: list[str], start: int, *, at_end: bool, pat
     places: list[int] = [last] if at_end and last >= start else []
     places += range(start, last + 1)
     for same in SAME:
-        texts, asked = [same(one) for one in lines], [same(one) for one in wanted]
+        texts, asked = [same(line) for line in lines], [same(one) for one in wanted]
         for at in places:
             if texts[at : at + len(asked)] == asked:
                 return at

@@ -29,7 +29,7 @@ def offer_toolchains(workspace: str, *, yes: bool) -> None:
     for one in needed:
         if not one.folder:
             terminal.show(safe_line(one.advice))
-    named = {one.folder: one for one in needed if one.folder}
+    named = {need.folder: need for need in needed if need.folder}
     known = record.of(workspace)
     new = []
     for folder, one in named.items():
@@ -40,7 +40,7 @@ def offer_toolchains(workspace: str, *, yes: bool) -> None:
     if new and not _agreed(new, yes=yes):
         new = []
     if not terminal.is_an_agents():
-        languages = {one.language for one in new}
+        languages = {need.language for need in new}
         old = [one for one in known if one not in named]
         gone = {one for one in old if _taken_back(one, languages, record.home)}
         wanted = [one for one in named if one in known or named[one] in new]
@@ -70,8 +70,8 @@ def _taken_back(folder: str, languages: set[Language], home: str) -> bool:
 
 
 def _agreed(new: list[Needed], *, yes: bool) -> bool:
-    for one in new:
-        terminal.show(safe_line(f"the project's {one.language} (`{one.why}`): {one.folder}"))
+    for need in new:
+        terminal.show(safe_line(f"the project's {need.language} (`{need.why}`): {need.folder}"))
     if yes and not terminal.is_an_agents():
         folders = " and ".join(dict.fromkeys(needed.folder for needed in new))
         terminal.show(safe_line(f"`--yes`: cells see {folders}, read-only, at the same path"))

@@ -133,7 +133,7 @@ def _remove(agent: str, places: Places, *, yes: bool) -> int:
     known = Connections(terminal.dirs().create())
     old = known.find(agent, places.project)
     modes = (old.mode,) if old else MODES[agent]
-    written = [wanted(agent, one, places) for one in modes]
+    written = [wanted(agent, mode, places) for mode in modes]
     changes = changing.ending(agent, old, written)
     changes += _excluding(agent, places, [])  # also where the files are gone already
     if not changes:

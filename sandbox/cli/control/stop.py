@@ -186,5 +186,5 @@ def _path(name: str) -> str:
     if found is not None:
         return found.path
     paths = [latch_info.agent for latch_info in Latch(dirs).agents() if latch_info.agent]
-    fits = [one for one in paths if one.rpartition(BETWEEN)[2] == name]
+    fits = [path for path in paths if path.rpartition(BETWEEN)[2] == name]
     return fits[0] if len(fits) == 1 and name not in paths else name

@@ -138,7 +138,7 @@ class ApprovalsWatch:
         except Unavailable as error:  # another one writes; it is looked at again soon
             self._message = str(error)
         else:
-            newest = {one.wanted.digest: one for one in requests}
+            newest = {request.wanted.digest: request for request in requests}
             self._questions = sorted(newest.values(), key=lambda one: one.asked)
             fresh = set(newest) - (set(newest) if self._known is None else self._known)
             self._known = set(newest)

@@ -67,14 +67,14 @@ def simulate(
     if flags["as_json"]:
         terminal.show_json(simulation.as_json())
         return DIFFERS if simulation.differs else 0
-    for one in simulation.differs[:_SHOWN]:
-        times = f" ({one.times} times)" if one.times > 1 else ""
-        masked = " (masked in the record: judged as it stands there)" if one.masked else ""
-        what = one.action or one.tool
+    for difference in simulation.differs[:_SHOWN]:
+        times = f" ({difference.times} times)" if difference.times > 1 else ""
+        masked = " (masked in the record: judged as it stands there)" if difference.masked else ""
+        what = difference.action or difference.tool
         terminal.show(
             safe_line(
-                f"{one.before} -> {one.after}: {one.call}{times} {one.agent}: `{what}` "
-                f"(rule {one.rule or 'none'}){masked}"
+                f"{difference.before} -> {difference.after}: {difference.call}{times} "
+                f"{difference.agent}: `{what}` (rule {difference.rule or 'none'}){masked}"
             )
         )
     if len(simulation.differs) > _SHOWN:

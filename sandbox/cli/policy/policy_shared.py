@@ -65,7 +65,7 @@ def named(known: Policies, name: str, place: str) -> Effective:
         return built_in
     if name == EFFECTIVE:
         return effective_of(known, place)
-    if name in {one.value for one in Layer}:
+    if name in {layer.value for layer in Layer}:
         full = effective_of(known, place)
         order = list(Layer)
         kept = [

@@ -103,9 +103,9 @@ def diff(
 
     known, place = policies(), place_of(workspace)
     before, after = named(known, old, place), named(known, new, place)
-    own = {one.plan.digest(): one for both in (before, after) for one in of_files(both)}
+    own = {file.plan.digest(): file for both in (before, after) for file in of_files(both)}
     compared = cases_of(cases, before.policy) if cases else (*examples(), *own.values())
-    compared = tuple(_asked_by(one, user or person.login()) for one in compared)
+    compared = tuple(_asked_by(case, user or person.login()) for case in compared)
     pairs = zip(run(compared, before.policy), run(compared, after.policy), strict=True)
     changed = [(a, b) for a, b in pairs if a.decision.verdict is not b.decision.verdict]
     rows = []
