@@ -13,7 +13,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from enum import Enum
-from typing import Annotated
+from typing import Annotated, Any, Self
 
 from pydantic import Field
 
@@ -88,6 +88,22 @@ class Wanted(Frozen):
     """Its commands with all their words, for people; binds nothing."""
     session: str = ""
     """The session of its agent; empty where there is none."""
+
+    @classmethod
+    def of_plan(cls, plan: ActionPlan, decision: Decision, **fields: Any) -> Self:
+        """Return what a plan wants: who makes it, where and under which policy, and `fields`."""
+        return cls(
+            agent=plan.agent,
+            user=plan.user,
+            role=plan.role,
+            tool=plan.tool,
+            workspace=plan.workspace,
+            also=plan.also,
+            task=plan.derived_from,
+            policy=decision.policy,
+            cwd=plan.cwd or plan.workspace,
+            **fields,
+        )
 
 
 class Opening(Frozen):
@@ -175,18 +191,12 @@ def wanted(
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
     known = not any(unknown(touch.path) for touch in facts.touches)
     params = plan.params.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    return Wanted(
+    return Wanted.of_plan(
+        plan,
+        decision,
         digest=digest(plan, decision, env, stdin),
         action_id=action_id(plan.tool, params),
-        agent=plan.agent,
-        user=plan.user,
-        role=plan.role,
-        tool=plan.tool,
-        workspace=plan.workspace,
-        also=plan.also,
-        task=plan.derived_from,
         rights=decision.rights,
-        policy=decision.policy,
         programs=tuple(sorted(facts.programs)),
         paths=tuple(sorted({f"{touch.how.value} {shown(touch.path)}" for touch in facts.touches}))
         if known
@@ -194,7 +204,6 @@ def wanted(
         rules=asking(decision),
         categories=_categories(plan, facts, policy),
         stdin=stdin,
-        cwd=plan.cwd or plan.workspace,
         acts=covered.acts(facts, policy.catalog),
         settings=covered.settings(facts, plan.params.command, env or {}),
         said=covered.said(facts),

@@ -81,19 +81,12 @@ class Connecting:
                  "host": host.words()}  # fmt: skip
         return Request(
             call="n" + secrets.token_hex(5),
-            wanted=Wanted(
+            wanted=Wanted.of_plan(
+                plan,
+                self.decision,
                 digest=host_digest(plan, host, self.call),
                 action_id=action_id(TOOL, alike),
-                agent=plan.agent,
-                user=plan.user,
-                role=plan.role,
-                tool=plan.tool,
-                workspace=plan.workspace,
-                also=plan.also,
-                task=plan.derived_from,
                 rights=rights,
-                policy=self.decision.policy,
-                cwd=place,
                 said=(plan.params.command or plan.tool,),
                 session=CURRENT.get(),
             ),

@@ -19,10 +19,10 @@ from sandbox.errors import SandboxError
 from sandbox.page.logins import Login, Logins
 from sandbox.web.doorway import (
     CONNECTION,
-    MOST_BODY_BYTES,
     VISITOR,
     check_address,
     headers_of,
+    limited_body,
     visitor_at,
 )
 from sandbox.web.problems import HttpRefusal, refusal_of
@@ -78,7 +78,7 @@ class Entrance:
         except SandboxError as error:
             await self._failure(Request(scope), refusal_of(error))(scope, receive, guarded)
             return
-        await self._app(scope, receive, guarded)
+        await self._app(scope, limited_body(receive), guarded)
 
     async def _let_in(self, scope: Scope) -> None:
         headers = headers_of(scope)
@@ -133,11 +133,7 @@ def login_of(request: Request) -> Login:
 
 async def form_of(request: Request) -> list[tuple[str, str]]:
     """Return the fields of a form of ours. Raises HttpRefusal for any other."""
-    data = b""
-    async for piece in request.stream():
-        data += piece
-        if len(data) > MOST_BODY_BYTES:
-            raise HttpRefusal(413, "TooLarge", "the form is too large", "choose less at once")
+    data = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind != "application/x-www-form-urlencoded":

@@ -8,8 +8,6 @@ that is an agent's process is asked all the same, at every request (`entrance`).
 from __future__ import annotations
 
 import contextlib
-import hashlib
-import secrets
 import time
 from pathlib import Path
 
@@ -17,15 +15,15 @@ from sandbox.errors import Unavailable
 from sandbox.host import files as own_files
 from sandbox.host.dirs import Dirs
 from sandbox.processes.loopback import HOST
+from sandbox.web.tokens import digest_of, new_secret
 
 LINK_SECONDS = 300.0
 """How long a link can be opened."""
-_TOKEN_BYTES = 32
 
 
 def new_link(dirs: Dirs, port: int) -> str:
     """Make a link to the page that is served at a port of loopback. Raises Unavailable."""
-    token = secrets.token_urlsafe(_TOKEN_BYTES)
+    token = new_secret()
     folder = _folder(dirs)
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -61,4 +59,4 @@ def _folder(dirs: Dirs) -> Path:
 
 
 def _path(dirs: Dirs, token: str) -> Path:
-    return _folder(dirs) / hashlib.sha256(token.encode("utf-8", "replace")).hexdigest()
+    return _folder(dirs) / digest_of(token)

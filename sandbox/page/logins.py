@@ -7,19 +7,18 @@ the forms of the same browser.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
-import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from sandbox.web.tokens import digest_of, new_secret
+
 IDLE_SECONDS = 12 * 3600.0
 """A browser that asks for nothing for so long is let in no more."""
 MOST_LOGINS = 32
 """Browsers that are let in at once; the one that has been quiet longest makes room."""
-_TOKEN_BYTES = 32
 
 
 @dataclass(slots=True)
@@ -46,10 +45,8 @@ class Logins:
 
     def begin(self) -> str:
         """Let a browser in and return its cookie."""
-        cookie = secrets.token_urlsafe(_TOKEN_BYTES)
-        self._known[_digest(cookie)] = Login(
-            secrets.token_urlsafe(_TOKEN_BYTES), self._clock() + IDLE_SECONDS
-        )
+        cookie = new_secret()
+        self._known[digest_of(cookie)] = Login(new_secret(), self._clock() + IDLE_SECONDS)
         if len(self._known) > MOST_LOGINS:
             self._known.popitem(last=False)
         return cookie
@@ -58,7 +55,7 @@ class Logins:
         """Return the browser with that cookie, if it is let in."""
         if cookie is None:
             return None
-        name = _digest(cookie)
+        name = digest_of(cookie)
         found = self._known.get(name)
         if found is None:
             return None
@@ -73,8 +70,4 @@ class Logins:
     def end(self, cookie: str | None) -> None:
         """Let a browser in no more."""
         if cookie is not None:
-            self._known.pop(_digest(cookie), None)
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
+            self._known.pop(digest_of(cookie), None)

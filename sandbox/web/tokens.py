@@ -34,8 +34,8 @@ def token_digest(dirs: Dirs) -> Path:
 
 def new_token(dirs: Dirs) -> str:
     """Make a token in place of an earlier one and return it: it is kept nowhere."""
-    made = secrets.token_urlsafe(_TOKEN_BYTES)
-    own_files.write(token_digest(dirs), _digest(made.encode()) + "\n")
+    made = new_secret()
+    own_files.write(token_digest(dirs), digest_of(made.encode()) + "\n")
     return made
 
 
@@ -49,11 +49,19 @@ def bears_token(dirs: Dirs, said: bytes) -> bool:
             kept = file.read(200).strip()
     except OSError:
         kept = b""
-    return hmac.compare_digest(_digest(said).encode(), kept or b"-")
+    return hmac.compare_digest(digest_of(said).encode(), kept or b"-")
 
 
-def _digest(text: bytes) -> str:
-    return hashlib.sha256(text).hexdigest()
+def new_secret() -> str:
+    """Return a text that nobody guesses, fit for addresses and cookies."""
+    return secrets.token_urlsafe(_TOKEN_BYTES)
+
+
+def digest_of(secret: bytes | str) -> str:
+    """Return that of a secret which is kept: it tells the secret from any other, and not what it
+    is."""
+    data = secret if isinstance(secret, bytes) else secret.encode("utf-8", "replace")
+    return hashlib.sha256(data).hexdigest()
 
 
 class WrongTries:
