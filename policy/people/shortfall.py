@@ -166,8 +166,8 @@ def fitting_images(names: Iterable[str]) -> tuple[str, ...]:
 
 def _unseen(text: str, seen: Seen) -> str:
     """Say why a file was not there that may be there on the host."""
-    for found in _NOT_THERE.finditer(text):
-        path = posixpath.normpath(posixpath.join(seen.here, found["path"] or found["named"]))
+    for match in _NOT_THERE.finditer(text):
+        path = posixpath.normpath(posixpath.join(seen.here, match["path"] or match["named"]))
         if any(_below(path, workspace) for workspace in seen.workspaces):
             continue
         if any(_below(path, home) for home in (*seen.homes, _TEMPORARY)):

@@ -52,7 +52,7 @@ def record_command(catalog: EnvironmentReader, shell: Shell, call: Call, carrier
     """Record what the command in the arguments would do, and return what it would print."""
     words, texts = _taken(catalog, shell, call, carrier)
     if carrier.input:
-        texts = [found[1] for one in (*texts, call.stdin or "") for found in _BANG.finditer(one)]
+        texts = [match[1] for one in (*texts, call.stdin or "") for match in _BANG.finditer(one)]
     scripts = (_SCRIPT.sub(r"\1 run ", text) for text in texts[:_MOST_TEXTS])
     out = "".join(shell.run_text(script, call.stdin) for script in scripts)
     if carrier.seek:
@@ -141,7 +141,9 @@ def _option(
         (carrier.settings, settings),
         (carrier.reads, None),
     ):
-        short = next((one for one in known if len(one) == 2 and word.startswith(one)), "")
+        short = next(
+            (option for option in known if len(option) == 2 and word.startswith(option)), ""
+        )
         if word in known:
             given = args[at] if at < len(args) else ""
             at += 1
@@ -185,7 +187,7 @@ def _try(shell: Shell, what: str | Call, stdin: str | None) -> None:
     finally:
         shell.facts = kept
     shell.facts.programs |= tried.programs
-    if any(found.tier is Tier.FORBIDDEN for found in tried.findings) or tried.touches:
+    if any(finding.tier is Tier.FORBIDDEN for finding in tried.findings) or tried.touches:
         shell.facts.findings |= tried.findings
         shell.facts.touches |= tried.touches
         shell.facts.calls |= tried.calls

@@ -77,8 +77,8 @@ def check_pattern(text: str) -> str:
 
 
 def _spelled(call: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-    options = [one for one in wanted[1:] if one.startswith("-")]
-    operands = tuple(one for one in wanted[1:] if not one.startswith("-"))
+    options = [word for word in wanted[1:] if word.startswith("-")]
+    operands = tuple(word for word in wanted[1:] if not word.startswith("-"))
     named = [one.partition("=")[0] for one in call[1:]]
     if not all(any(fits(one, option) for one in named) for option in options):
         return False

@@ -63,10 +63,10 @@ def prints_variable(shell: Shell, call: Call, what: str = "prints") -> None:
     """Record that a call prints, or sends, a secret by the name of its variable."""
     if call.node is None or not any(unknown(argument) for argument in call.args):
         return
-    for found in _NAMED.finditer(source(call.node)):
-        if SECRET_VARIABLE.search(found[1]) and shell.state.get(found[1]) is None:
-            tier = Tier.DANGER if found[1] == "PAT" else Tier.FORBIDDEN
-            shell.find(tier, "secrets", f"it {what} the secret `{found[1]}`")
+    for match in _NAMED.finditer(source(call.node)):
+        if SECRET_VARIABLE.search(match[1]) and shell.state.get(match[1]) is None:
+            tier = Tier.DANGER if match[1] == "PAT" else Tier.FORBIDDEN
+            shell.find(tier, "secrets", f"it {what} the secret `{match[1]}`")
 
 
 def _dumped(shell: Shell) -> bool:

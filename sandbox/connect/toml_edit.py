@@ -43,13 +43,13 @@ def without(text: str) -> str:
     ours, such as items of a list.
     """
     kept, at = "", 0
-    for found in _BLOCK.finditer(_plain(text)):
+    for match in _BLOCK.finditer(_plain(text)):
         try:
-            tomllib.loads(text[found.start("body") : found.end("body")])
+            tomllib.loads(text[match.start("body") : match.end("body")])
         except tomllib.TOMLDecodeError:
-            line = text.count("\n", 0, found.start("body"))
+            line = text.count("\n", 0, match.start("body"))
             raise BadToml(f"line {line}: what stands between these marks is not ours") from None
-        kept, at = kept + text[at : found.start()], found.end()
+        kept, at = kept + text[at : match.start()], match.end()
     return kept + text[at:]
 
 

@@ -22,7 +22,7 @@ async def show_held(page: PageRequest) -> Response:
     held, calls = await asyncio.gather(
         page.ask("Held"), page.ask("ListCalls", query={"held": "true", "limit": str(MOST_ROWS)})
     )
-    return page.show("held.html", held=held, known={one.id: one for one in calls.calls})
+    return page.show("held.html", held=held, known={call.id: call for call in calls.calls})
 
 
 async def show_one(page: PageRequest) -> Response:

@@ -107,8 +107,8 @@ def _renamed(catalog: Catalog, shell: Shell, call: Call, extracts: tuple[str, bo
     parsed = parse(call.args, ("--transform", "--xform", "-s"))
     texts = parsed.values("--transform", "--xform", *(("-s",) if call.name != "tar" else ()))
     for text in texts if unpacks else ():
-        for found in _RENAMES.finditer(text[:_LONGEST_RENAME]):
-            name = re.sub(r"\\(.)", r"\1", found[3])
+        for match in _RENAMES.finditer(text[:_LONGEST_RENAME]):
+            name = re.sub(r"\\(.)", r"\1", match[3])
             catalog.use(shell, Use.WRITE, base + name.replace("&", ""), call)
 
 
@@ -311,8 +311,8 @@ def _patch(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if parsed.has("--dry-run"):
         return HOLE
     text = call.stdin or ""
-    for found in re.finditer(r"(?m)^\+\+\+ (?:b/)?([^\t\n]+)", text):
-        shell.touch(How.WRITE, found[1], program="patch")
+    for match in re.finditer(r"(?m)^\+\+\+ (?:b/)?([^\t\n]+)", text):
+        shell.touch(How.WRITE, match[1], program="patch")
     shell.find(entry.tier, entry.rule, f"`patch`: {entry.because}")
     shell.facts.writes = True
     return HOLE

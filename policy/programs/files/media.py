@@ -76,8 +76,8 @@ def _media(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         elif word in _FFMPEG or re.match(
             r"-(?:c|b|q|filter|metadata|map|codec|frames|disposition):", word
         ):
-            for found in _READS.finditer(following):
-                inputs.append(found[1])
+            for match in _READS.finditer(following):
+                inputs.append(match[1])
             at += 1
         elif not word.startswith("-") or "/" in word:
             (inputs if call.name in ("ffprobe", "ffplay") else outputs).append(word)

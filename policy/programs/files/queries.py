@@ -94,8 +94,8 @@ def _query(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     query = "" if parsed.scripted or not operands else operands.pop(0)
     for path, use in parsed.files:
         catalog.use(shell, use, path, call)
-    for found in _LOADS.finditer(query):
-        shell.touch(How.READ, found[1], program=call.name)
+    for match in _LOADS.finditer(query):
+        shell.touch(How.READ, match[1], program=call.name)
     for path in operands if not parsed.texts else ():
         catalog.use(shell, Use.READ, path, call)
         if parsed.writes:
@@ -103,7 +103,7 @@ def _query(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     if parsed.splits:
         shell.facts.writes = True
         shell.find(Tier.CAUTION, "write", f"`{call.name} -s` writes a file for each document")
-    made = [found[1] for found in _TEXT.finditer(query)]
+    made = [match[1] for match in _TEXT.finditer(query)]
     if made and re.match(r'\s*"', query):
         return "".join(re.sub(r"\\\([^)]*\)", HOLE, one) + "\n" for one in made)
     return HOLE

@@ -228,9 +228,9 @@ def _calculator(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> 
         shell.held(operand) or "" for operand in (*parsed.operands, *parsed.values("-f", "--file"))
     ]
     for text in texts if call.name == "dc" else ():
-        for found in _DC_RUNS.finditer(text):
+        for match in _DC_RUNS.finditer(text):
             shell.find(Tier.DANGER, "runs-text", "`dc` runs a command")
-            shell.run_text(found[1])
+            shell.run_text(match[1])
     return HOLE
 
 

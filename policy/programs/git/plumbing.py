@@ -84,8 +84,8 @@ def read_plumbing(catalog: Catalog, shell: Shell, call: Call, entry: Entry) -> s
             )
             shell.touch(how, path, program="git")
         if name == "apply" and not _ONLY_SHOWN.intersection(words):
-            for found in _PATCHED.finditer(call.stdin or ""):
-                shell.touch(How.WRITE, found[1], program="git")
+            for match in _PATCHED.finditer(call.stdin or ""):
+                shell.touch(How.WRITE, match[1], program="git")
         return HOLE if name != "hash-object" else NAME
     elif name in ("filter-branch", "filter-repo"):
         joined = (tuple(one.split("=", 1)) for one in words if "=" in one)

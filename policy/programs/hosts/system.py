@@ -136,14 +136,14 @@ def _debugger(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> st
         ("-nx", "-nh", "-batch", "-quiet", "-q", "-n"),
     )
     for text in (*parsed.values("-ex", "--eval-command"), *([call.stdin] if call.stdin else [])):
-        for found in re.finditer(
+        for match in re.finditer(
             r"(?m)^[^\S\n]*+(?:shell|!|platform shell|pipe)[^\S\n]*+(.+)", text
         ):
-            shell.run_text(found[1])
-        for found in re.finditer(
+            shell.run_text(match[1])
+        for match in re.finditer(
             r"(?m)^[^\S\n]*+(?:python|py|python-interactive|pi|script)[^\S\n]++(.+)", text
         ):
-            run_code(catalog, shell, found[1], [], None)
+            run_code(catalog, shell, match[1], [], None)
     if entry.tier is Tier.CAUTION:  # a form, in which the project's program is the first path
         start = next(at for at, one in enumerate(call.args) if one.startswith("./"))
         shell.call(call.only(call.args[start:]))

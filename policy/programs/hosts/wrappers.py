@@ -144,7 +144,9 @@ def _env(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 else word.partition("=")[2] or word[2:]
             )
             words = words[2 if word in ("-C", "--chdir") else 1 :]
-            shell.state.places = tuple(shell.resolve(target, one) for one in kept)[-MOST_PLACES:]
+            shell.state.places = tuple(shell.resolve(target, place) for place in kept)[
+                -MOST_PLACES:
+            ]
             shell.touch(How.EXIST, shell.state.place, program="cd")
         elif word in ("-S", "--split-string") or re.match(r"-[iv0]*S|--split-string=", word):
             text = (

@@ -81,16 +81,16 @@ def _editor(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
             literal_commands.read(catalog, shell, text, call)
         if _DELETES.search(text):
             shell.find(Tier.FORBIDDEN, "recursive-delete", "it deletes a whole tree")
-        for found in _TERMINAL.finditer(text):
-            shell.run_text(found[1])
-        for found in _BANG.finditer(text):
-            shell.run_text(found[1])
-        for found in _SYSTEM.finditer(text):
-            shell.run_text(found[1])
-        for found in _FILE.finditer(text):
-            catalog.use(shell, Use.WRITE, found[1], call)
-        for found in _READ.finditer(text):
-            catalog.use(shell, Use.READ, found[1], call)
+        for match in _TERMINAL.finditer(text):
+            shell.run_text(match[1])
+        for match in _BANG.finditer(text):
+            shell.run_text(match[1])
+        for match in _SYSTEM.finditer(text):
+            shell.run_text(match[1])
+        for match in _FILE.finditer(text):
+            catalog.use(shell, Use.WRITE, match[1], call)
+        for match in _READ.finditer(text):
+            catalog.use(shell, Use.READ, match[1], call)
     return HOLE
 
 

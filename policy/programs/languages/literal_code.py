@@ -54,19 +54,19 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
         shell.find(Tier.DANGER, "opaque", "the program is too long to be read here")
         text = text[:_MOST_TEXT]
     plain = _HOME.sub("'" + shell.state.home.replace("'", "") + "'", shown(text))
-    names = {found[1]: _unescaped(found[2][1:-1]) for found in _NAMED.finditer(plain)}
+    names = {match[1]: _unescaped(match[2][1:-1]) for match in _NAMED.finditer(plain)}
     taken: set[int] = set()
     calls, left = _MOST_CALLS, _MOST_READ
     for matcher, rule in catalog.calls.get(language, ()):
-        for found in matcher.finditer(plain):
-            if found.start() in taken and rule.args:
+        for match in matcher.finditer(plain):
+            if match.start() in taken and rule.args:
                 continue
-            taken.add(found.start())
+            taken.add(match.start())
             if rule.tier is not Tier.CAUTION:
                 shell.find(
                     rule.tier,
                     rule.rule,
-                    f"`{found[0].strip('( ')[:40] or call.name}` {rule.because}",
+                    f"`{match[0].strip('( ')[:40] or call.name}` {rule.because}",
                 )
             shell.facts.network |= rule.network
             if not rule.args:
@@ -75,7 +75,7 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
             if calls < 0 or left < 0:
                 shell.find(Tier.DANGER, "opaque", "the program makes more calls than are read here")
                 break  # what such a call is, whatever it is given, was found above
-            rest = plain[found.end() : found.end() + _MOST_ARGS]
+            rest = plain[match.end() : match.end() + _MOST_ARGS]
             values, length = _bare(rest) if language == "tcl" else _arguments(rest, names)
             left -= length
             if language == "tcl" and rule.args[:1] == (Use.SHELL,):
@@ -91,9 +91,9 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
     disclosure.program(shell, plain)
     if shell.facts.network:
         shell.facts.hosts |= dict.fromkeys(written_in(plain))
-    for found in _ENVIRONMENT.finditer(plain):
-        if disclosure.SECRET_VARIABLE.search(found[1]):
-            shell.find(Tier.FORBIDDEN, "secrets", f"it reads the secret `{found[1]}`")
+    for match in _ENVIRONMENT.finditer(plain):
+        if disclosure.SECRET_VARIABLE.search(match[1]):
+            shell.find(Tier.FORBIDDEN, "secrets", f"it reads the secret `{match[1]}`")
     return HOLE
 
 
@@ -164,12 +164,12 @@ def _arguments(text: str, names: dict[str, str]) -> tuple[list[str], int]:
 def _joined(text: str, names: dict[str, str]) -> str:
     """Return the text that an expression of literals gives."""
     parts: list[str] = []
-    for found in re.finditer(_LITERAL.pattern + r"|([$@]?[A-Za-z_]\w*)", text, re.DOTALL):
-        literal = next((group for group in found.groups()[:4] if group is not None), None)
+    for match in re.finditer(_LITERAL.pattern + r"|([$@]?[A-Za-z_]\w*)", text, re.DOTALL):
+        literal = next((group for group in match.groups()[:4] if group is not None), None)
         if literal is not None:
             parts.append(_unescaped(literal))
-        elif found[5].lstrip("$@") in names:
-            parts.append(names[found[5].lstrip("$@")])
+        elif match[5].lstrip("$@") in names:
+            parts.append(names[match[5].lstrip("$@")])
     if not parts:
         return HOLE
     if re.search(r"\bjoin\b|\bresolve\b|File\.join|catfile", text):

@@ -64,25 +64,25 @@ def make(shell: Shell, call: Call, named: str) -> None:
     """Run the recipes of a makefile that the text itself wrote."""
     from_input = named == "-" or call.args[-1:] in (("-f",), ("--file",), ("--makefile",))
     texts = [call.stdin] if from_input and call.stdin is not None else []
-    for found in _MADE.finditer("\n".join(call.args)):
-        _run(shell, found[1] or found[2] or "")
+    for match in _MADE.finditer("\n".join(call.args)):
+        _run(shell, match[1] or match[2] or "")
     for name in (named,) if named else _MAKEFILES:
         if (content := shell.held(name)) is not None:
             texts.append(content)
     for text in texts:
         if NET in text:
             shell.find(Tier.FORBIDDEN, "remote-script", "its makefile came from the network")
-        for found in islice(_MADE.finditer(text), _MOST_RECIPES):
-            _run(shell, found[1] or found[2] or "")
-        for found in islice(_RECIPE.finditer(text), _MOST_RECIPES):
-            shell.run_text(found[1].replace("$$", "$"))
+        for match in islice(_MADE.finditer(text), _MOST_RECIPES):
+            _run(shell, match[1] or match[2] or "")
+        for match in islice(_RECIPE.finditer(text), _MOST_RECIPES):
+            shell.run_text(match[1].replace("$$", "$"))
 
 
 def just(shell: Shell, named: str) -> None:
     """Run the recipes of a justfile that the text itself wrote."""
     for name in (named,) if named else _JUSTFILES:
-        for found in islice(_JUST.finditer(shell.held(name) or ""), _MOST_RECIPES):
-            shell.run_text(found[1])
+        for match in islice(_JUST.finditer(shell.held(name) or ""), _MOST_RECIPES):
+            shell.run_text(match[1])
 
 
 def ant(shell: Shell, named: str) -> bool:

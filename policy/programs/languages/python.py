@@ -74,8 +74,8 @@ def _python(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 if letter in "cm":
                     value = word[at + 1 :] or (words.pop(0) if words else "")
                     if letter == "c" and call.name == "ipython" and _MAGIC.search(value):
-                        for found in _MAGIC.finditer(value):
-                            shell.run_text(found[1])
+                        for match in _MAGIC.finditer(value):
+                            shell.run_text(match[1])
                         return _session(catalog, shell, _MAGIC.sub("", value))
                     if letter == "c":
                         return run_code(catalog, shell, value, words, call.stdin)
@@ -142,9 +142,9 @@ _MAGIC = re.compile(r"(?m)^\s*(?:%?!{1,2}|%(?:sx|system|sc|bash|sh)\b)\s*(.+)$")
 
 def _session(catalog: Catalog, shell: Shell, text: str) -> str:
     """Read what a debugger or an interactive session is given: Python, or shell text after `!`."""
-    for found in _MAGIC.finditer(text):
-        if text.lstrip().startswith("%") or carried.plausible(catalog, found[1].split()):
-            shell.run_text(found[1])
+    for match in _MAGIC.finditer(text):
+        if text.lstrip().startswith("%") or carried.plausible(catalog, match[1].split()):
+            shell.run_text(match[1])
     plain = re.sub(r"(?m)^\s*(?:!|p |pp |interact|exec |statement )\s*", "", text)
     try:
         ast.parse(plain)

@@ -77,21 +77,21 @@ def _foreign(shell: Shell, name: str) -> None:
 
 def _sed_script(catalog: Catalog, shell: Shell, call: Call, script: str) -> None:
     plain = _SED_FLAGS.sub(lambda f: "", script)
-    for found in _SED_FLAGS.finditer(script):
-        if found[5] == "w":
-            catalog.use(shell, Use.WRITE, found[6].strip(), call)
-        elif found[5] == "e":
+    for match in _SED_FLAGS.finditer(script):
+        if match[5] == "w":
+            catalog.use(shell, Use.WRITE, match[6].strip(), call)
+        elif match[5] == "e":
             shell.find(Tier.DANGER, "runs-text", "`sed s///e` runs its result")
-            shell.run_text(found[3])
+            shell.run_text(match[3])
             _each(shell, call.stdin)
-    for found in _SED_WRITE.finditer(plain):
-        catalog.use(shell, Use.WRITE, found[1].strip(), call)
-    for found in _SED_READ.finditer(plain):
-        catalog.use(shell, Use.READ, found[1].strip(), call)
-    for found in _SED_RUN.finditer(plain):
+    for match in _SED_WRITE.finditer(plain):
+        catalog.use(shell, Use.WRITE, match[1].strip(), call)
+    for match in _SED_READ.finditer(plain):
+        catalog.use(shell, Use.READ, match[1].strip(), call)
+    for match in _SED_RUN.finditer(plain):
         shell.find(Tier.DANGER, "runs-text", "`sed e` runs a command")
-        if found[1]:
-            shell.run_text(found[1])
+        if match[1]:
+            shell.run_text(match[1])
         else:
             _each(shell, call.stdin)
 
@@ -237,7 +237,7 @@ def _awk_program(
         shell.find(Tier.DANGER, "opaque", "the program of `awk` is too long to be read here")
         catalog.scan(shell, program)
         program = program[:_MOST_PROGRAM]
-    names = {found[1]: found[2] for found in reversed(list(_AWK_SET.finditer(program)))} | names
+    names = {match[1]: match[2] for match in reversed(list(_AWK_SET.finditer(program)))} | names
     prints = _AWK_PRINTS.search(program) is not None
     if _AWK_ENDLESS.search(program):
         shell.find(Tier.DANGER, "resources", "it loops without an end")
@@ -248,16 +248,16 @@ def _awk_program(
     if _AWK_RUNS.search(bare) and not _AWK_CALL.search(program):
         shell.find(Tier.DANGER, "runs-text", "`awk` runs a command")
         catalog.scan(shell, program)
-    for found in _AWK_CALL.finditer(program):
-        word = found[1] or found[2] or found[3] or ""
+    for match in _AWK_CALL.finditer(program):
+        word = match[1] or match[2] or match[3] or ""
         text = _awk_value(word, names)
         shell.find(Tier.DANGER, "runs-text", "`awk` runs a command")
-        shell.run_text(text, _awk_printed(program, found, names, call) if found[3] else None)
+        shell.run_text(text, _awk_printed(program, match, names, call) if match[3] else None)
         if _AWK_FIELD.search(word) and call.stdin is not None:
             _each(shell, call.stdin)
     code = _AWK_REGEX.sub(lambda f: f[1] or "//", program) if "getline" not in program else program
-    for found in _AWK_FILE.finditer(code if ">" in code else program):
-        word = found[1] or found[2] or ""
+    for match in _AWK_FILE.finditer(code if ">" in code else program):
+        word = match[1] or match[2] or ""
         if re.fullmatch(r"\d+", word):
             continue  # a comparison
         value = _awk_value(word, names)
@@ -265,8 +265,8 @@ def _awk_program(
             shell.facts.network = True
             shell.find(Tier.DANGER, "network", "`awk` opens a network connection")
         elif word.startswith('"') or value != HOLE:
-            catalog.use(shell, Use.WRITE if found[1] else Use.READ, value, call)
-        elif found[1] and prints:
+            catalog.use(shell, Use.WRITE if match[1] else Use.READ, value, call)
+        elif match[1] and prints:
             shell.find(Tier.DANGER, "opaque", "`awk` writes files whose names cannot be known")
     if re.search(r"@\s*(?:load|include)", program):
         shell.find(Tier.DANGER, "script", "`awk` loads other code")

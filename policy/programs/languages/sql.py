@@ -60,13 +60,13 @@ def drops(shell: Shell, call: Call) -> None:
 def statements(catalog: Catalog, shell: Shell, call: Call, text: str) -> None:
     """Record what statements do."""
     catalog.statements(shell, text)
-    for found in _BANG.finditer(text):
+    for match in _BANG.finditer(text):
         shell.find(Tier.DANGER, "runs-text", "a statement runs a program")
-        shell.run_text(found[1] or found[2] or found[3] or "")
-    for found in _OUT.finditer(text):
-        catalog.use(shell, Use.WRITE, next((group for group in found.groups() if group), ""), call)
-    for found in _IN.finditer(text):
-        shell.touch(How.READ, found[1] or found[2] or "", program=call.name)
+        shell.run_text(match[1] or match[2] or match[3] or "")
+    for match in _OUT.finditer(text):
+        catalog.use(shell, Use.WRITE, next((group for group in match.groups() if group), ""), call)
+    for match in _IN.finditer(text):
+        shell.touch(How.READ, match[1] or match[2] or "", program=call.name)
 
 
 def _database(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:

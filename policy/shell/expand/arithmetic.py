@@ -44,7 +44,7 @@ def evaluate(text: str, value: Callable[[str], str]) -> str:
         return str(int(plain, 10)) if len(plain) < 19 else NUM
     if len(plain) > _LONGEST:
         return NUM
-    names = {found[1] for found in _NAME.finditer(plain)}
+    names = {match[1] for match in _NAME.finditer(plain)}
     known = {name: value(name) for name in names}
     if any(not re.fullmatch(r"-?\d{1,18}", one) for one in known.values()):
         return NUM

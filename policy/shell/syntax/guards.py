@@ -174,8 +174,8 @@ def _inspect(source: bytes, root: Node) -> str | None:
             strings.append((node.start_byte, node.end_byte))
         elif kind == "heredoc_redirect" and misread_document(source, node) is not None:
             return "the grammar takes a here-document for words of its command"
-    for found in JOINED.finditer(source):
-        if not within(found.start(), skipped) and not within(found.start(), strings):
+    for match in JOINED.finditer(source):
+        if not within(match.start(), skipped) and not within(match.start(), strings):
             return "a line continues inside a word"
     return _residue(source, starts, skipped, strings)
 
@@ -204,16 +204,16 @@ def _residue(
     skipped: list[tuple[int, int]],
     strings: list[tuple[int, int]],
 ) -> str | None:
-    for found in _STARTS.finditer(source):
-        at = found.start()
-        if at in starts and not found[0].startswith((b"${", b"$[")):
+    for match in _STARTS.finditer(source):
+        at = match.start()
+        if at in starts and not match[0].startswith((b"${", b"$[")):
             continue
         before = at
         while before and source[before - 1] == _BACKSLASH:
             before -= 1
         if (at - before) % 2 or within(at, skipped):
             continue
-        if found[0] in (b"<(", b">(") and within(at, strings):
+        if match[0] in (b"<(", b">(") and within(at, strings):
             continue
         return "it holds a substitution that the grammar overlooks"
     return None
