@@ -3,8 +3,8 @@
 
 INVARIANT (P8): a grant of scope `exact` is bound to the digest of one plan, its rights and the
 policy; anything else that is different asks again. The wider scopes are chosen by a person, are
-bound to the same agent, place, rights, policy, input and variables, to the commands that were shown
-(`people.covered`), and never cover a question that was not shown.
+bound to the same agent, place, rights, policy, input, scripts and variables, to the commands that
+were shown (`people.covered`), and never cover a question that was not shown.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Wanted(Frozen):
     """What a call that is asked about wants; everything that a grant is compared with."""
 
     digest: str
-    """SHA-256 over plan, rights, policy, variables and input, in hex."""
+    """SHA-256 over plan, rights, policy, variables, input and scripts, in hex."""
     action_id: str
     """The seed's short name of the action: `Bash:1a2b3c4d`. Names it for people, binds nothing."""
     agent: str
@@ -79,6 +79,8 @@ class Wanted(Frozen):
     categories: tuple[str, ...] = ()
     stdin: str = ""
     """SHA-256 of what it is given on standard input, in hex; empty: nothing."""
+    scripts: tuple[str, ...] = ()
+    """Files that it runs: path and SHA-256 of what each holds, or `nothing`."""
     cwd: str = ""
     acts: tuple[covered.Act, ...] | None = None
     """Its commands; None where a part of one cannot be known."""
@@ -182,11 +184,13 @@ def wanted(
     *,
     env: Mapping[str, str] | None = None,
     stdin: str = "",
+    scripts: tuple[str, ...] = (),
 ) -> Wanted:
     """Return what a call wants, once gate 1 has decided about it.
 
     `env` are the variables that are set for it beside the usual ones, `stdin` the SHA-256 of what
-    it is given on standard input, if it is given anything.
+    it is given on standard input, if it is given anything, `scripts` the files that it runs, each
+    with the SHA-256 of what it holds.
     """
     facts = tools.facts(plan, context, policy.catalog, policy.tools)
     known = not any(unknown(touch.path) for touch in facts.touches)
@@ -194,7 +198,7 @@ def wanted(
     return Wanted.of_plan(
         plan,
         decision,
-        digest=digest(plan, decision, env, stdin),
+        digest=digest(plan, decision, env, stdin, scripts),
         action_id=action_id(plan.tool, params),
         rights=decision.rights,
         programs=tuple(sorted(facts.programs)),
@@ -204,6 +208,7 @@ def wanted(
         rules=asking(decision),
         categories=_categories(plan, facts, policy),
         stdin=stdin,
+        scripts=scripts,
         acts=covered.acts(facts, policy.catalog),
         settings=covered.settings(facts, plan.params.command, env or {}),
         said=covered.said(facts),
@@ -240,8 +245,10 @@ def digest(
     decision: Decision,
     env: Mapping[str, str] | None = None,
     stdin: str = "",
+    scripts: tuple[str, ...] = (),
 ) -> str:
-    """Return what an exact approval is bound to: plan, rights, policy, variables, input, asks."""
+    """Return what an exact approval is bound to: plan, rights, policy, variables, input, scripts,
+    asks."""
     parts = {
         "plan": plan.digest(),
         "rights": decision.rights.model_dump(mode="json"),
@@ -249,6 +256,7 @@ def digest(
         "asks": asking(decision),
         **({"env": dict(env)} if env else {}),
         **({"stdin": stdin} if stdin else {}),
+        **({"scripts": scripts} if scripts else {}),
     }
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
@@ -280,8 +288,8 @@ def covers(grant: Grant, call: Wanted, now: float) -> bool:
     same = all(
         getattr(shown_then, name) == getattr(call, name)
         for name in (
-            "agent", "user", "role", "tool", "workspace", "also", "policy", "stdin", "cwd",
-            "settings",
+            "agent", "user", "role", "tool", "workspace", "also", "policy", "stdin", "scripts",
+            "cwd", "settings",
         )
     )  # fmt: skip
     if not same or call.rights.meet(shown_then.rights) != call.rights:

@@ -12,6 +12,7 @@ __all__ = [
     "offers",
     "pregrant",
     "rehearsal",
+    "script_capture",
     "seen_content",
     "stdin_capture",
 ]

@@ -55,6 +55,7 @@ def _rows(request: Request) -> tuple[str, CardRows]:
         preview=request.preview,
         env=request.env,
         stdin=request.stdin,
+        scripts=request.scripts,
     )
 
 

@@ -17,10 +17,16 @@ from typing import Any
 
 from policy.autonomy.authority import ESCALATION
 from policy.model import ActionPlan, Context, Decision, Verdict
-from policy.people.approval import Grant, Scope, Wanted, wanted
+from policy.people.approval import Grant, Scope, Wanted
 from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.approver import UNSEEN, Answer, Approver, nobody, yes
 from sandbox.approvals.rehearsal import NAMED
+from sandbox.approvals.script_capture import (
+    Script,
+    TooManyScripts,
+    shown_scripts,
+    wanted_with_scripts,
+)
 from sandbox.approvals.stdin_capture import Given
 from sandbox.approvals.store.grants import Grants
 from sandbox.approvals.store.request import Request, Terms
@@ -57,6 +63,8 @@ class Permission:
     grant: str | None = None
     preview: dict[str, Any] | None = None
     """What the person was shown of its effects, if it was rehearsed."""
+    scripts: tuple[Script, ...] = ()
+    """The files that it runs, as they were read for the word that counts."""
 
     @property
     def decision(self) -> Decision:
@@ -109,13 +117,12 @@ class Desk:
             decision = answer.decision
             if decision.verdict is not Verdict.ASK or answer.effective is None:
                 return Permission(decision.allowed, answer, reason=decision.message)
-            policy = answer.effective.policy
-            what = await self._off_loop.read(
-                plan, partial(wanted, plan, decision, context, policy, env=env, stdin=given.digest)
-            )
-            what = what.model_copy(update={"session": CURRENT.get()})
+            try:
+                what, scripts = await self._wanted(plan, answer, context, env, given)
+            except TooManyScripts as error:
+                return Permission(False, answer, reason=str(error))
             if grant := await asyncio.to_thread(self._grants.use, call_id, what, time.time()):
-                return await self._granted(grant, answer)
+                return await self._granted(grant, answer, scripts)
             if not _asks_here(approver):
                 no = await asyncio.to_thread(self._grants.refused, what, time.time())
                 if no is not None:
@@ -125,30 +132,52 @@ class Desk:
             if await asyncio.to_thread(self._grants.waiting, plan.agent, time.time()) >= MOST_OPEN:
                 return Permission(False, answer, reason=TOO_MANY)
             if escalates(decision):
-                request = self._request(call_id, plan, decision, what, {}, env, given)
+                request = self._request(call_id, plan, decision, what, {}, env, given, scripts)
                 await self._put(request)
                 return Permission(False, answer, reason=_UPWARDS.format(call=call_id))
             preview = await rehearse(decision) if rehearse is not None else {}
-            request = self._request(call_id, plan, decision, what, preview, env, given)
+            request = self._request(call_id, plan, decision, what, preview, env, given, scripts)
             said = await self.put(request, approver)
             if not said.approved:
                 return Permission(False, answer, said.by, said.reason)
             answer = await again()
             if answer.effective is None or answer.decision.verdict is not Verdict.ASK:
                 continue
-            policy = answer.effective.policy
-            now = await self._off_loop.read(
-                plan,
-                partial(
-                    wanted, plan, answer.decision, context, policy, env=env, stdin=given.digest
-                ),
-            )
-            now = now.model_copy(update={"session": CURRENT.get()})
+            try:
+                now, scripts = await self._wanted(plan, answer, context, env, given)
+            except TooManyScripts:
+                continue
             if grant := await asyncio.to_thread(self._grants.use, call_id, now, time.time()):
-                return await self._granted(grant, answer)
+                return await self._granted(grant, answer, scripts)
         return Permission(False, answer, reason="what it is about keeps changing")
 
-    async def _granted(self, grant: Grant, answer: GateAnswer) -> Permission:
+    async def _wanted(
+        self,
+        plan: ActionPlan,
+        answer: GateAnswer,
+        context: Context,
+        env: Mapping[str, str] | None,
+        given: Given,
+    ) -> tuple[Wanted, tuple[Script, ...]]:
+        """Return what a call wants now, and the files that it runs. Raises TooManyScripts."""
+        assert answer.effective is not None  # else nobody is asked
+        what, scripts = await self._off_loop.read(
+            plan,
+            partial(
+                wanted_with_scripts,
+                plan,
+                answer.decision,
+                context,
+                answer.effective.policy,
+                env=env,
+                stdin=given.digest,
+            ),
+        )
+        return what.model_copy(update={"session": CURRENT.get()}), scripts
+
+    async def _granted(
+        self, grant: Grant, answer: GateAnswer, scripts: tuple[Script, ...]
+    ) -> Permission:
         """Return the permission that a grant gives, with what was shown of the effects.
 
         A grant of a wider scope covers calls of other effects, so these are not compared then.
@@ -158,7 +187,7 @@ class Desk:
         preview = dict(shown) if exact else {}
         if exact and grant.reason != UNSEEN:
             preview[NAMED] = list(grant.wanted.paths or ())
-        return Permission(True, answer, grant.by, grant.reason, grant.id, preview or None)
+        return Permission(True, answer, grant.by, grant.reason, grant.id, preview or None, scripts)
 
     @property
     def seconds(self) -> float:
@@ -194,6 +223,7 @@ class Desk:
         preview: dict[str, Any],
         env: Mapping[str, str] | None,
         given: Given,
+        scripts: tuple[Script, ...],
     ) -> Request:
         now = time.time()
         return Request(
@@ -205,6 +235,7 @@ class Desk:
             until=now + self._seconds,
             env=dict(env or {}),
             stdin=given.shown(),
+            scripts=shown_scripts(scripts),
             preview=preview,
         )
 

@@ -12,7 +12,8 @@ import time
 from collections.abc import Sequence
 
 from policy.model import Verdict
-from policy.people.approval import may_open, wanted
+from policy.people.approval import may_open
+from sandbox.approvals.script_capture import shown_scripts, wanted_with_scripts
 from sandbox.approvals.store.grants import Grants
 from sandbox.approvals.store.request import Request
 from sandbox.errors import BadInput
@@ -89,13 +90,15 @@ def of_command(
             f"nobody is asked about it, so there is nothing to grant: {decision.message}"
         )
     now = time.time()
+    what, scripts = wanted_with_scripts(plan, decision, context, answer.effective.policy)
     request = Request(
         call="p" + secrets.token_hex(5),
-        wanted=wanted(plan, decision, context, answer.effective.policy),
+        wanted=what,
         plan=plan,
         decision=decision,
         asked=now,
         until=now + _SECONDS,
+        scripts=shown_scripts(scripts),
     )
     Grants(dirs).ask(request)
     return request

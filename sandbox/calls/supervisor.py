@@ -169,6 +169,7 @@ class Supervisor(AsyncOperations):
                 call_id=admission.call,
                 admitted=admission.decision if admission.refused is None else None,
                 preview=admission.preview,
+                scripts=admission.scripts,
             )
         )
 

@@ -12,6 +12,7 @@ from typing import Any
 from policy.model import ActionPlan, Decision, Verdict
 from sandbox.agents.told_sessions import CURRENT
 from sandbox.approvals.approver import Answer
+from sandbox.approvals.script_capture import Script
 from sandbox.errors import BadInput
 from sandbox.results import CallResult
 
@@ -31,6 +32,8 @@ class Admission:
     """The refusal; None: it may be made."""
     preview: Mapping[str, Any] | None = None
     """What the person was shown of its effects, if it was rehearsed."""
+    scripts: tuple[Script, ...] = ()
+    """The files that it runs, as the person approved them."""
     session: str = field(default_factory=CURRENT.get)
     """The agent's session in which it was admitted."""
     patience: float = 0.0

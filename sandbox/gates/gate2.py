@@ -87,6 +87,16 @@ class Effects:
         )
         return replace(self, judgement=Judgement(Outcome.HOLD, reasons, message))
 
+    def not_as_approved(self, scripts: Sequence[str]) -> Effects:
+        """Return the same effects, held because files that it ran were written to meanwhile."""
+        if not self.total or self.judgement.outcome is Outcome.DISCARD:
+            return self
+        names = ", ".join(f"`{path}`" for path in scripts[:5])
+        why = f"{names} changed on the host after a person approved the call that runs it"
+        reasons = (PathReason("", Outcome.HOLD, "not-as-approved", why), *self.judgement.reasons)
+        message = f"held: {why} (not-as-approved); a person can look at it and land it"
+        return replace(self, judgement=Judgement(Outcome.HOLD, reasons, message))
+
     def not_as_shown(self) -> Effects:
         """Return the same effects, held because others' landings made them something else."""
         why = "others landed meanwhile, and it would change something else than what was shown"

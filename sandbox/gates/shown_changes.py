@@ -17,7 +17,7 @@ from sandbox.workspaces.protected_paths import Protected
 
 _NO_CONTENT = frozenset(
     ("before-images", "conflict", "deletion", "limit", "no-right-to-write", "not-as-rehearsed")
-) | frozenset(("not-as-shown", "replacement", "repository"))
+) | frozenset(("not-as-approved", "not-as-shown", "replacement", "repository"))
 """Rules by which something else is in the way than what a path will hold."""
 
 Place = tuple[int, str]

@@ -47,9 +47,13 @@ def card(
     preview: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
     stdin: str = "",
+    scripts: Mapping[str, str] | None = None,
 ) -> str:
     """Return the approval card of a plan as text; the arguments are those of `card_rows`."""
-    return card_text(*card_rows(plan, decision, paths=paths, preview=preview, env=env, stdin=stdin))
+    title, rows = card_rows(
+        plan, decision, paths=paths, preview=preview, env=env, stdin=stdin, scripts=scripts
+    )
+    return card_text(title, rows)
 
 
 def card_text(title: str, rows: CardRows) -> str:
@@ -65,13 +69,15 @@ def card_rows(
     preview: Mapping[str, Any] | None = None,
     env: Mapping[str, str] | None = None,
     stdin: str = "",
+    scripts: Mapping[str, str] | None = None,
 ) -> tuple[str, CardRows]:
     """Return the title of a plan's approval card and its named fields, as an agent wrote them
     (safety-guardrails.md, Approval Checkpoints).
 
     Its five parts: the exact command or content, what it may change, the outcome that is expected,
     the risk, how to roll back. `paths` are what gate 1 read in it, `preview` what a rehearsal did,
-    `env` the variables that are set for it, `stdin` what it is given to read. No parameter is left
+    `env` the variables that are set for it, `stdin` what it is given to read, `scripts` the files
+    that it runs. No parameter is left
     out: all of them are approved.
     """
     params = plan.get("params", {})
@@ -94,6 +100,10 @@ def card_rows(
     ]
     rows += [("variable", _excerpt(f"{name}={value}")) for name, value in (env or {}).items()]
     rows += [("input", stdin)] if stdin else []
+    rows += [
+        ("runs", _excerpt(f"{path}, {text}", CONTENT_LINES))
+        for path, text in (scripts or {}).items()
+    ]
     if plan.get("intent"):
         rows.append(("intent", _excerpt(str(plan["intent"]))))
     rows.append(("starts in", str(plan.get("cwd") or plan.get("workspace"))))

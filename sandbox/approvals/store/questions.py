@@ -23,7 +23,7 @@ LAST = "last"
 _KEPT_SECONDS = 30 * 86_400.0
 """Answered questions and closed grants are kept this long; the record keeps them for ever."""
 _REQUEST = "SELECT body, state, grant_id, answered_by, reason, until FROM requests"
-_TEXTS = ("plan", "env", "stdin", "preview")
+_TEXTS = ("plan", "env", "stdin", "scripts", "preview")
 """The parts of a question that may hold secrets."""
 
 

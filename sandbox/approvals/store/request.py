@@ -48,6 +48,8 @@ class Request(Frozen):
     """Variables that are set for the call beside the usual ones."""
     stdin: str = ""
     """What a person is shown of its standard input; empty where it is given nothing."""
+    scripts: dict[str, str] = Field(default_factory=dict)
+    """What a person is shown of the files that it runs, by path."""
     preview: dict[str, Any] = Field(default_factory=dict)
     """What a rehearsal showed; empty where there was none."""
     reach: WantedHost | None = None

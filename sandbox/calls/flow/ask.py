@@ -2,7 +2,8 @@
 """Ask a person about a call: its input is read, it is rehearsed, their word is recorded.
 
 INVARIANT (P8, asked): a call about which gate 1 asks goes on only by a person's yes to exactly what
-runs: plan, decision, variables, input. A policy that changed meanwhile is recorded before it runs.
+runs: plan, decision, variables, input, scripts. A policy that changed meanwhile is recorded before
+it runs.
 """
 
 from __future__ import annotations
@@ -48,6 +49,7 @@ class Asking:
         call.stdin = in_pieces(call.given.data or None)
         permission = await self._permission(call, context)
         call.preview = permission.preview
+        call.scripts = permission.scripts
         await self._parts.record.answered(call.id, permission)
         if not permission.approved:
             refused = self._refuse(

@@ -14,6 +14,7 @@ from policy.people.openers import say_opener
 from policy.people.shortfall import Seen, explain_failure
 from policy.protected.paths import PathPolicy
 from sandbox.approvals.approver import Approver, nobody
+from sandbox.approvals.script_capture import Script
 from sandbox.approvals.stdin_capture import Given
 from sandbox.calls.flow.output import Output
 from sandbox.cells.observation import Watched
@@ -61,6 +62,8 @@ class CallRequest:
     """The decision by which it was admitted before: that one is on disk, and answered."""
     preview: Mapping[str, Any] | None = None
     """What a person was shown of its effects when it was admitted."""
+    scripts: tuple[Script, ...] = ()
+    """The files that it runs, as a person approved them when it was admitted."""
 
 
 @dataclass(slots=True)
@@ -82,6 +85,8 @@ class Call:
     env: Mapping[str, str] | None = None
     preview: Mapping[str, Any] | None = None
     """What a person was shown of its effects when they approved it; None where nothing was."""
+    scripts: tuple[Script, ...] = ()
+    """The files that it runs, as a person approved them; none where nobody was asked."""
     given: Given | None = None
     """What it is given on standard input, where a person was asked about it."""
     on_host: bool = False

@@ -12,6 +12,7 @@ from typing import Any
 
 from sandbox.approvals.objections import ON_WAIT, Objection
 from sandbox.approvals.rehearsal import as_shown
+from sandbox.approvals.script_capture import touched_scripts
 from sandbox.approvals.seen_content import approved
 from sandbox.calls.flow.call import Call
 from sandbox.calls.flow.landing import settle
@@ -118,6 +119,8 @@ class Judging:
         """Return the effects that gate 2 has judged, after what watched them and people saw."""
         effects = transaction.watched.over(effects, call.paths)
         effects = await as_shown(call.preview, transaction, raw, effects)  # P8
+        if call.scripts and (names := await asyncio.to_thread(touched_scripts, call.scripts)):
+            effects = effects.not_as_approved(names)  # P8
         return await approved(call.plan, call.preview, call.paths, transaction, effects)
 
     async def _window(self, call: Call, effects: Effects) -> Objection | None:

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 
 from policy.model import Verdict
 from sandbox.approvals.desk import Patient
+from sandbox.approvals.script_capture import other_scripts
 from sandbox.calls.edits.keeping import EditKeeping
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.flow.ask import Asking
@@ -103,6 +104,8 @@ class CallFlow:
             return await self._start_background(call)
         with self._live.listed(call):
             async with self._failure_recorded(call), self._live.lease(call) as cell:
+                if why := await _other_scripts(call):
+                    return self._refuse(call, Ending.NOT_APPROVED, why)
                 result, done = await self._run(call, cell, recorded)
             return await self._follow_up(call, result, done)
 
@@ -173,7 +176,13 @@ class CallFlow:
             self._refuse(call, Ending.OUTSIDE, "")
         patience = call.approver.seconds if isinstance(call.approver, Patient) else 0.0
         return Admission(
-            call.id, call.plan, call.decision, refused, call.preview, patience=patience
+            call.id,
+            call.plan,
+            call.decision,
+            refused,
+            call.preview,
+            call.scripts,
+            patience=patience,
         )
 
     async def _start_background(self, call: Call) -> CallResult:
@@ -185,6 +194,8 @@ class CallFlow:
             try:
                 with self._live.listed(call, background=True):
                     async with self._failure_recorded(call):
+                        if why := await _other_scripts(call):
+                            return self._refuse(call, Ending.NOT_APPROVED, why)
                         result, done = await self._run(call, cell)
                     return await self._follow_up(call, result, done)
             finally:
@@ -242,6 +253,15 @@ class CallFlow:
         except BaseException as error:
             await self._record.failed(call.id, error, call.ms)
             raise
+
+
+async def _other_scripts(call: Call) -> str:
+    """Say which approved files hold something else by now; empty where none does (P8)."""
+    names = await asyncio.to_thread(other_scripts, call.scripts) if call.scripts else []
+    if not names:
+        return ""
+    files = ", ".join(f"`{name}`" for name in names)
+    return f"{files} is not what was approved any more; make the same call again, and it is asked"
 
 
 def _say(error: SandboxError | OSError) -> str:

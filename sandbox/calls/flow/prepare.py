@@ -56,6 +56,7 @@ class Preparation:
             approver=request.approver,
             env=request.env,
             preview=request.preview,
+            scripts=request.scripts,
             on_host=request.on_host,
         )
 

@@ -184,6 +184,7 @@ class Person:
             preview=asked.preview if asked else {},
             env=asked.env if asked else {},
             stdin=asked.stdin if asked else "",
+            scripts=asked.scripts if asked else {},
         )
         terminal.show_aside(shown)
         approved = terminal.ask_until("Run it?", line)

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from policy.model import Params, Verdict
-from policy.people.approval import wanted
 from sandbox.approvals.desk import MOST_OPEN, TOO_MANY, said_of
+from sandbox.approvals.script_capture import shown_scripts, wanted_with_scripts
 from sandbox.approvals.store.request import Request
 from sandbox.audit.events.calls import AskedRecord
 from sandbox.audit.events.people import UndeliveredRecord, WorkspaceRecord
@@ -123,13 +123,17 @@ class PersonAsking:
         if answer.effective is None:
             raise BadInput(answer.decision.message)
         now = time.time()
+        what, scripts = await asyncio.to_thread(
+            wanted_with_scripts, plan, answer.decision, context, answer.effective.policy
+        )
         request = Request(
             call="q" + secrets.token_hex(5),
-            wanted=wanted(plan, answer.decision, context, answer.effective.policy),
+            wanted=what,
             plan=plan.model_copy(update={"intent": intent or reason}),
             decision=answer.decision,
             asked=now,
             until=now + settings.approval_seconds,
+            scripts=shown_scripts(scripts),
         )
         if answer.decision.verdict is Verdict.ASK:
             if await asyncio.to_thread(self._at.grants.waiting, who.agent, now) >= MOST_OPEN:

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The files that a call which a person is asked about runs: shown, and bound to their word.
+
+INVARIANT (P8, scripts): a person's word covers the files of the workspaces that a call's text names
+to be run, as they were read when the person was asked: another content asks again. What they load
+in turn is held by the cell and gate 2, like all code of the project.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from policy.facts import Facts, How
+from policy.gate1.decide import Policy
+from policy.model import ActionPlan, Context, Decision
+from policy.people.approval import Wanted, wanted
+from policy.shell.held_scripts import MOST_TEXT, rewritten
+from policy.shell.state import Seen
+from policy.tools import reading as tools
+from policy.values.partial import globbed, unknown
+from sandbox.errors import SandboxError
+from sandbox.host import files as own_files
+
+MOST_SCRIPTS = 64
+"""Files that one call may run by name where a person is asked: nobody could read more."""
+MOST_LOOKS = 8
+"""How deep scripts that run scripts are followed."""
+MOST_SHOWN = 40_000
+"""Characters of one that are kept for people."""
+MOST_HASHED = 256 << 20
+"""Bytes; a larger file counts by what tells it from any other."""
+
+_PIECE = 1 << 20
+Identity = tuple[int, int, int, int, int]
+
+
+class TooManyScripts(SandboxError):
+    """A call runs more files than a person can be asked about."""
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """A file that a call runs, as it was read."""
+
+    path: str
+    digest: str
+    """SHA-256 of what it holds, in hex; empty: nothing stood there, or nothing that can be read."""
+    identity: Identity | None
+    shown: str
+
+    def bound(self) -> str:
+        """Return what an approval is compared by."""
+        return f"{self.path} {self.digest or 'nothing'}"
+
+
+def wanted_with_scripts(
+    plan: ActionPlan,
+    decision: Decision,
+    context: Context,
+    policy: Policy,
+    *,
+    env: Mapping[str, str] | None = None,
+    stdin: str = "",
+) -> tuple[Wanted, tuple[Script, ...]]:
+    """Return what a call wants, and the files that it runs, which are a part of that.
+
+    Raises TooManyScripts.
+    """
+    scripts = read_scripts(plan, context, policy)
+    bound = tuple(script.bound() for script in scripts)
+    return wanted(plan, decision, context, policy, env=env, stdin=stdin, scripts=bound), scripts
+
+
+def read_scripts(plan: ActionPlan, context: Context, policy: Policy) -> tuple[Script, ...]:
+    """Return the files of its workspaces that a call runs, as they stand now. Raises
+    TooManyScripts."""
+    roots = [os.path.realpath(place) for place in (plan.workspace, *plan.also)]
+    disk: dict[str, Seen] = {}
+    read: dict[str, Script] = {}
+    for _ in range(MOST_LOOKS):
+        facts = tools.facts(plan, context, policy.catalog, policy.tools, disk)
+        fresh = [path for path in _named(facts) if path not in read and _lies_in(path, roots)]
+        if not fresh:
+            break
+        if len(read) + len(fresh) > MOST_SCRIPTS:
+            raise TooManyScripts(
+                f"it runs more than {MOST_SCRIPTS} files, and a person is asked about all of them; "
+                "make several calls of it"
+            )
+        for path in fresh:
+            read[path], text = _read(path)
+            disk[path] = Seen(text)
+    return tuple(script for script in read.values() if not os.path.isdir(script.path))  # noqa: PTH112
+
+
+def shown_scripts(scripts: Sequence[Script]) -> dict[str, str]:
+    """Return what a person is shown of files that are there, by their paths."""
+    return {script.path: script.shown for script in scripts if script.digest}
+
+
+def other_scripts(scripts: Sequence[Script]) -> list[str]:
+    """Return those that hold something else by now than what was read."""
+    touched = set(touched_scripts(scripts))
+    return [
+        script.path
+        for script in scripts
+        if script.path in touched and _read(script.path)[0].digest != script.digest
+    ]
+
+
+def touched_scripts(scripts: Sequence[Script]) -> list[str]:
+    """Return those that are another file by now, or were written to, whatever they hold."""
+    return [script.path for script in scripts if _identity(script.path) != script.identity]
+
+
+def _named(facts: Facts) -> Iterator[str]:
+    """Yield the paths that are run as they stand before the call."""
+    runs = [touch.path for touch in facts.touches if touch.how is How.RUN]
+    for path in dict.fromkeys(runs):
+        if not unknown(path) and not globbed(path) and not rewritten(facts, path):
+            yield path
+
+
+def _lies_in(path: str, roots: Sequence[str]) -> bool:
+    real = os.path.realpath(path)
+    return any(Path(real).is_relative_to(root) for root in roots)
+
+
+def _read(path: str) -> tuple[Script, str | None]:
+    """Return a file, and its text where that can be read like a call's own."""
+    try:
+        with own_files.opened(Path(os.path.realpath(path))) as file:
+            identity = _of(os.fstat(file.fileno()))
+            start = file.read(MOST_SHOWN * 4)
+            digest = "" if identity[2] > MOST_HASHED else _digest(start, file)
+    except OSError:
+        return Script(path, "", _identity(path), ""), None
+    digest = digest or "-".join(map(str, identity))
+    size = f"{identity[2]} bytes, SHA-256 {digest}"
+    whole = len(start) == identity[2]
+    try:
+        text = start.decode() if whole else start.decode(errors="ignore")
+    except UnicodeDecodeError:
+        text = "\0"
+    if "\0" in text:
+        return Script(path, digest, identity, f"{size}, which are no text"), None
+    cut = not whole or len(text) > MOST_SHOWN
+    rest = "\n... and more that is not shown" if cut else ""
+    shown = f"{size}:\n{text[:MOST_SHOWN]}{rest}"
+    return Script(path, digest, identity, shown), text if len(start) <= MOST_TEXT else None
+
+
+def _digest(start: bytes, rest: BinaryIO) -> str:
+    made = hashlib.sha256(start)
+    while piece := rest.read(_PIECE):
+        made.update(piece)
+    return made.hexdigest()
+
+
+def _identity(path: str) -> Identity | None:
+    try:
+        return _of(os.stat(os.path.realpath(path)))  # noqa: PTH116
+    except OSError:
+        return None
+
+
+def _of(kind: os.stat_result) -> Identity:
+    return kind.st_dev, kind.st_ino, kind.st_size, kind.st_mtime_ns, kind.st_ctime_ns
