@@ -9,6 +9,7 @@ INVARIANT (P8, "one question"): so a call that is asked about beforehand (`check
 
 from __future__ import annotations
 
+import os
 import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,7 +49,7 @@ class Whereabouts:
     def registered(cls, workspaces: Registry, here: str | None) -> Whereabouts:
         """Only registered workspaces count: something may run there."""
         return cls(
-            here,
+            None if here is None else _unaliased(workspaces, here),
             lambda path: workspaces.find(path).path,
             lambda folder: workspaces.around(folder).path,
             workspaces,
@@ -97,7 +98,20 @@ class Whereabouts:
         cwd = said.get("cwd")
         if cwd is None and self.here is not None and Path(self.here).is_relative_to(workspace):
             cwd = self.here
+        if cwd is not None and self.workspaces is not None:
+            cwd = _unaliased(self.workspaces, str(cwd))
         return {**said, "workspace": workspace, "cwd": cwd}
+
+
+def _unaliased(workspaces: Registry, folder: str) -> str:
+    """Return where a folder of a workspace lies, if it was named through a link from elsewhere."""
+    if not Path(folder).is_absolute() or workspaces.holding(folder) is not None:
+        return folder
+    try:
+        real = os.path.realpath(folder)
+    except (OSError, ValueError):  # such a text names no folder, which is said elsewhere
+        return folder
+    return real if workspaces.holding(real) is not None else folder
 
 
 def _usable(workspaces: Registry, path: str) -> bool:
