@@ -121,19 +121,19 @@ def _check_named(call: str | None, count: int | None) -> None:
             "you are in no workspace; name one (`-w PATH`), or give `--all-workspaces` to undo in "
             "every one"
         )
-    found = _store().landed(1)
-    if not found:
+    standing = _store().landed(1)
+    if not standing:
         raise BadInput(NOTHING_LANDED)
-    raise BadInput(in_no_workspace(found[0].model_dump(), "landed"))
+    raise BadInput(in_no_workspace(standing[0].model_dump(), "landed"))
 
 
 def _last_landed(workspace: str | None) -> str:
     store = _store()
-    found = store.landed(1, workspace)
+    standing = store.landed(1, workspace)
     if (again := store.undone_last(workspace)) is not None:
-        raise BadInput(_undone_already(again, found[0] if found else None))
-    if found:
-        return found[0].id
+        raise BadInput(_undone_already(again, standing[0] if standing else None))
+    if standing:
+        return standing[0].id
     if workspace is None:
         raise BadInput(NOTHING_LANDED)
     raise BadInput(
@@ -169,7 +169,7 @@ def _show_all(report: Mapping[str, Any]) -> None:
     """Show what an undo of several calls would change, as one diff."""
     from sandbox.present.render import changes
 
-    calls = ", ".join(one["undone"] for one in report["done"])
+    calls = ", ".join(result["undone"] for result in report["done"])
     terminal.show(f"an undo of {len(report['done'])} calls would change ({calls}):")
     terminal.show(changes(report["changes"]) or "  nothing that differs from now")
     if report["diff"]:
@@ -178,8 +178,8 @@ def _show_all(report: Mapping[str, Any]) -> None:
 
 
 def _say_staying(report: Mapping[str, Any]) -> None:
-    for one in report["stay"]:
-        terminal.say(f"stays: {one['because']}")
+    for call in report["stay"]:
+        terminal.say(f"stays: {call['because']}")
 
 
 def _recorded(call: str) -> CallEntry | None:

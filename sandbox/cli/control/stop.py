@@ -47,9 +47,9 @@ def stop(agent: str | None, reason: str, **flags: bool) -> int:
             Latch(dirs).set(reason)
     from sandbox.stopping.stop import Stop
 
-    one = Stop(dirs, reason, agent=agent, last=True)
-    report = one.run()
-    if one.asking:
+    stopping = Stop(dirs, reason, agent=agent, last=True)
+    report = stopping.run()
+    if stopping.asking:
         from sandbox.stopping.self_stop import end_when_gone
 
         end_when_gone(dirs, report.agent)
