@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 QUIET := $(shell test -t 2 || echo -qq)
 
 .DEFAULT_GOAL := help
-.PHONY: run test test-agents check quick fuzz bench pictures htmx images setup clean help
+.PHONY: run test test-agents test-frameworks check quick fuzz bench pictures htmx images setup clean help
 
 run: images ## Set up, then send the example session through the lock
 	@$(BIN)/python -m examples.run
@@ -22,6 +22,10 @@ test: images ## Set up, then run every test, with real containers; nothing is sk
 
 test-agents: images ## Drive the real Claude Code, Codex and Gemini CLI offline (installs them with npm, 1.2 GB)
 	@LOCKGATE_AGENT_TESTS=1 LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m pytest tests/agents
+
+test-frameworks: images ## Drive the real mini-swe-agent offline (installs it into a place of its own, 500 MB)
+	@$(BIN)/python -m pip install $(QUIET) --no-input --disable-pip-version-check --target $(VENV)/frameworks mini-swe-agent
+	@PYTHONPATH=$(VENV)/frameworks LOCKGATE_TESTS_MUST_RUN=1 $(BIN)/python -m pytest tests/frameworks
 
 check: setup ## Lint, types, and the tests that need no Docker
 	@$(BIN)/ruff check .
