@@ -70,8 +70,8 @@ def ticked_at_first(changes: Sequence[ChangeView]) -> list[str]:
     """
     left = {change.path for change in changes if not change.outcome}
     inside = {
-        one.path: {each.path for each in changes if each.path.startswith(f"{one.path}/")}
-        for one in changes
+        change.path: {each.path for each in changes if each.path.startswith(f"{change.path}/")}
+        for change in changes
     }
     fine = {path for path in left if not inside[path]}
     kept = {path for path in left if path in fine or inside[path] & fine}

@@ -16,9 +16,9 @@ _PER_PAGE = "40"
 
 async def show_sessions(page: PageRequest) -> Response:
     """Show the sessions, newest first."""
-    found = await page.ask("ListSessions", query={**page.given("before"), "limit": _PER_PAGE})
-    older = f"/sessions?{urlencode({'before': found.next})}" if found.next else ""
-    return page.show("sessions.html", sessions=found.sessions, older=older)
+    listed = await page.ask("ListSessions", query={**page.given("before"), "limit": _PER_PAGE})
+    older = f"/sessions?{urlencode({'before': listed.next})}" if listed.next else ""
+    return page.show("sessions.html", sessions=listed.sessions, older=older)
 
 
 async def show_session(page: PageRequest) -> Response:

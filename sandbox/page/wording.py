@@ -65,5 +65,5 @@ def prose(visible: str) -> Markup:
 
 def about_call(said: str) -> tuple[str, str] | None:
     """Return (`show` or `undo`, call) where a line is a command about one call, else nothing."""
-    found = _ABOUT.fullmatch(said)
-    return None if found is None else (found[1], found[2])
+    match = _ABOUT.fullmatch(said)
+    return None if match is None else (match[1], match[2])

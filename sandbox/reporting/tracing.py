@@ -169,5 +169,5 @@ def _attributes(record: DecidedRecord) -> Attributes:
         "call": record.call, "agent": record.agent, "role": record.role, "tool": record.tool,
         "verdict": record.verdict, "tier": record.tier, "session": record.session,
     }  # fmt: skip
-    found = {f"lockgate.{name}": text for name, text in texts.items() if text}
-    return {**found, "lockgate.rules": tuple(record.rules or ())}
+    named = {f"lockgate.{name}": text for name, text in texts.items() if text}
+    return {**named, "lockgate.rules": tuple(record.rules or ())}

@@ -52,22 +52,22 @@ async def list_sessions(visit: Visit) -> SessionPage:
 
 def _sessions(visit: Visit) -> SessionPage:
     asked: SessionsQuery = visit.query
-    found = Audit(visit.dirs).sessions(asked.before, asked.limit + 1)
-    shown = found[: asked.limit]
+    summaries = Audit(visit.dirs).sessions(asked.before, asked.limit + 1)
+    shown = summaries[: asked.limit]
     return SessionPage(
         sessions=tuple(
             SessionView(
-                session=one.session,
-                agents=one.agents,
-                workspaces=one.workspaces,
-                calls=one.calls,
-                refused=one.refused,
-                first=stamp_of(one.began),
-                last=stamp_of(one.at),
+                session=summary.session,
+                agents=summary.agents,
+                workspaces=summary.workspaces,
+                calls=summary.calls,
+                refused=summary.refused,
+                first=stamp_of(summary.began),
+                last=stamp_of(summary.at),
             )
-            for one in shown
+            for summary in shown
         ),
-        next=shown[-1].last if len(found) > asked.limit else None,
+        next=shown[-1].last if len(summaries) > asked.limit else None,
     )
 
 

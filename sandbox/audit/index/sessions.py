@@ -78,13 +78,13 @@ def summaries(db: sqlite3.Connection, before: int | None, limit: int) -> list[Se
     where, values = ("", []) if before is None else (" WHERE last < ?", [before])
     asked = f"{_SUMMARY}{where} ORDER BY last DESC LIMIT {int(limit)}"
     rows = db.execute(asked, values).fetchall()
-    found = []
+    summed = []
     for last, name, session, calls, refused, began, at in rows:
         agents, workspaces = (
-            tuple(one for (one,) in db.execute(_NAMES, (session, kind))) for kind in (0, 1)
+            tuple(each for (each,) in db.execute(_NAMES, (session, kind))) for kind in (0, 1)
         )
-        found.append(SessionSummary(last, name, agents, workspaces, calls, refused, began, at))
-    return found
+        summed.append(SessionSummary(last, name, agents, workspaces, calls, refused, began, at))
+    return summed
 
 
 _SUMMARY = (
