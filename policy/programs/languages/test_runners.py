@@ -16,7 +16,7 @@ from policy.programs.languages.python import run_code
 from policy.shell.interpreter import Shell
 from policy.shell.state import Call
 from policy.values.argv import Parsed, parse
-from policy.values.partial import HOLE
+from policy.values.partial import HOLE, unknown
 
 _WRITES = (
     "--write",
@@ -31,15 +31,28 @@ _WRITES = (
     "--unsafe",
     "-a",
     "--autocorrect",
+    "--autocorrect-all",
+    "--auto-correct",
+    "--auto-correct-all",
     "-A",
+    "fix",
+    "-fix",
+    "-F",
+    "--fix-errors",
+    "-fix-errors",
+    "--fix-suggestions",
+    "--fix-dangerously",
+    "--apply-unsafe",
+    "--reformat",
+    "--add-noqa",
 )
+"""Words with which a program of the row rewrites what it looks at."""
 
 
 _WRITERS = frozenset(
     (
         "black",
         "isort",
-        "gofmt",
         "rustfmt",
         "autopep8",
         "yapf",
@@ -48,6 +61,42 @@ _WRITERS = frozenset(
         "clang-format",
     )
 )
+"""Programs that are taken to rewrite files unless they are told only to check."""
+
+_PRINTERS = frozenset(("gofmt", "shfmt", "prettier"))
+"""Programs that rewrite files with `-w` alone, and then whatever else they are told."""
+
+_CHECKS = ("--check", "--diff", "--noEmit", "--dry-run")
+
+_OWN_CHECKS = {
+    "isort": ("-c", "--check-only"),
+    "autoflake": ("-c",),
+    "autopep8": ("-d",),
+    "yapf": ("-d",),
+    "clang-format": ("-n",),
+}
+"""Short options that mean "only check", by program; to others the letter says something else."""
+
+_OWN_WRITES = {"ktlint": ("--format",)}
+"""Options that rewrite files with this program, and say another thing to others."""
+
+_WITHOUT_VALUE = {
+    "autoflake": ("-c",),
+    "bandit": ("-l",),
+    "clang-format": ("-n",),
+    "codespell": ("-c",),
+    "gofmt": ("-l",),
+    "golangci-lint": ("-n",),
+    "isort": ("-c",),
+    "ktlint": ("--format",),
+    "prettier": ("-c", "-l"),
+    "rubocop": ("-l",),
+    "ruff": ("-n",),
+    "rustfmt": ("-l",),
+    "shfmt": ("-l", "-p"),
+    "yapf": ("-p",),
+}
+"""Options of the row that take no value with this program: the next word is a file."""
 
 
 _PYTEST = frozenset(("pytest", "py.test"))
@@ -57,19 +106,33 @@ _WRITTEN = frozenset(("cache_dir", "log_file"))
 
 def read_linter(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     """Read a linter or a formatter."""
-    parsed = parse(call.args, frozenset((*entry.values, *entry.uses)))
+    valued = frozenset((*entry.values, *entry.uses))
+    parsed = parse(call.args, valued.difference(_WITHOUT_VALUE.get(call.name, ())))
     catalog.apply(shell, call, entry, Parsed(parsed.flags, []))
     for text in parsed.values("--init-hook"):
         run_code(catalog, shell, text, [], None)
     outputs.record(catalog, shell, call)
-    checks = parsed.has("--check", "--diff", "--noEmit", "-l", "--list-different", "--dry-run")
-    writes = not checks and (
-        call.name in _WRITERS or any(argument in _WRITES for argument in call.args)
-    )
+    writes = _rewrites(call, parsed)
     for path in parsed.operands:
         if "/" in path or "." in path:
             shell.touch(How.WRITE if writes else How.READ, path, program=call.name)
     return HOLE
+
+
+def _rewrites(call: Call, parsed: Parsed) -> bool:
+    """Return whether a linter or formatter rewrites the files that it is given."""
+    if call.name in _PRINTERS:
+        if parsed.has("-w", "--w", "--write") or any(unknown(word) for word in parsed.flags):
+            return True
+        looks = parsed.has("-l", "-d", "-c", *_CHECKS, "--list-different")
+        return not looks and any(unknown(word[:1]) for word in parsed.operands)
+    if call.name != "dprint" and parsed.has(*_CHECKS, *_OWN_CHECKS.get(call.name, ())):
+        return False  # dprint shows what differs while it rewrites
+    return (
+        call.name in _WRITERS
+        or any(argument in _WRITES for argument in call.args)
+        or parsed.has(*_OWN_WRITES.get(call.name, ()))
+    )
 
 
 def read_runner(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
