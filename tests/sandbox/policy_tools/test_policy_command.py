@@ -383,6 +383,16 @@ def test_an_explanation_for_a_person(shell: Shell) -> None:
 
 PLACES = {
     "a program": ("git push", "git-push", "policy/catalog/git.yaml"),
+    "a reader's text": (
+        "printenv AWS_SECRET_ACCESS_KEY",
+        "secrets",
+        "policy/programs/files/text.py",
+    ),
+    "a reader's text with a program": (
+        "git rm -r src",
+        "recursive-delete",
+        "policy/programs/git/work_tree.py",
+    ),
     "a secret": ("cat ~/.ssh/id_rsa", "secrets", "policy/rules/locations.py"),
     "a governance file": ("touch devkit.config.json", "rule_006", "policy/defaults/policy.yaml"),
 }
