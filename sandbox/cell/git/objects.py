@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Git's objects read from files: loose ones, packs (see gitpacks), and what commits and trees say.
+"""Git's objects read from files: loose ones, packs (see packs), and what commits and trees say.
 
 Format: git's Documentation/gitrepository-layout.txt. Whatever is odd is told (`Odd`), never
 guessed: who cannot read a repository cannot say what it holds.

@@ -4,9 +4,9 @@
     note_lost(changes, root, upper, now)    marks changes with `loses`: why they must be looked at
 
 What counts is the real repository: what its references, reflogs and indexes reached before must be
-reached afterwards, from objects that are what their names say (see gitcommits). Without a word go
-what git itself forgets in everyday work: lines of reflogs that have expired, objects that nothing
-reached, a stash that was applied. What cannot be found out is told as a loss.
+reached afterwards, from objects that are what their names say (see `git.commits`). Without a word
+go what git itself forgets in everyday work: lines of reflogs that have expired, objects that
+nothing reached, a stash that was applied. What cannot be found out is told as a loss.
 
 Repositories are known by what they hold, not by their names (nested, bare, `modules/*`).
 

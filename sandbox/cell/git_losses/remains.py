@@ -266,7 +266,7 @@ class Remains:
     def arrivals(self) -> Loss:
         """Give objects that came and are not what their names say.
 
-        For repositories that `gitcommits` does not know, since they have another name than `.git`.
+        For repositories that `git.commits` does not know, since they have another name than `.git`.
         """
         new = self._new.objects
         came = [path for path in self._files if self._new.files.status(path) is not None]

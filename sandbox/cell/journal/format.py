@@ -7,7 +7,8 @@ One line per record, each with its checksum, so that a torn line counts as not w
 - a run: an undo, or the undo of one, that is about to start;
 - both say what the files that they place will hold (see landing.contents);
 - an end: the run is complete, with the identity of each object as it stands in the workspace now,
-  and with what each git index that the run touched means (see gitindex). A second one replaces it.
+  and with what each git index that the run touched means (see `git.index`). A second one replaces
+  it.
 
 A run or an end may say that objects became others, the same in meaning: `amended`.
 

@@ -222,7 +222,7 @@ class Vault:
         return f"{NAME}/undo/{name}.stuck"
 
     def touch(self) -> os.stat_result:
-        """Return the status of a file that was changed just now (see `landing.stamp`)."""
+        """Return the status of a file that was changed just now (see `stamp` of `landing.land`)."""
         descriptor = self._file("stamp")
         os.fstat(descriptor)
         os.utime(descriptor)

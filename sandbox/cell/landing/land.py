@@ -4,7 +4,7 @@
     land(root: str, upper: str, changes: Walk | list[dict], call: str,
          owners: Mapping[int, int] | None = None, *, force: bool = False, durable: bool = True,
          quota: int = UNDO_QUOTA, fault: Callable[[str], None] | None = None) -> Landing
-    undo(...), retract(...), outlook(...)   see `undoing`
+    undo(...), retract(...), outlook(...)   see `undo`
     recover(root: str, *, fault: Callable[[str], None] | None = None) -> list[dict]
     list_undo(root: str) -> list[dict]
     turn(root: str) -> int
@@ -16,7 +16,7 @@ Each operation is one atomic rename or exchange. A crash at any point is finishe
 by `recover`, which every keeper runs when it starts and every landing when it finds one unfinished.
 
 INVARIANT (P12, undo): what a landing replaced or deleted lies under `.lockgate/undo/CALL/` until
-the quota drives it out; undoing (see `undoing`) runs the same operations backwards.
+the quota drives it out; undoing (see `undo`) runs the same operations backwards.
 
 Runs in the keeper: standard library only, Python 3.9. Decides nothing: gate 2 said what may land.
 """

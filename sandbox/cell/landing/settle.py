@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bring a landing or an undo to its end, or back to its start: what `landing` and `undoing` share.
+"""Bring a landing or an undo to its end, or back to its start: what `land` and `undo` share.
 
 Runs in the keeper: standard library only, Python 3.9. What is relied on here (P11) is established
 in `landing`.

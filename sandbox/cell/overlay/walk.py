@@ -7,9 +7,9 @@
 `upper` is the layer's path; `lower` is the real workspace's root, a path or an open descriptor.
 `masks` are the paths hidden from the cell, relative to the root. `since` is the ctime in
 nanoseconds of a stamp file in the workspace's file system, taken when the transaction opened
-(`landing.stamp`). `owners` maps ids in the layer to real ids (uids and gids alike). `reads` says
-of which files, besides git's settings, the texts before and after are wanted, `condenses` of which
-of them the places that they name are enough.
+(`landing.land`: `stamp`). `owners` maps ids in the layer to real ids (uids and gids alike). `reads`
+says of which files, besides git's settings, the texts before and after are wanted, `condenses` of
+which of them the places that they name are enough.
 
 `Walk.changes` are dicts with the fields of `policy.model.Change`, fit for JSON and sorted by path;
 the rest of a Walk is for `landing`. What counts: content, type, mode, owner, `user.*` attributes,

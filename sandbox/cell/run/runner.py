@@ -4,7 +4,7 @@
 Speaks frames (see protocol) on its standard input and output. When its input ends, the supervisor
 is gone: the runner ends, and with it the container and everything in it.
 
-One call at a time is a child of the runner itself; calls beside it run below hosts (see host),
+One call at a time is a child of the runner itself; calls beside it run below hosts (see call_host),
 which adopt their orphans. So what descends from the runner, but from no host, is of that one call.
 
 INVARIANT (P2, P5): commands run with no way to this process: it is non-dumpable, its descriptors
