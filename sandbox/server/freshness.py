@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from policy.model import Frozen
-from sandbox.config.settings import Settings, load_settings
+from sandbox.config.settings import AuditSettings, Settings, TelemetrySettings, load_settings
 from sandbox.errors import BadInput
 from sandbox.host.dirs import Dirs
 from sandbox.host.version import code_digest, settings_digest
@@ -29,6 +29,18 @@ def _always(now: object, wanted: object) -> bool:
     return True
 
 
+def _keeps_as_much(now: AuditSettings, wanted: AuditSettings) -> bool:
+    """Whether no record goes that the wanted settings would keep."""
+    if now.keep == 0:
+        return True
+    return 0 < wanted.keep <= now.keep and wanted.rotate_mib <= now.rotate_mib
+
+
+def _sends_no_more(now: TelemetrySettings, wanted: TelemetrySettings) -> bool:
+    """Whether spans go nowhere, or where they are wanted."""
+    return now.endpoint in (None, wanted.endpoint)
+
+
 _AS_STRICT: Mapping[str, Callable[[Any, Any], bool]] = {
     "warm": _always,
     "idle": _always,
@@ -42,6 +54,8 @@ _AS_STRICT: Mapping[str, Callable[[Any, Any], bool]] = {
     "limits": _narrower,
     "cell": _narrower,
     "network": _narrower,
+    "audit": _keeps_as_much,
+    "telemetry": _sends_no_more,
     "hooks": lambda now, wanted: now.redact or not wanted.redact,
 }
 """Of settings that can be compared: whether what runs is at least as strict as what is wanted."""

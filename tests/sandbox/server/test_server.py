@@ -324,6 +324,12 @@ def test_another_version_that_is_busy_is_said(running: Served) -> None:
 GOES_ON = {
     "how long a hook waits": ("hooks: {unattended_seconds: 5}", "(`hooks`)"),
     "wider limits": ("limits: {seconds: 9000}\ncell: {pids: 2000}", "(`limits`, `cell`)"),
+    "how long a span's delivery takes": ("telemetry: {seconds: 9}", "(`telemetry`)"),
+    "a collector that is new": (
+        "telemetry: {endpoint: 'http://127.0.0.1:4318'}",
+        "(`telemetry`)",
+    ),
+    "a log that is kept less long": ("audit: {rotate_mib: 8, keep: 3}", "(`audit`)"),
     "a comment": ("# nothing", "the new file counts"),
 }
 MUST_NOT = {
