@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 import pytest
 
-from policy.values import strict_yaml as load
+from policy.model import Frozen
+from policy.values import strict_yaml
 from sandbox.cli import main as cli
 from sandbox.config.settings import Settings
 from sandbox.testing.replay import ReplayLine, parse
@@ -121,4 +124,16 @@ def test_the_example_session_has_the_scenarios_of_the_policy_check() -> None:
 def test_the_configuration_page_shows_the_defaults() -> None:
     page = (ROOT / "docs" / "configuration.md").read_text("utf-8")
     example = page.split("```yaml\n", 1)[1].split("```", 1)[0]
-    assert load.build(Settings, load.parse(example, "configuration.md"), "page") == Settings()
+    shown = strict_yaml.parse(example, "configuration.md")
+    assert strict_yaml.build(Settings, shown, "page") == Settings()
+    assert _missing_keys(Settings, shown) == []
+
+
+def _missing_keys(model: type[Frozen], shown: Mapping[str, Any], above: str = "") -> list[str]:
+    """Return the keys of a settings model that an example does not show."""
+    missing = [f"{above}{key}" for key in model.model_fields if key not in shown]
+    for key, field in model.model_fields.items():
+        kind = field.annotation
+        if key in shown and isinstance(kind, type) and issubclass(kind, Frozen):
+            missing += _missing_keys(kind, shown[key], f"{above}{key}.")
+    return missing
