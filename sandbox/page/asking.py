@@ -61,7 +61,7 @@ class PageRequest:
         """Ask an entry of the table, as far as whoever's process this is may ask it.
 
         INVARIANT (P8, "one table"): the same check as over HTTP, and no other way to a supervisor.
-        What a person parameters is done to its end, even if the browser goes away.
+        What a person asks for is done to its end, even if the browser goes away.
         """
         resource = _BY_NAME[name]
         visitor = await admitted(resource, self.request.scope)

@@ -47,7 +47,7 @@ class Holds(str, Enum):
     """Words for people: nothing to check."""
     MODE = "mode"
     SETTINGS = "settings"
-    """Compared setting by setting (see git_config)."""
+    """Compared setting by setting (see changed_settings)."""
     REFLOG = "reflog"
     INDEX = "index"
     PACKED = "packed-refs"

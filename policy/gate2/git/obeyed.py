@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What git is configured to obey: files that settings name, which a person made before. Pure.
 
-A new setting that makes git run something is held when it comes (see judge); this is about those
-that stand already: `core.hooksPath = tools/hooks` makes everything in `tools/hooks` as good as a
-hook. Settings are read as git reads them (see gitconfig); words of a command count as paths.
+A new setting that makes git run something is held when it comes (see changed_settings); this is
+about those that stand already: `core.hooksPath = tools/hooks` makes everything in `tools/hooks` as
+good as a hook. Settings are read as git reads them (see config); words of a command count as paths.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers of programs that work on files: archives, editors, finding, text."""
+"""Readers of programs that work on files: archives, deleting, finding, media, patches, text."""
 
 __all__ = [
     "archives",

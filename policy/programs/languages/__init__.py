@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Readers of interpreters and build tools, and of the code that they are handed."""
+"""Readers of interpreters, editors, linters, build tools, and of the code that they are handed."""
 
 __all__ = [
     "build_tools",

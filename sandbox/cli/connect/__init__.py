@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that agents' configuration names: connect, hook, mcp."""
+"""Commands by which agents and browsers come in: connect, hook, mcp, serve, ui."""
