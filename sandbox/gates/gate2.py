@@ -88,14 +88,19 @@ class Effects:
         return replace(self, judgement=Judgement(Outcome.HOLD, reasons, message))
 
     def not_as_approved(self, scripts: Sequence[str]) -> Effects:
-        """Return the same effects, held because files that it ran were written to meanwhile."""
-        if not self.total or self.judgement.outcome is Outcome.DISCARD:
-            return self
-        names = ", ".join(f"`{path}`" for path in scripts[:5])
-        why = f"{names} changed on the host after a person approved the call that runs it"
-        reasons = (PathReason("", Outcome.HOLD, "not-as-approved", why), *self.judgement.reasons)
-        message = f"held: {why} (not-as-approved); a person can look at it and land it"
-        return replace(self, judgement=Judgement(Outcome.HOLD, reasons, message))
+        """Return the same effects, held because files that it ran were written to meanwhile; where
+        there is nothing to hold, with a word on that."""
+        why = _say_changed(scripts)
+        outcome = self.judgement.outcome
+        if not self.total or outcome is Outcome.DISCARD:
+            message = "; ".join(
+                filter(None, (self.judgement.message, say_not_as_approved(scripts)))
+            )
+        else:
+            outcome = Outcome.HOLD
+            message = f"held: {why} (not-as-approved); a person can look at it and land it"
+        reasons = (PathReason("", outcome, "not-as-approved", why), *self.judgement.reasons)
+        return replace(self, judgement=Judgement(outcome, reasons, message))
 
     def not_as_shown(self) -> Effects:
         """Return the same effects, held because others' landings made them something else."""
@@ -141,6 +146,19 @@ class Effects:
             "redo the change"
         )
         return replace(self, judgement=Judgement(Outcome.HOLD, reasons, message))
+
+
+def say_not_as_approved(scripts: Sequence[str]) -> str:
+    """Say of a call of which nothing lands that files which it ran were written to meanwhile."""
+    return (
+        f"{_say_changed(scripts)} (not-as-approved): what it printed, asked and sent may not be "
+        "what was approved"
+    )
+
+
+def _say_changed(scripts: Sequence[str]) -> str:
+    names = ", ".join(f"`{path}`" for path in scripts[:5])
+    return f"{names} changed on the host after a person approved the call that runs it"
 
 
 def weigh(

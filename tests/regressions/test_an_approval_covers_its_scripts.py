@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -34,6 +34,7 @@ from sandbox.approvals.store.request import Terms
 from sandbox.calls.flow.call import OnOutput
 from sandbox.calls.supervisor import Supervisor
 from sandbox.calls.tickets import Admission
+from sandbox.cells.transaction import Transaction
 from sandbox.config.settings import Dirs
 from sandbox.containers.images import Images
 from sandbox.containers.plan import LABEL_TEST
@@ -213,6 +214,51 @@ def test_a_script_that_changes_meanwhile_is_asked_about_again_or_held(
     assert (unchanged.judgement, unchanged.landed) == ("land", True), unchanged.message
 
 
+@pytest.mark.docker
+def test_a_script_that_is_landed_over_in_the_queue_does_not_run(
+    images: Images, place: Path, tmp_path: Path, run_id: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def run(house: House) -> tuple[CallResult, ...]:
+        other = await house.behind("cat > x.sh", b"echo evil > made\n", monkeypatch)
+        assert not (place / "made").exists()
+        (place / "x.sh").write_text("echo one > made\n")
+        return other, await house.behind("cat > b.txt", b"b\n", monkeypatch)
+
+    other, same = asyncio.run(_in_house(place, tmp_path, run_id, run))
+    assert other.ending is Ending.NOT_APPROVED
+    assert "x.sh` is not what was approved any more" in other.message
+    assert same.landed, same.message
+    assert (place / "made").read_text() == "one\n"
+
+
+@pytest.mark.docker
+@pytest.mark.parametrize("role", [None, "guest"])
+def test_another_script_is_told_of_where_nothing_was_changed(
+    images: Images, place: Path, tmp_path: Path, run_id: str, role: str | None
+) -> None:
+    config = Dirs.under(tmp_path / "lockgate").create().config
+    config.mkdir(exist_ok=True)
+    may = "{read: 'yes', write: 'no', execute: with approval, push: with approval}"
+    (config / "policy.yaml").write_text(f"version: 1\nroles: {{roles: {{guest: {may}}}}}\n")
+    (place / "x.sh").write_text("echo begun\n")
+
+    async def run(house: House) -> tuple[CallResult, ...]:
+        def change(_stream: str, _data: bytes) -> None:
+            (place / "x.sh").write_text("echo begun\n# longer by now\n")
+
+        changed = await house.call("./x.sh; git push origin main", _yes, change, role=role)
+        same = await house.call("./x.sh; git push origin main", _yes, role=role)
+        return changed, same
+
+    changed, same = asyncio.run(_in_house(place, tmp_path, run_id, run))
+    assert [one.judgement is None for one in (changed, same)] == [role == "guest"] * 2
+    assert changed.stdout.startswith("begun\n")
+    assert changed.changes_total == same.changes_total == 0
+    assert "x.sh` changed on the host" in changed.message
+    assert "(not-as-approved)" in changed.message
+    assert "not-as-approved" not in same.message
+
+
 async def _yes(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
     return Answer(approved=True, by="me")
 
@@ -226,13 +272,45 @@ class House:
         self.grants = Grants(dirs)
         self._place = place
 
-    def plan(self, command: str) -> ActionPlan:
-        return ActionPlan(tool="Bash", params=Params(command=command), workspace=str(self._place))
+    def plan(self, command: str, role: str | None = None) -> ActionPlan:
+        params = Params(command=command)
+        return ActionPlan(tool="Bash", params=params, workspace=str(self._place), role=role)
 
     async def call(
-        self, command: str, approver: Approver = nobody, heard: OnOutput | None = None
+        self,
+        command: str,
+        approver: Approver = nobody,
+        heard: OnOutput | None = None,
+        role: str | None = None,
     ) -> CallResult:
-        return await self.supervisor.call(self.plan(command), approver=approver, on_output=heard)
+        plan = self.plan(command, role)
+        return await self.supervisor.call(plan, approver=approver, on_output=heard)
+
+    async def behind(self, first: str, given: bytes, monkeypatch: pytest.MonkeyPatch) -> CallResult:
+        """Make an approved call that waits in the queue until another one, which reads what it is
+        given, has landed."""
+        inside, waits = asyncio.Event(), asyncio.Event()
+        opened = Transaction.__aenter__
+
+        async def enter(transaction: Transaction) -> Transaction:
+            if inside.is_set():
+                waits.set()
+            return await opened(transaction)
+
+        async def given_late() -> AsyncIterator[bytes]:
+            inside.set()
+            await waits.wait()
+            yield given
+
+        monkeypatch.setattr(Transaction, "__aenter__", enter)
+        before = asyncio.ensure_future(
+            self.supervisor.call(self.plan(first), stdin=given_late(), approver=nobody)
+        )
+        await inside.wait()
+        found = await self.call("./x.sh; rm a.txt", _yes)
+        assert (await before).landed
+        monkeypatch.undo()
+        return found
 
     async def admit(self, command: str) -> Admission:
         return await self.supervisor.admit(self.plan(command))

@@ -159,12 +159,18 @@ class Call:
         )
 
     def result(
-        self, done: Exit, effects: Effects | None, watched: Watched, *, landed: bool
+        self,
+        done: Exit,
+        effects: Effects | None,
+        watched: Watched,
+        *,
+        landed: bool,
+        note: str = "",
     ) -> CallResult:
-        """Return the result of a call that ran."""
+        """Return the result of a call that ran; `note` is said beside what its effects say."""
         ending = Ending(done.ended) if done.ended else Ending.RAN
         out, errors = self.output.text(1), self.output.text(2)
-        notes = self._notes(ending, done, effects, watched)
+        notes = [*self._notes(ending, done, effects, watched), *([note] if note else [])]
         missed = self.network.notes(self._say_opener) if self.network is not None else []
         missed += self._unopened()
         notes += missed

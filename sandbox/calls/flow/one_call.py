@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator
 
 from policy.model import Verdict
 from sandbox.approvals.desk import Patient
-from sandbox.approvals.script_capture import other_scripts
+from sandbox.approvals.script_capture import other_scripts, touched_scripts
 from sandbox.calls.edits.keeping import EditKeeping
 from sandbox.calls.edits.tool_use import ToolUse
 from sandbox.calls.flow.ask import Asking
@@ -31,7 +31,7 @@ from sandbox.cells.pair.clock import CallClock
 from sandbox.cells.pair.outcomes import Exit
 from sandbox.cells.transaction import Transaction
 from sandbox.errors import SandboxError, Stopped, say_os_error
-from sandbox.gates.gate2 import Effects
+from sandbox.gates.gate2 import Effects, say_not_as_approved
 from sandbox.results import CallResult, Ending
 
 _BACKGROUND_SECONDS = 30 * 86_400.0
@@ -104,19 +104,23 @@ class CallFlow:
             return await self._start_background(call)
         with self._live.listed(call):
             async with self._failure_recorded(call), self._live.lease(call) as cell:
-                if why := await _other_scripts(call):
-                    return self._refuse(call, Ending.NOT_APPROVED, why)
                 result, done = await self._run(call, cell, recorded)
-            return await self._follow_up(call, result, done)
+            return await self._follow_up(call, result, done) if done is not None else result
 
     async def _run(
         self, call: Call, cell: Cell, recorded: asyncio.Future[None] | None = None
-    ) -> tuple[CallResult, Exit]:
-        """Run a call in a cell inside a transaction, judge it, land it, record it."""
+    ) -> tuple[CallResult, Exit | None]:
+        """Run a call in a cell inside a transaction, judge it, land it, record it.
+
+        There is no exit where it did not run after all, since what a person approved is not there
+        any more. Others may have landed until it had its transaction.
+        """
         async with Transaction(cell, call.id, write=call.writes) as transaction:
             if recorded is not None:
                 await recorded  # P1
             self._latch.check(call.plan.agent)
+            if why := await _other_scripts(call):  # P8
+                return self._refuse(call, Ending.NOT_APPROVED, why), None
             self._reports.begin(call)
             done = await self._execute(call, cell)
             effects: Effects | None = None
@@ -125,7 +129,8 @@ class CallFlow:
                 effects = await self._judging.judge(call, transaction)
                 self._latch.check(call.plan.agent)
                 effects, landed = await self._judging.land(call, transaction, effects)  # P2
-        result = call.result(done, effects, transaction.watched, landed=landed)
+            changed = await _touched_scripts(call) if effects is None else ""
+        result = call.result(done, effects, transaction.watched, landed=landed, note=changed)
         self._record.ended(result, call.plan.agent, self._files.note(call.plan, result))
         return result, done
 
@@ -194,10 +199,8 @@ class CallFlow:
             try:
                 with self._live.listed(call, background=True):
                     async with self._failure_recorded(call):
-                        if why := await _other_scripts(call):
-                            return self._refuse(call, Ending.NOT_APPROVED, why)
                         result, done = await self._run(call, cell)
-                    return await self._follow_up(call, result, done)
+                    return await self._follow_up(call, result, done) if done is not None else result
             finally:
                 await pool.end(cell)
 
@@ -262,6 +265,13 @@ async def _other_scripts(call: Call) -> str:
         return ""
     files = ", ".join(f"`{name}`" for name in names)
     return f"{files} is not what was approved any more; make the same call again, and it is asked"
+
+
+async def _touched_scripts(call: Call) -> str:
+    """Say which approved files were written to while a call ran that changes nothing; empty where
+    none was (P8)."""
+    names = await asyncio.to_thread(touched_scripts, call.scripts) if call.scripts else []
+    return say_not_as_approved(names) if names else ""
 
 
 def _say(error: SandboxError | OSError) -> str:
