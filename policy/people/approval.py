@@ -81,6 +81,8 @@ class Wanted(Frozen):
     """SHA-256 of what it is given on standard input, in hex; empty: nothing."""
     scripts: tuple[str, ...] = ()
     """Files that it runs: path and SHA-256 of what each holds, or `nothing`."""
+    unbound: tuple[str, ...] = ()
+    """What else it runs, whose text nobody can tell beforehand, in words: a yes is for once."""
     cwd: str = ""
     acts: tuple[covered.Act, ...] | None = None
     """Its commands; None where a part of one cannot be known."""
@@ -284,6 +286,8 @@ def covers(grant: Grant, call: Wanted, now: float) -> bool:
         return False
     if grant.scope is Scope.EXACT:
         return grant.wanted.digest == call.digest
+    if call.unbound:
+        return False
     shown_then = grant.wanted
     same = all(
         getattr(shown_then, name) == getattr(call, name)

@@ -81,6 +81,13 @@ def rewritten(facts: Facts, full: str) -> bool:
     )
 
 
+def is_shell_script(path: str, text: str) -> bool:
+    """Return whether a file is a script for a shell, by its first line, else by its name."""
+    if text.startswith("#!"):
+        return not _other_language(text)
+    return _SHELL_NAME.search(path) is not None
+
+
 def _other_language(text: str) -> bool:
     return text.startswith("#!") and _SHEBANG.match(text) is None
 

@@ -56,6 +56,7 @@ def _rows(request: Request) -> tuple[str, CardRows]:
         env=request.env,
         stdin=request.stdin,
         scripts=request.scripts,
+        unbound=request.wanted.unbound,
     )
 
 
@@ -65,6 +66,12 @@ def approve(dirs: Dirs, request: Request, terms: Terms, *, by: str, reason: str 
         raise BadInput(
             f"the call is not derived from task `{safe_line(terms.task)}`, so exactly this call "
             "never is; leave `--task` out, or name another `--scope`"
+        )
+    answers = request.reach is None and terms.opens is None
+    if (unbound := request.wanted.unbound) and answers and not _is_once(terms):
+        raise BadInput(
+            f"it runs what a yes cannot be bound to ({safe_line(unbound[0])}), so "
+            "that a yes is for exactly this call, once: leave `--scope` and `--uses` out"
         )
     if request.reach is not None and terms.scope is Scope.CATEGORY:
         raise BadInput(
@@ -102,6 +109,11 @@ def approve(dirs: Dirs, request: Request, terms: Terms, *, by: str, reason: str 
         ),
     )
     return made
+
+
+def _is_once(terms: Terms) -> bool:
+    """Return whether a yes is for exactly one call, once."""
+    return terms.scope is Scope.EXACT and terms.uses == 1
 
 
 def refuse(dirs: Dirs, request: Request, *, by: str, reason: str = "") -> None:

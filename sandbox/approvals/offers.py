@@ -74,5 +74,7 @@ def always_here(request: Request) -> Offer | None:
 def _covers(offer: Offer, request: Request) -> bool:
     if request.reach is not None:
         return request.reach.lasting
+    if request.wanted.unbound:  # another text could stand there the next time
+        return False
     now = request.asked
     return covers(offer.terms.grant(request, now, by=""), request.wanted, now)

@@ -10,19 +10,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from policy.facts import Facts, How
+from policy.facts import WRITES, Facts, Finding, How
 from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Context, Decision
 from policy.people.approval import Wanted, wanted
-from policy.shell.held_scripts import MOST_TEXT, rewritten
+from policy.shell.held_scripts import MOST_TEXT, is_shell_script
 from policy.shell.state import Seen
 from policy.tools import reading as tools
-from policy.values.partial import globbed, unknown
+from policy.values.partial import globbed, shown, unknown
 from sandbox.errors import SandboxError
 from sandbox.host import files as own_files
 
@@ -36,6 +37,10 @@ MOST_HASHED = 256 << 20
 """Bytes; a larger file counts by what tells it from any other."""
 
 _PIECE = 1 << 20
+_INNER = re.compile(r", in `[^`]*`$")
+"""Ends what is found in a script (`policy.shell.held_scripts`)."""
+_IS_PROGRAM = re.compile(r"the program `")
+_BUILDS = re.compile(r"(`[^`]+`): (?:builds the project or runs its tools|runs a script of)")
 Identity = tuple[int, int, int, int, int]
 
 
@@ -71,17 +76,21 @@ def wanted_with_scripts(
 
     Raises TooManyScripts.
     """
-    scripts = read_scripts(plan, context, policy)
+    scripts, unbound = read_scripts(plan, context, policy)
     bound = tuple(script.bound() for script in scripts)
-    return wanted(plan, decision, context, policy, env=env, stdin=stdin, scripts=bound), scripts
+    what = wanted(plan, decision, context, policy, env=env, stdin=stdin, scripts=bound)
+    return what.model_copy(update={"unbound": unbound}), scripts
 
 
-def read_scripts(plan: ActionPlan, context: Context, policy: Policy) -> tuple[Script, ...]:
-    """Return the files of its workspaces that a call runs, as they stand now. Raises
-    TooManyScripts."""
+def read_scripts(
+    plan: ActionPlan, context: Context, policy: Policy
+) -> tuple[tuple[Script, ...], tuple[str, ...]]:
+    """Return the files of its workspaces that a call runs, as they stand now, and what else it runs
+    of which nobody can tell the text now, in words. Raises TooManyScripts."""
     roots = [os.path.realpath(place) for place in (plan.workspace, *plan.also)]
     disk: dict[str, Seen] = {}
     read: dict[str, Script] = {}
+    unbound: dict[str, None] = {}
     for _ in range(MOST_LOOKS):
         facts = tools.facts(plan, context, policy.catalog, policy.tools, disk)
         fresh = [path for path in _named(facts) if path not in read and _lies_in(path, roots)]
@@ -94,8 +103,23 @@ def read_scripts(plan: ActionPlan, context: Context, policy: Policy) -> tuple[Sc
             )
         for path in fresh:
             read[path], text = _read(path)
-            disk[path] = Seen(text)
-    return tuple(script for script in read.values() if not os.path.isdir(script.path))  # noqa: PTH112
+            known = text is not None and len(text) <= MOST_TEXT
+            disk[path] = Seen(text if known else None)
+            if text is not None and not known and is_shell_script(path, text):
+                unbound[f"what `{path}` runs in turn, since it is long"] = None
+    else:
+        unbound[f"what scripts run that others run, more than {MOST_LOOKS - 1} deep"] = None
+    for path in _inputs(facts):
+        if path in read or not _lies_in(path, roots) or os.path.isdir(path):  # noqa: PTH112
+            continue
+        if len(read) >= MOST_SCRIPTS:
+            unbound["more of the files that it reads and runs"] = None
+            break
+        read[path], _text = _read(path)
+    folders = [path for path in read if os.path.isdir(path)]  # noqa: PTH112
+    unbound |= dict.fromkeys(f"what lies in the folder `{path}`" for path in folders)
+    unbound |= dict.fromkeys(_unbound(facts))
+    return tuple(one for path, one in read.items() if path not in folders), tuple(unbound)
 
 
 def shown_scripts(scripts: Sequence[Script]) -> dict[str, str]:
@@ -119,11 +143,54 @@ def touched_scripts(scripts: Sequence[Script]) -> list[str]:
 
 
 def _named(facts: Facts) -> Iterator[str]:
-    """Yield the paths that are run as they stand before the call."""
+    """Yield the paths of files that are run, as far as they are known."""
     runs = [touch.path for touch in facts.touches if touch.how is How.RUN]
     for path in dict.fromkeys(runs):
-        if not unknown(path) and not globbed(path) and not rewritten(facts, path):
+        if not unknown(path) and not globbed(path):
             yield path
+
+
+def _inputs(facts: Facts) -> Iterator[str]:
+    """Yield the files that a call reads where it also runs what it reads or writes (`sh < FILE`,
+    `cp FILE x.sh; sh x.sh`)."""
+    if not any(map(_runs_input, facts.findings)) and not list(_made(facts)):
+        return
+    reads = [touch.path for touch in facts.touches if touch.how is How.READ]
+    for path in dict.fromkeys(reads):
+        if not unknown(path) and not globbed(path):
+            yield path
+
+
+def _unbound(facts: Facts) -> Iterator[str]:
+    """Yield what is run of which nobody can tell the text before the call, in words."""
+    for path in _made(facts):
+        yield f"what the call itself writes to `{path}` before it runs it"
+    for touch in facts.touches:
+        if touch.how is How.RUN and (unknown(touch.path) or globbed(touch.path)):
+            yield f"the files `{shown(touch.path)}`"
+    reads = [touch.path for touch in facts.touches if touch.how is How.READ]
+    certain = bool(reads) and not any(unknown(path) or globbed(path) for path in reads)
+    for finding in facts.findings:
+        if _INNER.search(finding.reason):
+            continue  # a script is held by the cell and gate 2 in what it does
+        if _runs_input(finding) and (not certain or _IS_PROGRAM.match(finding.reason)):
+            yield f"what is meant by this: {shown(finding.reason)}"
+        if finding.rule == "build" and (said := _BUILDS.match(finding.reason)) is not None:
+            yield f"what {said[1]} runs of the project"
+
+
+def _runs_input(finding: Finding) -> bool:
+    return finding.rule == "opaque" and _INNER.search(finding.reason) is None
+
+
+def _made(facts: Facts) -> Iterator[str]:
+    """Yield the paths of files that a call writes before it runs them."""
+    written = set()
+    for touch in facts.touches:
+        if touch.how is How.RUN and touch.path in written:
+            yield touch.path
+        elif touch.how in WRITES and touch.how is not How.META:
+            written.add(touch.path)
 
 
 def _lies_in(path: str, roots: Sequence[str]) -> bool:
@@ -151,8 +218,7 @@ def _read(path: str) -> tuple[Script, str | None]:
         return Script(path, digest, identity, f"{size}, which are no text"), None
     cut = not whole or len(text) > MOST_SHOWN
     rest = "\n... and more that is not shown" if cut else ""
-    shown = f"{size}:\n{text[:MOST_SHOWN]}{rest}"
-    return Script(path, digest, identity, shown), text if len(start) <= MOST_TEXT else None
+    return Script(path, digest, identity, f"{size}:\n{text[:MOST_SHOWN]}{rest}"), text
 
 
 def _digest(start: bytes, rest: BinaryIO) -> str:

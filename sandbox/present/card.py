@@ -48,10 +48,18 @@ def card(
     env: Mapping[str, str] | None = None,
     stdin: str = "",
     scripts: Mapping[str, str] | None = None,
+    unbound: Sequence[str] = (),
 ) -> str:
     """Return the approval card of a plan as text; the arguments are those of `card_rows`."""
     title, rows = card_rows(
-        plan, decision, paths=paths, preview=preview, env=env, stdin=stdin, scripts=scripts
+        plan,
+        decision,
+        paths=paths,
+        preview=preview,
+        env=env,
+        stdin=stdin,
+        scripts=scripts,
+        unbound=unbound,
     )
     return card_text(title, rows)
 
@@ -70,6 +78,7 @@ def card_rows(
     env: Mapping[str, str] | None = None,
     stdin: str = "",
     scripts: Mapping[str, str] | None = None,
+    unbound: Sequence[str] = (),
 ) -> tuple[str, CardRows]:
     """Return the title of a plan's approval card and its named fields, as an agent wrote them
     (safety-guardrails.md, Approval Checkpoints).
@@ -77,7 +86,7 @@ def card_rows(
     Its five parts: the exact command or content, what it may change, the outcome that is expected,
     the risk, how to roll back. `paths` are what gate 1 read in it, `preview` what a rehearsal did,
     `env` the variables that are set for it, `stdin` what it is given to read, `scripts` the files
-    that it runs. No parameter is left
+    that it runs, `unbound` what else it runs, which a yes cannot be bound to. No parameter is left
     out: all of them are approved.
     """
     params = plan.get("params", {})
@@ -104,6 +113,7 @@ def card_rows(
         ("runs", _excerpt(f"{path}, {text}", CONTENT_LINES))
         for path, text in (scripts or {}).items()
     ]
+    rows += [("not bound", f"{one}: its text is not part of what you approve") for one in unbound]
     if plan.get("intent"):
         rows.append(("intent", _excerpt(str(plan["intent"]))))
     rows.append(("starts in", str(plan.get("cwd") or plan.get("workspace"))))

@@ -16,10 +16,13 @@ import pytest
 from policy.gate1.decide import Policy
 from policy.model import ActionPlan, Context, Decision, Params, Workspace
 from policy.people.approval import Scope
+from policy.shell.held_scripts import MOST_TEXT
 from sandbox.approvals.answers import approve, card_of, rows_of
 from sandbox.approvals.approver import Answer, Approver, nobody
+from sandbox.approvals.offers import always_here
 from sandbox.approvals.pregrant import of_command
 from sandbox.approvals.script_capture import (
+    MOST_LOOKS,
     MOST_SCRIPTS,
     MOST_SHOWN,
     Script,
@@ -30,7 +33,7 @@ from sandbox.approvals.script_capture import (
     touched_scripts,
 )
 from sandbox.approvals.store.grants import Grants
-from sandbox.approvals.store.request import Terms
+from sandbox.approvals.store.request import Request, Terms
 from sandbox.calls.flow.call import OnOutput
 from sandbox.calls.supervisor import Supervisor
 from sandbox.calls.tickets import Admission
@@ -38,6 +41,7 @@ from sandbox.cells.transaction import Transaction
 from sandbox.config.settings import Dirs
 from sandbox.containers.images import Images
 from sandbox.containers.plan import LABEL_TEST
+from sandbox.errors import BadInput
 from sandbox.results import CallResult, Ending
 from sandbox.workspaces.registry import Registry
 
@@ -52,6 +56,26 @@ RUNS = {
     "in a pipe": ("cat a.txt | ./x.sh", "x.sh"),
     "by another script": ("./outer.sh", "x.sh"),
     "by a link": ("./link.sh", "link.sh"),
+    "written after it ran": ("bash x.sh; git push origin main; echo done >> x.sh", "x.sh"),
+    "beside a name nobody knows": ('bash x.sh | tee "log-$(date +%F).txt"; git push', "x.sh"),
+    "as a shell's input": ("sh < x.sh", "x.sh"),
+    "in a pipe to a shell": ("cat x.sh | bash -s a; git push", "x.sh"),
+    "sourced as input": ("source /dev/stdin < x.sh", "x.sh"),
+    "by a substitution": ("bash <(cat x.sh)", "x.sh"),
+    "as python's input": ("python3 < tool.py", "tool.py"),
+}
+BESIDE = {
+    "a name nobody knows": ('bash "$X"', "the files `?`"),
+    "a folder": ("python3 sub", "what lies in the folder `{}/sub`"),
+    "a build": ("make all; git push", "what `make` runs of the project"),
+    "a script of npm": ("npm run x", "what `npm` runs of the project"),
+    "what it wrote itself": (
+        "cp x.sh new.sh; sh new.sh",
+        "what the call itself writes to `{}/new.sh` before it runs it",
+    ),
+    "input nobody knows": ('sh < "$X"', "what is meant by this: it runs a text"),
+    "a long script": ("bash long.sh", "what `{}/long.sh` runs in turn, since it is long"),
+    "too deep": ("bash deep0.sh", "what scripts run that others run, more than 7 deep"),
 }
 NONE = ("echo ./x.sh", "cat x.sh", "printf 'true\\n' > x.sh && sh x.sh", "/bin/true", "rm x.sh")
 
@@ -76,6 +100,10 @@ def place(tmp_path: Path) -> Path:
 
 
 def of(place: Path, command: str) -> tuple[Script, ...]:
+    return both_of(place, command)[0]
+
+
+def both_of(place: Path, command: str) -> tuple[tuple[Script, ...], tuple[str, ...]]:
     text = command.replace("{}", str(place))
     plan = ActionPlan(tool="Bash", params=Params(command=text), workspace=str(place))
     return read_scripts(plan, Context((Workspace(str(place)),), home="/home/me"), Policy.default())
@@ -89,6 +117,42 @@ def test_what_a_call_runs_is_read(place: Path, command: str, name: str) -> None:
     assert not other_scripts([script])
     (place / name).write_text("echo two\n")
     assert other_scripts([script]) == touched_scripts([script]) == [script.path]
+
+
+@pytest.mark.parametrize("command, name", RUNS.values(), ids=RUNS)
+def test_what_is_bound_whole_is_not_named_as_unbound(place: Path, command: str, name: str) -> None:
+    assert both_of(place, command)[1] == ()
+
+
+@pytest.mark.parametrize("command, said", BESIDE.values(), ids=BESIDE)
+def test_what_cannot_be_bound_is_said_and_approved_once(
+    place: Path, tmp_path: Path, command: str, said: str
+) -> None:
+    (place / "long.sh").write_text("# long\n" * MOST_TEXT)
+    for number in range(MOST_LOOKS + 1):
+        (place / f"deep{number}.sh").write_text(f"bash deep{number + 1}.sh\n")
+    [unbound] = both_of(place, command)[1]
+    assert unbound.startswith(said.replace("{}", str(place)))
+    dirs = Dirs.under(tmp_path / "state").create()
+    Registry(dirs).add(place, approved=True)
+
+    def asked(text: str) -> Request:
+        return of_command(
+            dirs, [text], workspace=str(place), agent="main", role=None, cwd=None, here=None
+        )
+
+    request = asked(f"{command}; rm a.txt")
+    row = f"{unbound}: its text is not part of what you approve"
+    assert ("not bound", row) in rows_of(request)[1]
+    assert always_here(request) is None
+    with pytest.raises(BadInput, match="for exactly this call, once"):
+        approve(dirs, request, Terms(uses=2), by="me")
+    with pytest.raises(BadInput, match="for exactly this call, once"):
+        approve(dirs, request, Terms(scope=Scope.PROGRAM), by="me")
+    assert approve(dirs, request, Terms(), by="me").uses == 1
+    bound = asked("bash x.sh; rm a.txt")  # the control
+    assert not bound.wanted.unbound
+    assert approve(dirs, bound, Terms(uses=2), by="me").uses == 2
 
 
 @pytest.mark.parametrize("command", NONE)

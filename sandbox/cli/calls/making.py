@@ -185,6 +185,7 @@ class Person:
             env=asked.env if asked else {},
             stdin=asked.stdin if asked else "",
             scripts=asked.scripts if asked else {},
+            unbound=asked.wanted.unbound if asked else (),
         )
         terminal.show_aside(shown)
         approved = terminal.ask_until("Run it?", line)
