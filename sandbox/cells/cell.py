@@ -123,16 +123,17 @@ class Cell:
     async def ask(self, request: dict[str, Any] | None = None, *, op: str) -> dict[str, Any]:
         """Send the keeper a request and return its answer. Raises SandboxError.
 
-        It answers one after the other: the time of this one begins when those before are answered.
+        It answers one after the other: the time of this one begins when those before are answered,
+        also those that nobody waits for any more.
         """
         before = self._keeper.unanswered
         asked = self._send(request or {}, op)
         try:
             if before:
                 await self._come_after(before)
-            answer = await self._in_time(asked, asked.answer)
+            answer = await self._in_time(asked, asyncio.shield(asked.answer))
         except BaseException:
-            asked.answer.cancel()  # nobody takes it
+            asked.answer.add_done_callback(_let_go)  # the keeper is at it still
             raise
         self.held = answer.get("held", self.held)
         self.used = time.monotonic()
@@ -278,3 +279,9 @@ class Cell:
         for identity in (self.identity, self._keeper_identity):
             if identity:
                 await asyncio.to_thread(self._engine.remove, identity)
+
+
+def _let_go(answer: asyncio.Future[dict[str, Any]]) -> None:
+    """Take an answer that nobody waits for any more, whatever it is."""
+    if not answer.cancelled():
+        answer.exception()

@@ -172,6 +172,49 @@ def test_the_time_of_a_request_begins_when_those_before_it_are_answered() -> Non
         asyncio.run(alone())
 
 
+def test_a_request_that_nobody_waits_for_any_more_is_waited_for_by_those_behind() -> None:
+    """The keeper is at it still: a call behind one that was cancelled ended the cell of both."""
+
+    async def trial() -> tuple[bool, dict[str, Any], bool]:
+        cell, answer = keeper_of(look_seconds=0.05, land_seconds=60.0)
+        landing = asyncio.create_task(cell.ask({"tx": "c1"}, op="land"))
+        await asyncio.sleep(0)
+        later = asyncio.create_task(cell.ask({"tx": "c2"}, op="land"))  # cancelled as it waits
+        await asyncio.sleep(0)
+        for one in (landing, later):
+            one.cancel()
+            await asyncio.wait([one])
+        looks = asyncio.create_task(cell.ask(op="look"))
+        await asyncio.sleep(0.2)  # four times as long as it may take itself
+        alive = cell.alive
+        answer({"op": "land", "n": 1})
+        answer({"op": "land", "n": 2})
+        answer({"op": "look", "n": 3, "changed": True})
+        return alive, await looks, cell.idle
+
+    alive, answer, idle = asyncio.run(trial())
+    assert alive
+    assert answer["changed"]
+    assert idle
+
+
+def test_a_request_that_nobody_waits_for_has_its_time_as_well() -> None:
+    async def trial() -> None:
+        cell, _ = keeper_of(look_seconds=60.0, land_seconds=0.05)
+        cell._remove = _nothing  # type: ignore[method-assign]
+        landing = asyncio.create_task(cell.ask({"tx": "c1"}, op="land"))
+        await asyncio.sleep(0)
+        landing.cancel()
+        await asyncio.wait([landing])
+        await cell.ask(op="look")
+
+    async def _nothing() -> None:
+        pass
+
+    with pytest.raises(CellLost, match=r"did not land within 0\.05 s"):
+        asyncio.run(trial())
+
+
 def test_what_lands_in_other_workspaces_is_not_waited_for() -> None:
     works = WorkList()
     undo = Work(Kind.UNDO, "c3", None, ("/v",), Phase.UNDOES, 1)
