@@ -105,13 +105,18 @@ class LockgateEnvironment:
         """Return what the framework's templates may name: of this host nothing but the system."""
         system = os.uname()
         names = {"system": system.sysname, "machine": system.machine, "release": "", "version": ""}
-        return {**self.config.model_dump(), **names, "cwd": self._folder, **more}
+        return {**self._told(), **names, "cwd": self._folder, **more}
 
     def serialize(self) -> dict[str, Any]:
         """Return what a trajectory says of the environment."""
         kind = f"{type(self).__module__}.{type(self).__name__}"
-        config = {"environment": self.config.model_dump(mode="json"), "environment_type": kind}
+        config = {"environment": self._told(), "environment_type": kind}
         return {"info": {"config": config}}
+
+    def _told(self) -> dict[str, Any]:
+        """Return the settings as prompts and trajectories may hold them: of `env` the names."""
+        settings = self.config.model_dump(mode="json", exclude={"env"})
+        return {**settings, "env": sorted(self.config.env)}
 
 
 def _observed(result: CallResult) -> dict[str, Any]:
