@@ -217,7 +217,7 @@ def _start(dirs: Dirs) -> bool:
             stdout=log,
             stderr=log,
             cwd="/",
-            env=interpreter.environment(_unmarked(dirs)),
+            env=interpreter.environment(_inherited(dirs)),
             pass_fds=(writing,),
             start_new_session=True,
         )
@@ -241,13 +241,18 @@ def _start(dirs: Dirs) -> bool:
     return said == "ready"
 
 
-def _unmarked(dirs: Dirs) -> dict[str, str]:
-    """Return the environment without the mark of an agent of this state folder.
+def _inherited(dirs: Dirs) -> dict[str, str]:
+    """Return the variables that a supervisor begins with, without the mark of an agent of this
+    state folder.
 
     The supervisor is no part of its agents. A mark of another folder's agent stays: such a
     supervisor is a program that the agent started, and a stop there must reach it.
     """
-    env = dict(os.environ)
+    from sandbox.client.inherited import kept_variables
+    from sandbox.workspaces.registry import Registry as Workspaces
+
+    known = Workspaces(dirs)
+    env = kept_variables(os.environ, (one.path for one in known.list()), known.home)
     if mark := env.get("LOCKGATE_AGENT"):
         from sandbox.agents.registry import Registry
 

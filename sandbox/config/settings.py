@@ -141,11 +141,17 @@ class AuditSettings(Frozen):
     """Older files of the log that are kept; 0: all."""
 
 
+HeaderName = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
+HeaderValue = Annotated[str, Field(pattern=r"^[!-~](?:[ -~]*[!-~])?$")]
+
+
 class TelemetrySettings(Frozen):
     """Where spans of calls go (docs/telemetry.md)."""
 
     endpoint: Annotated[str, Field(pattern=r"^https?://")] | None = None
     """A collector's address for OTLP over HTTP; none: no span is made, and nothing leaves."""
+    headers: dict[HeaderName, HeaderValue] = Field(default_factory=dict)
+    """Headers that the collector wants, such as a token."""
     seconds: Annotated[float, Field(gt=0, le=60)] = 5.0
     """How long one delivery may take."""
 

@@ -37,9 +37,13 @@ def program() -> tuple[str, ...]:
     text = _text(beside)
     if _ENTRY in text:  # something else may have been put in its place
         return (sys.executable, "-IS" if _THIN in text else "-EP", str(beside))
-    own = (*site.getsitepackages(), site.getusersitepackages())
-    flags = "-EP" if _ROOT in own else "-P"
+    flags = "-EP" if _is_installed() else "-P"
     return (sys.executable, flags, "-m", "sandbox.cli.entry")
+
+
+def _is_installed() -> bool:
+    """Whether Lockgate is found in the interpreter's own places, whatever variables say."""
+    return _ROOT in (*site.getsitepackages(), site.getusersitepackages())
 
 
 def _text(script: Path) -> bytes:
@@ -54,9 +58,10 @@ def _text(script: Path) -> bytes:
 def environment(given: Mapping[str, str]) -> dict[str, str]:
     """Return variables for a program of ours that is started as a module, with `-P`.
 
-    Where this one does not heed the variables of Python, the other one gets none of them.
+    Where this one does not heed the variables of Python, or is found without them, the other one
+    gets none of them.
     """
-    if sys.flags.ignore_environment:
+    if sys.flags.ignore_environment or _is_installed():
         kept = {name: value for name, value in given.items() if not name.startswith("PYTHON")}
         return {**kept, "PYTHONPATH": _ROOT}
     paths = (_ROOT, *filter(None, [given.get("PYTHONPATH")]))

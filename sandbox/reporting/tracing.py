@@ -4,13 +4,18 @@
 It needs the extra `telemetry`, and does nothing unless the settings name where spans go. They say
 which call, agent, tool, verdict and outcome; no command, path, or output leaves with them. A
 collector that does not answer holds no call up: spans wait in a bounded queue, and are dropped.
+
+INVARIANT (P7, spans): the settings alone say where spans go, with what headers, and which are made:
+variables of whoever started this process (`OTEL_*`, proxies) and `.netrc` say nothing.
 """
 
 from __future__ import annotations
 
+import contextlib
+import os
 import time
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from sandbox.audit.events.calls import (
@@ -32,6 +37,13 @@ if TYPE_CHECKING:
 MOST_OPEN = 10_000
 """Calls of which the end is waited for; of more the oldest are forgotten."""
 Attributes = Mapping[str, str | int | bool | tuple[str, ...]]
+_TOOLS = frozenset(
+    ("Bash", "BashOutput", "Delete", "Edit", "Glob", "Grep", "Internal", "KillBash", "KillShell",
+     "LS", "MultiEdit", "NotebookEdit", "NotebookRead", "Opaque", "PowerShell", "Read", "ReadMany",
+     "Task", "TodoWrite", "WebFetch", "WebSearch", "Write", "apply_patch")
+)  # fmt: skip
+"""Tools that spans name; another's name is a word of an agent, and `OTHER` stands for it."""
+OTHER = "other"
 _FOLLOW_UPS = {LandedRecord: "landed", DiscardedRecord: "discarded", UndoneRecord: "undone"}
 
 
@@ -160,13 +172,35 @@ def tracing_of(settings: TelemetrySettings) -> Tracing | None:
             "`telemetry.endpoint` is set, and its library is not installed; "
             "`pip install 'lockgate[telemetry]'`"
         ) from None
-    return Tracing(OTLPSpanExporter(endpoint=settings.endpoint, timeout=settings.seconds))
+    import requests
+
+    with _unsaid_by_variables():
+        session = requests.Session()
+        session.trust_env = False
+        exporter = OTLPSpanExporter(
+            endpoint=settings.endpoint,
+            headers=dict(settings.headers),
+            timeout=settings.seconds,
+            session=session,
+        )
+        return Tracing(exporter)
+
+
+@contextlib.contextmanager
+def _unsaid_by_variables() -> Iterator[None]:
+    """Take the variables of the SDK away, which its parts read as they are made."""
+    away = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("OTEL_")}
+    try:
+        yield
+    finally:
+        os.environ.update(away)
 
 
 def _attributes(record: DecidedRecord) -> Attributes:
     """Return what a span says of a call: names and answers, nothing that an agent wrote freely."""
+    tool = record.tool and (record.tool if record.tool in _TOOLS else OTHER)
     texts = {
-        "call": record.call, "agent": record.agent, "role": record.role, "tool": record.tool,
+        "call": record.call, "agent": record.agent, "role": record.role, "tool": tool,
         "verdict": record.verdict, "tier": record.tier, "session": record.session,
     }  # fmt: skip
     named = {f"lockgate.{name}": text for name, text in texts.items() if text}

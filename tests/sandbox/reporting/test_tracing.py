@@ -4,25 +4,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import queue
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans
 from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.sdk.trace.export import SpanExporter
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from sandbox.audit.events.reading import record_of
 from sandbox.calls.flow.parts import Parts
 from sandbox.config.settings import Settings, TelemetrySettings
 from sandbox.errors import BadInput
+from sandbox.gates.policy_files import BuiltIn
 from sandbox.host.dirs import Dirs
-from sandbox.reporting.tracing import Tracing, tracing_of
+from sandbox.reporting.tracing import OTHER, Tracing, tracing_of
 
 SECRET = "a-word-of-the-command"
 DECIDED = {
@@ -88,15 +94,38 @@ def test_what_did_not_run_has_no_such_phase() -> None:
     assert set(spans_of({"event": "undone", "call": "u1", "undone": "c1"})) == {"lockgate undone"}
 
 
+def tool_of(tool: str) -> object:
+    spans = spans_of({**DECIDED, "tool": tool}, {"event": "ended", "call": "c1", "ending": "ran"})
+    return (spans["lockgate call"].attributes or {})["lockgate.tool"]
+
+
+def test_a_tool_is_named_where_it_is_known_and_no_word_of_an_agent() -> None:
+    tools = BuiltIn().of(()).policy.tools
+    known = {name for _, names in tools for name in names if "*" not in name}
+    assert len(known) > 20
+    assert {tool_of(name) for name in known} == known
+    assert tool_of(SECRET) == OTHER
+    assert tool_of(f"mcp__{SECRET}__Bash") == OTHER
+
+
+Collected = tuple[str, "queue.SimpleQueue[tuple[dict[str, str], bytes]]"]
+
+
 @pytest.fixture
-def collector() -> Iterator[tuple[str, queue.SimpleQueue[bytes]]]:
-    """Run a collector on loopback; give its address and what it is sent."""
-    sent: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+def collector() -> Iterator[Collected]:
+    """Run a collector on loopback; give its address, and the headers and data it is sent."""
+    with collecting() as one:
+        yield one
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[Collected]:
+    sent: queue.SimpleQueue[tuple[dict[str, str], bytes]] = queue.SimpleQueue()
 
     class Collector(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             data = self.rfile.read(int(self.headers["content-length"]))
-            sent.put(data)
+            sent.put(({name.lower(): value for name, value in self.headers.items()}, data))
             self.send_response(200)
             self.end_headers()
 
@@ -112,13 +141,9 @@ def collector() -> Iterator[tuple[str, queue.SimpleQueue[bytes]]]:
 
 
 def test_what_is_recorded_reaches_the_collector_that_the_settings_name(
-    tmp_path: Path,
-    collector: tuple[str, queue.SimpleQueue[bytes]],
-    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path, collector: Collected
 ) -> None:
-    for name in ("OTEL_EXPORTER_OTLP_COMPRESSION", "http_proxy", "HTTP_PROXY"):
-        monkeypatch.delenv(name, raising=False)
-    settings = Settings(telemetry=TelemetrySettings(endpoint=collector[0]))
+    settings = Settings(telemetry=TelemetrySettings(endpoint=collector[0], headers={"X-Key": "k"}))
     parts = Parts(Dirs.under(tmp_path), policy=None, workspaces=[], settings=settings)
     assert parts.tracing is not None
 
@@ -128,16 +153,64 @@ def test_what_is_recorded_reaches_the_collector_that_the_settings_name(
 
     asyncio.run(work())
     parts.tracing.close()
-    data = collector[1].get(timeout=30)
-    request = ExportTraceServiceRequest.FromString(data)
-    names = [
-        span.name
-        for resource in request.resource_spans
-        for scope in resource.scope_spans
-        for span in scope.spans
-    ]
+    headers, data = collector[1].get(timeout=30)
+    names = [span.name for span in _sent(data).scope_spans[0].spans]
     assert sorted(names) == ["gate 1", "lockgate call", "run"]
+    assert headers["x-key"] == "k"
     assert SECRET.encode() not in data
+
+
+def _sent(data: bytes) -> ResourceSpans:
+    sent: ResourceSpans
+    [sent] = ExportTraceServiceRequest.FromString(data).resource_spans
+    return sent
+
+
+def _spans_to(endpoint: str, made: Callable[[], SpanExporter] | None = None) -> None:
+    """Make a call's spans; `made` makes another exporter, the control."""
+    tracing = tracing_of(TelemetrySettings(endpoint=endpoint)) if made is None else Tracing(made())
+    assert tracing is not None
+    for record in (DECIDED, {"event": "ended", "call": "c1", "ending": "ran"}):
+        tracing.take(record_of(record))
+    tracing.close()
+
+
+def test_variables_change_neither_where_spans_go_nor_what_they_say(
+    tmp_path: Path, collector: Collected, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever's call starts the supervisor would decide for all agents."""
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login a password b\n")
+    with collecting() as (address, elsewhere):
+        said = {
+            "HTTP_PROXY": address, "http_proxy": address, "NETRC": str(netrc),
+            "OTEL_RESOURCE_ATTRIBUTES": f"said={SECRET}", "OTEL_SERVICE_NAME": SECRET,
+            "OTEL_EXPORTER_OTLP_HEADERS": f"x-said={SECRET}",
+            "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip", "OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT": "1",
+        }  # fmt: skip
+        for name, value in said.items():
+            monkeypatch.setenv(name, value)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        monkeypatch.delenv("no_proxy", raising=False)
+        _spans_to(collector[0], lambda: OTLPSpanExporter(endpoint=collector[0]))  # the control
+        headers, data = elsewhere.get(timeout=30)
+        assert (headers["x-said"], headers["content-encoding"]) == (SECRET, "gzip")
+        assert headers["authorization"]
+        assert collector[1].empty()
+        for off in ({"OTEL_TRACES_SAMPLER": "always_off"}, {"OTEL_SDK_DISABLED": "true"}):
+            for name, value in off.items():
+                monkeypatch.setenv(name, value)
+            _spans_to(collector[0], lambda: OTLPSpanExporter(endpoint=collector[0]))
+            assert collector[1].empty()
+            assert elsewhere.empty()
+        _spans_to(collector[0])
+        headers, data = collector[1].get(timeout=30)
+        assert elsewhere.empty()
+    assert not {"x-said", "content-encoding", "authorization"} & set(headers)
+    assert SECRET.encode() not in data
+    call = next(one for one in _sent(data).scope_spans[0].spans if one.name == "lockgate call")
+    assert len(call.attributes) > 5
+    assert os.environ["OTEL_SERVICE_NAME"] == SECRET  # what else this process does may want it
 
 
 def test_nothing_is_made_unless_the_settings_name_a_place(tmp_path: Path) -> None:
