@@ -53,6 +53,17 @@ def _expected(texts: EditedTexts, real: str) -> str:
     return hashlib.sha256(after.encode("utf-8", "surrogateescape")).hexdigest()
 
 
+def written_paths(answer: Gate1Answer, plan: ActionPlan, context: Context) -> frozenset[str]:
+    """Return the paths, without links, that a call on the host is known to write to."""
+    if answer.effective is None:
+        return frozenset()
+    policy = answer.effective.policy
+    facts = tools.facts(plan, context, policy.catalog, policy.tools)
+    return frozenset(
+        os.path.realpath(touch.path) for touch in known_path(facts) if touch.how in WRITES
+    )
+
+
 def touched_rules(
     answer: Gate1Answer, plan: ActionPlan, context: Context
 ) -> list[tuple[str, Touched]]:

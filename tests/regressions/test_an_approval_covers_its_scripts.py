@@ -10,6 +10,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 
@@ -323,8 +324,38 @@ def test_another_script_is_told_of_where_nothing_was_changed(
     assert "not-as-approved" not in same.message
 
 
+@pytest.mark.docker
+def test_an_agents_own_tool_writes_no_script_that_runs(
+    images: Images, place: Path, tmp_path: Path, run_id: str
+) -> None:
+    (place / "x.sh").write_text("echo begun\nsleep 600\n")
+    begun = asyncio.Event()
+
+    async def run(house: House) -> tuple[CallResult | None, ...]:
+        running = asyncio.ensure_future(
+            house.call("./x.sh; rm a.txt", _yes, lambda _stream, _data: begun.set())
+        )
+        await begun.wait()
+        (place / "alias.sh").symlink_to("x.sh")
+        found = [await house.write(name) for name in ("x.sh", "alias.sh", "b.txt")]
+        running.cancel()
+        await asyncio.wait([running])
+        return *found, await house.write("x.sh")
+
+    named, linked, other, later = asyncio.run(_in_house(place, tmp_path, run_id, run))
+    for refused in (named, linked):
+        assert refused is not None
+        assert refused.ending is Ending.DENIED
+        assert f"which a person approved, runs `{place}/x.sh`; try again" in refused.message
+    assert other is None
+    assert later is None
+
+
 async def _yes(call_id: str, plan: ActionPlan, decision: Decision) -> Answer:
     return Answer(approved=True, by="me")
+
+
+_Found = TypeVar("_Found", bound=CallResult | None)
 
 
 class House:
@@ -376,6 +407,12 @@ class House:
         monkeypatch.undo()
         return found
 
+    async def write(self, name: str) -> CallResult | None:
+        """Ask for a write by the agent's own tool; return the refusal."""
+        params = Params(file_path=str(self._place / name), content="echo evil\n")
+        plan = ActionPlan(tool="Write", params=params, workspace=str(self._place))
+        return (await self.supervisor.admit(plan, approver=_yes, on_host=True)).refused
+
     async def admit(self, command: str) -> Admission:
         return await self.supervisor.admit(self.plan(command))
 
@@ -391,8 +428,8 @@ async def _in_house(
     place: Path,
     tmp_path: Path,
     run_id: str,
-    work: Callable[[House], Awaitable[tuple[CallResult, ...]]],
-) -> tuple[CallResult, ...]:
+    work: Callable[[House], Awaitable[tuple[_Found, ...]]],
+) -> tuple[_Found, ...]:
     dirs = Dirs.under(tmp_path / "lockgate").create()
     labels = {LABEL_TEST: run_id}
     async with Supervisor(dirs, workspaces=[Workspace(str(place))], labels=labels) as supervisor:

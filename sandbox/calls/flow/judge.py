@@ -23,7 +23,7 @@ from sandbox.cells.cell import Cell
 from sandbox.cells.pair.outcomes import CellLost
 from sandbox.cells.transaction import Transaction
 from sandbox.gates.gate2 import Effects, all_ignored, weigh
-from sandbox.gates.host_edits import touched_rules
+from sandbox.gates.host_edits import touched_rules, written_paths
 from sandbox.gates.masked_diff import masked_diff
 
 Raw = Sequence[Sequence[Mapping[str, Any]]]
@@ -76,6 +76,17 @@ class Judging:
             turned_out = await self._find_out(call, effects, lost)
         self._parts.record.forgotten(transaction.evicted)
         return turned_out
+
+    async def written_under(self, call: Call) -> str:
+        """Say why a call on the host may not write yet: a running call of a person's yes runs a
+        file that it names; empty where none does (P8)."""
+        if not self._live.binds:
+            return ""
+        context = self._parts.contexts.of(call.plan)
+        paths = await self._parts.off_loop.do(
+            call.plan.agent, lambda: written_paths(call.answer, call.plan, context)
+        )
+        return self._live.bound(paths)
 
     async def note_host_call(self, call: Call) -> None:
         """Note what an agent is about to do on the host: to files of ignore rules, and what files

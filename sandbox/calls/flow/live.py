@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import sqlite3
 import time
 import traceback
@@ -67,6 +68,7 @@ class LiveState:
         )
         self._connecting = asyncio.Lock()
         self._running: dict[str, dict[str, Any]] = {}
+        self._bound: dict[str, frozenset[str]] = {}
         self._ending: set[asyncio.Task[None]] = set()
         self._reaper: asyncio.Task[None] | None = None
 
@@ -153,12 +155,30 @@ class LiveState:
             "started": time.time(),
             "background": background,
         }
+        self._bound[call.id] = frozenset(os.path.realpath(one.path) for one in call.scripts)
         try:
             with self.budgets.running(call.plan.agent), self._parts.works.listed(work):
                 yield
         finally:
             self._running.pop(call.id, None)
+            self._bound.pop(call.id, None)
             self._parts.objections.ended(call.id)
+
+    @property
+    def binds(self) -> bool:
+        """Whether a call runs that a person approved with files that it runs."""
+        return any(self._bound.values())
+
+    def bound(self, paths: frozenset[str]) -> str:
+        """Say which running call was approved with one of some files, which therefore stays as it
+        is until the call ends; empty where none was."""
+        for call, files in self._bound.items():
+            if both := sorted(files & paths):
+                return (
+                    f"denied: call `{call}`, which a person approved, runs `{both[0]}`; try again "
+                    "when it has ended"
+                )
+        return ""
 
     def running(self) -> list[dict[str, Any]]:
         """Return the calls that run now; of one that waits to land, in how many seconds it does."""

@@ -171,6 +171,8 @@ class CallFlow:
             async with self._failure_recorded(call):
                 refused = await self._asking.ask(call)
         self._latch.check(call.plan.agent)
+        if refused is None and call.on_host and (why := await self._judging.written_under(call)):
+            refused = self._refuse(call, Ending.DENIED, why)
         if refused is None and call.on_host:
             context = self._contexts.of(call.plan)
             why = await self.edits.keep(call.id, call.plan, call.answer, context, use)  # P12
