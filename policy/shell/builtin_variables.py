@@ -24,6 +24,7 @@ def run_declare(shell: Shell, call: Call) -> str:
     refers = call.name not in ("export", "readonly") and any(
         re.fullmatch(r"-\w*n\w*", one) for one in words
     )
+    fixes = call.name == "readonly" or any(re.fullmatch(r"-\w*r\w*", one) for one in words)
     printed, kept = "-p" in words, call.name in ("local", "declare", "typeset")
     for word in words:
         if word.startswith(("-", "+")):
@@ -38,6 +39,8 @@ def run_declare(shell: Shell, call: Call) -> str:
                 continue
         if equals:
             give(shell, name.removesuffix("+"), value)
+        if fixes:
+            shell.state.fixed |= {name.removesuffix("+")}
         if call.name == "export" and isinstance(known := shell.state.get(name), str):
             shell.catalog.exported(shell, name, known)
         if equals:

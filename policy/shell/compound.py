@@ -21,6 +21,8 @@ from policy.shell.syntax.quoting import source
 from policy.values.partial import HOLE, NAME, NET, NUM, unknown
 
 MOST_ROUNDS = 24
+_LEAVES = re.compile(r"\b(?:break|continue|return|exit)\b")
+"""What ends a round of a loop before all of it has run."""
 _FILE_TESTS = frozenset("abcdefghkprstuwxGLNOS")
 _NUMERIC = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
@@ -126,7 +128,8 @@ def _while(shell: Shell, node: Node, stdin: str | None) -> str:
         for condition in conditions:
             out.append(shell.statement(condition, stdin if line is None else line))
         if body is not None:
-            out.append(shell.walk(body, stdin if line is None else line))
+            with shell.unsure(_LEAVES.search(source(body)) is not None):
+                out.append(shell.walk(body, stdin if line is None else line))
     before.join(shell.state)
     shell.state = before
     return "".join(out)
@@ -176,15 +179,21 @@ def _for(shell: Shell, node: Node, stdin: str | None) -> str:
     body = _body(node)
     out: list[str] = []
     refers = name in shell.state.references  # each round it stands for another variable
+    leaves = body is not None and _LEAVES.search(source(body)) is not None
+    before = shell.state.copy()
     for item in items[:MOST_ROUNDS]:
         variables.give(shell, name, item)
         if refers:
             shell.state.references[name] = item
         if body is not None:
-            out.append(shell.walk(body, stdin))
+            with shell.unsure(leaves):
+                out.append(shell.walk(body, stdin))
     if len(items) > MOST_ROUNDS and body is not None:
         variables.give(shell, name, HOLE)
         out.append(shell.walk(body, stdin))
+    if leaves or not items or any(map(unknown, items)):  # perhaps it does nothing
+        before.join(shell.state)
+        shell.state = before
     return "".join(out)
 
 
@@ -199,7 +208,10 @@ def _c_for(shell: Shell, node: Node, stdin: str | None) -> str:
     shell.words.number(source(node).partition("((")[2].partition("))")[0])
     if node.child_by_field_name("condition") is None:
         _flood(shell, body)
-    return shell.walk(body, stdin) if body is not None else ""
+    if body is None:
+        return ""
+    with shell.perhaps(), shell.unsure(_LEAVES.search(source(body)) is not None):
+        return shell.walk(body, stdin)
 
 
 def _case(shell: Shell, node: Node, stdin: str | None) -> str:
@@ -289,6 +301,9 @@ def _declaration(shell: Shell, node: Node, stdin: str | None) -> str:
     exports = fields == ["export"] or any(
         re.fullmatch(r"-\w*x\w*", source(one)) for one in node.children if one.type == "word"
     )
+    fixes = fields == ["readonly"] or any(
+        re.fullmatch(r"-\w*r\w*", source(one)) for one in node.children if one.type == "word"
+    )
     for child in node.children[1:]:
         if child.type == "variable_assignment" and refers:
             name, target = variables.assignment(shell, child)
@@ -302,6 +317,8 @@ def _declaration(shell: Shell, node: Node, stdin: str | None) -> str:
                 shell.catalog.exported(shell, name, value)
             if counts:  # an integer's value is evaluated once more
                 variables.subscript(shell, value if isinstance(value, str) else "")
+            if fixes:
+                shell.state.fixed |= {name}
         elif child.is_named:
             words = shell.words.fields(child)
             if refers and child.type in ("variable_name", "word") and source(child).isidentifier():

@@ -239,6 +239,24 @@ class Shell(ABC):
                 self.find(Tier.FORBIDDEN, "resources", FORK_BOMB)
         return again
 
+    @contextmanager
+    def perhaps(self) -> Iterator[None]:
+        """Read what may run or not: both is possible of all that it changes."""
+        before = self.state.copy()
+        yield
+        before.join(self.state)
+        self.state = before
+
+    @contextmanager
+    def unsure(self, wanted: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002
+        """Read what is left in the middle, perhaps: variables keep what they were as well."""
+        kept = self.state.sure
+        self.state.sure = kept and not wanted
+        try:
+            yield
+        finally:
+            self.state.sure = kept
+
     def aside(self, work: Callable[[], str]) -> str:
         """Do something in a copy of the state, as a subshell does."""
         kept, seen = self.state, set(self.words.seen)

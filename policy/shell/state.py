@@ -108,6 +108,12 @@ class State:
     git_aliases: dict[str, str] = field(default_factory=dict)
     search: tuple[str, ...] = ()
     """Directories put into PATH before the system's own."""
+    sure: bool = True
+    """Whether what comes next runs for certain, so that a variable's new value is its only one."""
+    fixed: frozenset[str] = frozenset()
+    """Variables that are read-only by now: what sets them may do nothing."""
+    redefined: dict[str, tuple[Node, ...]] = field(default_factory=dict)
+    """What functions were before they got another body."""
     latent: list[str] = field(default_factory=list)
     """Values that a shell runs where it counts with them; all copies share the list."""
 
@@ -126,6 +132,9 @@ class State:
             dict(self.streams),
             dict(self.git_aliases),
             self.search,
+            self.sure,
+            self.fixed,
+            dict(self.redefined),
             self.latent,
         )
 
@@ -148,11 +157,15 @@ class State:
         return _USUAL.get(name)
 
     def set(self, name: str, value: Value) -> None:
-        """Set a variable, forgetting what else it could have been."""
+        """Set a variable; what else it could have been is forgotten where that is certain."""
+        old = self.values.get(name)
         self.values[name] = value
         self.note((value,) if isinstance(value, str) else value)
-        if self.alternatives:
-            self.alternatives.pop(name, None)
+        if self.sure and name not in self.fixed:
+            if self.alternatives:
+                self.alternatives.pop(name, None)
+        elif old is not None and old != value:
+            self._also(name, old)
 
     def note(self, values: Iterable[str]) -> None:
         """Keep values that hold a command in a subscript.
@@ -202,19 +215,38 @@ class State:
             for value in values:
                 self._also(name, value)
         self.values = other.values
-        self.functions.update(other.functions)
+        for name, body in other.functions.items():
+            self.define(name, body)
+        for name, bodies in other.redefined.items():
+            for body in bodies:
+                self._once_was(name, body)
+        self.fixed |= other.fixed
         self.aliases.update(other.aliases)
         self.streams.update(other.streams)
         self.git_aliases.update(other.git_aliases)
         self.search = tuple(dict.fromkeys((*other.search, *self.search)))
         self.places = tuple(dict.fromkeys((*self.places, *other.places)))[-MOST_PLACES:]
         if other.args != self.args:
-            self.args = other.args if other.args else self.args
+            self.args = None if other.args and self.args else other.args or self.args
+
+    def define(self, name: str, body: Node) -> None:
+        """Give a function a body; what it was before stays in `redefined`."""
+        old = self.functions.get(name)
+        self.functions[name] = body
+        if old is not None and old != body:
+            self._once_was(name, old)
+
+    def _once_was(self, name: str, body: Node) -> None:
+        known = self.redefined.get(name, ())
+        if body not in known and len(known) < MOST_ALTERNATIVES:
+            self.redefined[name] = (*known, body)
 
     def _also(self, name: str, value: Value) -> None:
         known = self.alternatives.get(name, ())
         if value not in known and len(known) < MOST_ALTERNATIVES:
             self.alternatives[name] = (*known, value)
+        elif value not in known:  # it may be too much to try each
+            self.alternatives[name] = (*known[:-1], HOLE)
 
 
 def as_list(value: Value | None) -> list[str]:

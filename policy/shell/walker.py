@@ -8,8 +8,10 @@ What it may have overlooked makes the text opaque, which is a finding like any o
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import replace
+from itertools import islice, product
 
 from tree_sitter import Node, Tree
 
@@ -32,6 +34,11 @@ _COPROC = re.compile(r"\bcoproc[ \t]+([A-Za-z_]\w*)")
 MOST_DEPTH = 32
 MOST_OUTPUT = 64 * 1024
 MOST_NODES = 15_000
+
+MOST_TRIES = 16
+"""Ways in which a command is read whose variables may have several values."""
+JUMPS = re.compile(r"\b(?:return|exit|break|continue|local|declare|typeset)\b")
+"""What keeps assignments of a function from reaching whoever calls it."""
 
 _ASSIGNED = re.compile(r"[A-Za-z_]\w*=")
 _GAP = re.compile(rf"(?<=\w){HOLE}+(?=\w)")
@@ -97,7 +104,8 @@ class Walker(Shell):
             self.find(Tier.DANGER, "hidden-text", f"it holds the invisible character {mark}")
         for named in _COPROC.finditer(readable) if "coproc" in readable else ():
             self.note_setting(named[1], NUM)  # its name, which the grammar leaves out
-        return self.walk(tree.root_node, stdin)
+        with self.unsure(self.depth > 1 and JUMPS.search(readable) is not None):
+            return self.walk(tree.root_node, stdin)
 
     # Statements
 
@@ -105,7 +113,13 @@ class Walker(Shell):
         """Walk through the statements below a node and return what they print."""
         out: list[str] = []
         for child in node.named_children:
-            if child.type != "comment":
+            if child.type == "comment":
+                continue
+            after = child.next_sibling
+            if after is not None and after.type == "&":  # it changes another shell, if any
+                with self.perhaps():
+                    out.append(self.statement(child, stdin))
+            else:
                 out.append(self.statement(child, stdin))
         return "".join(out)[:MOST_OUTPUT]
 
@@ -128,11 +142,9 @@ class Walker(Shell):
     def _chain(self, node: Node, stdin: str | None) -> str:
         out = ""
         for operator, pipe in pipelines(stages(node)):
-            if operator == "||":
-                before = self.state.copy()
-                out += self._pipe(pipe, stdin)
-                before.join(self.state)
-                self.state = before
+            if operator:  # it hangs on what came before whether it runs
+                with self.perhaps():
+                    out += self._pipe(pipe, stdin)
             else:
                 out += self._pipe(pipe, stdin)
         return out
@@ -206,17 +218,33 @@ class Walker(Shell):
     def _command(self, node: Node, stdin: str | None, extra: list[Node]) -> str:
         if node.start_byte == node.end_byte:
             return ""  # `$()`
-        self.words.seen.clear()
+        around, self.words.seen = self.words.seen, set()
         out = self._once(node, stdin, extra)
-        if self.words.seen:
-            for name in tuple(self.words.seen)[:4]:
-                for value in self.state.alternatives.get(name, ()):
-                    kept = self.state.copy()
-                    self.state.set(name, value)
-                    self._once(node, stdin, extra)
-                    kept.join(self.state)
-                    self.state = kept
+        if self.words.seen and self._try_others(tuple(self.words.seen), node, stdin, extra) - {out}:
+            out = HOLE
+        self.words.seen |= around
         return out
+
+    def _try_others(
+        self, names: tuple[str, ...], node: Node, stdin: str | None, extra: list[Node]
+    ) -> set[str]:
+        """Run a command once more with each other value that what it reads could have; return what
+        it prints then."""
+        printed = set()
+        state = self.state
+        choices = [(state.values.get(name), *state.alternatives.get(name, ())) for name in names]
+        if math.prod(map(len, choices)) > MOST_TRIES:
+            self.find(Tier.DANGER, "opaque", "its variables have too many values to try each")
+            choices = [choice[:2] for choice in choices[:4]]
+        for values in islice(product(*choices), 1, None):  # the first has been tried
+            kept = self.state.copy()
+            for name, value in zip(names, values, strict=False):
+                if value is not None:
+                    self.state.values[name] = value
+            printed.add(self._once(node, stdin, extra))
+            kept.join(self.state)
+            self.state = kept
+        return printed
 
     def _once(self, node: Node, stdin: str | None, extra: list[Node]) -> str:
         fields: list[str] = []
@@ -284,7 +312,7 @@ class Walker(Shell):
 
     def define(self, name: str, body: Node, extra: list[Node]) -> None:
         """Define a function; what its definition redirects is opened whenever it is called."""
-        self.state.functions[name] = body
+        self.state.define(name, body)
         if extra:
             plan = redirects.read(self, tuple(extra))
             redirects.write(self, plan, HOLE, empty=False)
@@ -304,8 +332,14 @@ class Walker(Shell):
         self.calling.append(name)
         self.called.add(name)
         self.facts.programs[name] = None
+        others = self.state.redefined.get(name, ())
         try:
-            return self.statement(body, call.stdin)
+            with self.unsure(JUMPS.search(source(body)) is not None):
+                out = self.statement(body, call.stdin)
+            for other in others:
+                with self.perhaps():
+                    self.statement(other, call.stdin)
+            return out
         finally:
             self.calling.pop()
             self.state.args = kept
