@@ -248,7 +248,7 @@ class Shell(ABC):
         self.state = before
 
     @contextmanager
-    def unsure(self, wanted: bool = True) -> Iterator[None]:  # noqa: FBT001, FBT002
+    def unsure(self, wanted: bool) -> Iterator[None]:
         """Read what is left in the middle, perhaps: variables keep what they were as well."""
         kept = self.state.sure
         self.state.sure = kept and not wanted

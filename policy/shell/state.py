@@ -114,6 +114,8 @@ class State:
     """Variables that are read-only by now: what sets them may do nothing."""
     redefined: dict[str, tuple[Node, ...]] = field(default_factory=dict)
     """What functions were before they got another body."""
+    doubtful: frozenset[str] = frozenset()
+    """Functions that perhaps are not there."""
     latent: list[str] = field(default_factory=list)
     """Values that a shell runs where it counts with them; all copies share the list."""
 
@@ -135,6 +137,7 @@ class State:
             self.sure,
             self.fixed,
             dict(self.redefined),
+            self.doubtful,
             self.latent,
         )
 
@@ -215,8 +218,11 @@ class State:
             for value in values:
                 self._also(name, value)
         self.values = other.values
+        here = self.functions.keys() ^ other.functions.keys()
+        doubtful = self.doubtful | other.doubtful | here
         for name, body in other.functions.items():
             self.define(name, body)
+        self.doubtful = doubtful
         for name, bodies in other.redefined.items():
             for body in bodies:
                 self._once_was(name, body)
@@ -233,6 +239,7 @@ class State:
         """Give a function a body; what it was before stays in `redefined`."""
         old = self.functions.get(name)
         self.functions[name] = body
+        self.doubtful -= {name}
         if old is not None and old != body:
             self._once_was(name, old)
 

@@ -24,7 +24,7 @@ from policy.shell.expand.words import WordReader
 from policy.shell.interpreter import ProgramCatalog, Shell, unbraced
 from policy.shell.pipelines import Stage, pipelines, stages
 from policy.shell.recursion import FORK_BOMB, endless, multiplies
-from policy.shell.state import Call, State
+from policy.shell.state import MOST_PLACES, Call, State
 from policy.shell.syntax import guards as shell_guards
 from policy.shell.syntax.normalize import mended
 from policy.shell.syntax.quoting import source
@@ -120,7 +120,11 @@ class Walker(Shell):
                 with self.perhaps():
                     out.append(self.statement(child, stdin))
             else:
+                places = self.state.places
                 out.append(self.statement(child, stdin))
+                if self.state.places != places and child.type != "list":  # it may have failed
+                    both = dict.fromkeys((*places, *self.state.places))
+                    self.state.places = tuple(both)[-MOST_PLACES:]
         return "".join(out)[:MOST_OUTPUT]
 
     def statement(self, node: Node, stdin: str | None = None) -> str:
@@ -300,8 +304,14 @@ class Walker(Shell):
                 if name in self.state.aliases:
                     self.run_text(" ".join((self.state.aliases[name], *call.words[1:])), call.stdin)
                 body = self.state.functions.get(name)
-                if body is not None:
+                if body is not None and name not in self.state.doubtful:
                     return self._function(name, body, call)
+                if body is not None:
+                    with self.perhaps():
+                        self._function(name, body, call)
+                    with self.perhaps():
+                        self.catalog.run(self, call)
+                    return HOLE
             return self.catalog.run(self, call)
         finally:
             self.depth -= 1
