@@ -22,6 +22,7 @@ from tempfile import mkdtemp
 
 import pytest
 
+from policy.agent_names import RULE
 from sandbox.agents.registering import describe, register
 from sandbox.agents.registry import Agent, Registry
 from sandbox.errors import BadInput, Stopped
@@ -398,7 +399,7 @@ def test_what_cannot_be_attached(place: Place) -> None:
     assert place.run("agent", "attach", "4194304")[2] == "lockgate: there is no process 4194304\n"
     process = place.start(["sleep", "240"])
     assert place.run("agent", "attach", str(process.pid), "--name", "a/b")[2] == (
-        "lockgate: `a/b` cannot name an agent: 1 to 64 letters, digits, `.`, `_`, `-`\n"
+        f"lockgate: `a/b` cannot name an agent: {RULE}\n"
     )
     assert place.run("agent", "attach", str(process.pid), "--name", "a")[0] == 0
     assert "is agent `a` already" in place.run("agent", "attach", str(process.pid))[2]
