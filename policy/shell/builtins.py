@@ -44,7 +44,9 @@ def _cd(shell: Shell, call: Call) -> str:
     if target == "-":
         target = str(state.get("OLDPWD") or HOLE)
     state.values["OLDPWD"] = state.place
-    places = [absolute(target, place) for place in state.places]
+    # up from where an earlier `cd` failed leads out of the project, where there is nothing
+    starts = state.places[-1:] if target.startswith("..") else state.places
+    places = [absolute(target, place) for place in starts]
     search = state.get("CDPATH")
     if isinstance(search, str) and not target.startswith(("/", ".")):
         places = [

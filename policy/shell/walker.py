@@ -123,8 +123,9 @@ class Walker(Shell):
                 places = self.state.places
                 out.append(self.statement(child, stdin))
                 if self.state.places != places and child.type != "list":  # it may have failed
-                    both = dict.fromkeys((*places, *self.state.places))
-                    self.state.places = tuple(both)[-MOST_PLACES:]
+                    now = self.state.places
+                    before = (place for place in places if place not in now)
+                    self.state.places = (*before, *now)[-MOST_PLACES:]
         return "".join(out)[:MOST_OUTPUT]
 
     def statement(self, node: Node, stdin: str | None = None) -> str:

@@ -12,7 +12,6 @@ modules of its command itself. What the kernel says of it as it was started (`/p
 from __future__ import annotations
 
 import atexit
-import functools
 import gc
 import importlib
 import io
@@ -76,6 +75,11 @@ class Forks:
             )
         atexit.register(self._end)
 
+    @property
+    def alive(self) -> bool:
+        """Whether it goes on."""
+        return self._process.poll() is None
+
     def _end(self) -> None:
         self._control.close()
         self._process.wait()
@@ -94,10 +98,14 @@ class Forks:
         return ForkedProcess(mine)
 
 
-@functools.cache
+_forks: list[Forks] = []
+
+
 def forks() -> Forks:
-    """Return the one process that forks for this process."""
-    return Forks()
+    """Return the one process that forks for this process; a stop that was tested may end it."""
+    if not _forks or not _forks[-1].alive:
+        _forks.append(Forks())
+    return _forks[-1]
 
 
 def fits(env: Mapping[str, str]) -> bool:

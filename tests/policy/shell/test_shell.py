@@ -89,9 +89,11 @@ def touched(command: str, how: How) -> list[str]:
 
 PLACES = {
     "a relative path": ("touch a", ["/workspace/a"]),
-    "after cd": ("cd src; touch a", ["/workspace/src/a"]),
+    "after cd": ("cd src && touch a", ["/workspace/src/a"]),
+    "after cd that may fail": ("cd src; touch a", ["/workspace/a", "/workspace/src/a"]),
     "after cd in a subshell": ("(cd src); touch a", ["/workspace/a"]),
-    "after cd and back": ("cd src; cd ..; touch a", ["/workspace/a"]),
+    "after cd and back": ("cd src && cd .. && touch a", ["/workspace/a"]),
+    "after cd and back in lines": ("cd src; cd ..; touch a", ["/workspace/src/a", "/workspace/a"]),
     "with env -C": ("env -C src touch a", ["/workspace/src/a"]),
     "through proc": ("touch /proc/self/cwd/a", ["/workspace/a"]),
     "through the root of proc": ("touch /proc/self/root/a", ["/a"]),

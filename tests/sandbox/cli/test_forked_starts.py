@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from tests.sandbox import forking
 from tests.sandbox.shells import WAIT_SECONDS, Shell
 
 WORDS = {
@@ -19,3 +20,12 @@ def test_a_fork_answers_as_python_does(shell: Shell, words: tuple[str, ...]) -> 
     with shell.start(*words) as process:
         out, err = process.communicate(timeout=WAIT_SECONDS)
     assert shell(*words) == (process.returncode, out.decode(), err.decode())
+
+
+def test_where_the_process_that_forks_was_killed_there_is_another(shell: Shell) -> None:
+    assert shell("--version")[0] == 0
+    before = forking.forks()
+    before._process.kill()
+    before._process.wait()
+    assert shell("--version")[0] == 0
+    assert forking.forks() is not before
