@@ -146,13 +146,27 @@ class Walker(Shell):
 
     def _chain(self, node: Node, stdin: str | None) -> str:
         out = ""
+        ends: list[State] = []  # where the chain may have ended before what comes next
         for operator, pipe in pipelines(stages(node)):
-            if operator:  # it hangs on what came before whether it runs
+            if operator == "||":
+                ends = self._rejoin(ends)
                 with self.perhaps():
                     out += self._pipe(pipe, stdin)
-            else:
-                out += self._pipe(pipe, stdin)
+                continue
+            if operator:  # what comes next runs where all before it succeeded
+                ends.append(self.state.copy())
+            out += self._pipe(pipe, stdin)
+        self._rejoin(ends)
         return out
+
+    def _rejoin(self, ends: list[State]) -> list[State]:
+        """Go on from wherever a chain may have ended; return an empty list."""
+        if ends:
+            joined, *others = ends
+            for other in (*others, self.state):
+                joined.join(other)
+            self.state = joined
+        return []
 
     def _pipe(self, pipe: list[Stage], stdin: str | None) -> str:
         if len(pipe) == 1:
