@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 from typing import Any
 
 from sandbox.audit.query import Query
@@ -21,18 +20,6 @@ def condition_of_place(workspace: str | None) -> tuple[str, list[str]]:
         " (SELECT id FROM names WHERE name = ?))"
     )
     return where, [workspace]
-
-
-def undos_of(db: sqlite3.Connection, name: str) -> dict[str, str]:
-    """Return which undo took a call back, and which took that back in turn."""
-    found: dict[str, str] = {}
-    while name not in found:
-        asked = "SELECT call FROM records WHERE undone = ? ORDER BY n LIMIT 1"
-        row = db.execute(asked, (name,)).fetchone()
-        if row is None:
-            break
-        found[name] = name = row[0]
-    return found
 
 
 def whole_days(query: Query) -> tuple[int | None, int | None]:
@@ -64,10 +51,6 @@ _HELD = (
 def entries_of(query: Query) -> str:
     """Return the tables of a query: a search goes through the texts, and looks up the rest."""
     return "entries e" if query.text is None else "texts t CROSS JOIN entries e ON e.n = t.n"
-
-
-def names_of(db: sqlite3.Connection) -> dict[str, int]:
-    return dict(db.execute("SELECT name, id FROM names").fetchall())
 
 
 def conditions_of(query: Query, *, own: bool) -> tuple[str, list[Any]]:

@@ -19,11 +19,10 @@ from sandbox.audit.index.conditions import (
     condition_of_place,
     conditions_of,
     entries_of,
-    names_of,
     partial_days,
-    undos_of,
     whole_days,
 )
+from sandbox.audit.index.lookups import find_undos, read_names
 from sandbox.audit.index.schema import STEPS
 from sandbox.audit.index.sessions import SessionSummary, summaries
 from sandbox.audit.query import Query
@@ -96,7 +95,7 @@ class IndexQuestions:
                 )
                 grouped = f"{select} FROM {entries_of(query)}{where} GROUP BY 1, 2, 3, 4, 5"
                 rows += db.execute(grouped, values).fetchall()
-            names = {number: name for name, number in names_of(db).items()}
+            names = {number: name for name, number in read_names(db).items()}
         return [
             Counted(
                 day,
@@ -231,5 +230,5 @@ class IndexQuestions:
                 if name is None or name in seen:
                     continue
                 seen.add(name)
-                if stands(name, undos_of(db, name))[0]:
+                if stands(name, find_undos(db, name))[0]:
                     yield name

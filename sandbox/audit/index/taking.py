@@ -18,7 +18,8 @@ from sandbox.audit.events.calls import DecidedRecord, EditedRecord, EndedRecord
 from sandbox.audit.events.follow_ups import FollowUpRecord, PartedRecord, UndoneRecord, is_entry
 from sandbox.audit.events.reading import read
 from sandbox.audit.history import says_landed
-from sandbox.audit.index.conditions import DAY, names_of
+from sandbox.audit.index.conditions import DAY
+from sandbox.audit.index.lookups import read_names
 from sandbox.audit.index.questions import FILE, IndexQuestions
 from sandbox.audit.index.sessions import SessionSums
 from sandbox.audit.query import searched, seconds_of
@@ -74,7 +75,7 @@ class AuditIndex(IndexQuestions):
             return
         while True:
             with self._db.writing() as db:
-                (last, _), self._names = self._position(db), names_of(db)
+                (last, _), self._names = self._position(db), read_names(db)
                 lines = list(islice(self._segments.from_place(_after(last)), BATCH))
                 if lines:
                     self._take(db, lines)
