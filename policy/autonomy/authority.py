@@ -36,7 +36,7 @@ from policy.model import (
     strictest,
 )
 from policy.rules import tiers
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 
 LAYERS = ("role", "trust", "mode", "level")
 """The layers of this module; a layer of the call itself speaks first where both say the same."""
@@ -93,12 +93,12 @@ class AutonomyLayers:
         (or autonomy.yaml), modes.yaml, trust.yaml, roles.yaml. Raises PolicyError."""
         autonomy = self
         for (part, model), names in _FILES.items():
-            file = load.find(model, folder, *names)
+            file = strict_yaml.find(model, folder, *names)
             if file is not None:
                 content: Any = file.content
                 try:
                     autonomy = autonomy.extended(**{part: content})
-                except load.PolicyError as error:
+                except strict_yaml.PolicyError as error:
                     raise file.refused(error) from None
         return autonomy
 

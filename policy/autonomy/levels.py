@@ -26,7 +26,7 @@ from policy.autonomy.categories import (
 )
 from policy.autonomy.levels_schema import AgentLevels, LevelsFile, QuietHours, UserLevels
 from policy.model import Frozen, Verdict
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 from policy.values.strict_yaml import PolicyError
 
 __all__ = [
@@ -132,7 +132,7 @@ class Levels:
     @lru_cache(maxsize=1)
     def default() -> Levels:
         """Return the levels that come with the package."""
-        return Levels([load.default(LevelsFile, "levels.yaml")])
+        return Levels([strict_yaml.default(LevelsFile, "levels.yaml")])
 
     def extended(self, file: LevelsFile) -> Levels:
         """Return the levels with a user's own file, whose words count."""

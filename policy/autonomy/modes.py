@@ -14,7 +14,7 @@ from functools import lru_cache
 from pydantic import Field
 
 from policy.model import Frozen, LayerAnswer, Verdict
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 
 
 class Mode(str, Enum):
@@ -92,7 +92,7 @@ class ModesFile(Frozen):
     @lru_cache(maxsize=1)
     def default() -> ModesFile:
         """Return the modes that come with the package."""
-        return load.default(ModesFile, "modes.yaml")
+        return strict_yaml.default(ModesFile, "modes.yaml")
 
     def tool(self, name: str, *, background: bool = False) -> str:
         """Return the document's name of a tool; an unknown tool keeps its own."""

@@ -31,7 +31,7 @@ from policy.model import (
     Verdict,
     strictest,
 )
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 from policy.values.paths import Where, where
 
 _A, _ASK, _DENY = Verdict.ALLOW, Verdict.ASK, Verdict.DENY
@@ -181,7 +181,7 @@ class Roles:
     @lru_cache(maxsize=1)
     def default() -> Roles:
         """Return the roles that come with the package."""
-        return Roles(load.default(RolesFile, "roles.yaml"))
+        return Roles(strict_yaml.default(RolesFile, "roles.yaml"))
 
     def extended(self, file: RolesFile) -> Roles:
         """Return the roles with a user's own; a role of the same name becomes the intersection."""

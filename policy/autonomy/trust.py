@@ -31,7 +31,7 @@ from policy.autonomy.reputation import (
     rank,
 )
 from policy.model import Frozen, Landing, LayerAnswer, Tier, Verdict
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 
 LANDINGS = {
     TrustLevel.PROPOSE: Landing.PROPOSAL,
@@ -104,7 +104,7 @@ class TrustFile(Frozen):
     @lru_cache(maxsize=1)
     def default() -> TrustFile:
         """Return the trust that comes with the package."""
-        return load.default(TrustFile, "trust.yaml")
+        return strict_yaml.default(TrustFile, "trust.yaml")
 
     def level(
         self, agent: str, domain: Domain, earned: Mapping[str, str] | None = None

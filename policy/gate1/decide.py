@@ -47,7 +47,7 @@ from policy.rules.matching import (
 from policy.rules.reach import NetworkRules
 from policy.shell.state import NOTHING_SEEN, Disk
 from policy.tools import reading as tools
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 from policy.values.partial import shown, unknown
 from policy.values.paths import Where, below, where
 
@@ -103,9 +103,9 @@ class Policy:
     @lru_cache(maxsize=1)
     def default() -> Policy:
         """Return the policy that comes with the package."""
-        file = load.default(PolicyFile, "policy.yaml")
+        file = strict_yaml.default(PolicyFile, "policy.yaml")
         places = Places.default()
-        catalog, digest = known_programs.default(), load.digest()
+        catalog, digest = known_programs.default(), strict_yaml.digest()
         return Policy(catalog, places, file.rules, file.tools, file.commands, digest=digest)
 
     def tightened(self, file: PolicyFile) -> Policy:

@@ -21,11 +21,11 @@ from policy.gate2.git.changed_settings import Remote
 from policy.gate2.git.changes import GitChanges
 from policy.gate2.git.judged import folder_reasons, pointer_reason, settings_reasons
 from policy.gate2.git.losses import losses
-from policy.gate2.git.obeyed import NOTHING, Configured
+from policy.gate2.git.named_by_git import NOTHING, Configured
 from policy.gate2.link_targets import leaves, said
 from policy.gate2.links import NO_LINKS, Linked, linked_reasons, unknown_links
 from policy.gate2.modes import mode_reasons
-from policy.gate2.obeyed import manifest_reasons, settings_reason
+from policy.gate2.settings_files import manifest_reasons, settings_reason
 from policy.model import Access, Change, Decision, FileType, Judgement, Kind, Outcome, PathReason
 from policy.protected.paths import PathPolicy
 from policy.protected.printable import on_one_line as _shown

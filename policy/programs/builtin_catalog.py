@@ -9,7 +9,7 @@ from importlib import resources
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import CatalogFile
 from policy.programs.readers import READERS
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 
 
 @lru_cache(maxsize=1)
@@ -18,5 +18,7 @@ def default() -> Catalog:
     folder = resources.files("policy").joinpath("catalog")
     names = sorted(file.name for file in folder.iterdir() if file.name.endswith(".yaml"))
     texts = ((name, folder.joinpath(name).read_text("utf-8")) for name in names)
-    files = [load.build(CatalogFile, load.parse(text, name), name) for name, text in texts]
+    files = [
+        strict_yaml.build(CatalogFile, strict_yaml.parse(text, name), name) for name, text in texts
+    ]
     return Catalog(files, READERS)

@@ -15,9 +15,8 @@ from functools import partial
 
 from policy.facts import How
 from policy.model import Tier
-from policy.programs import carriers as carried
+from policy.programs import carriers, own_programs
 from policy.programs import output_options as outputs
-from policy.programs import own_programs
 from policy.programs.arguments import named_commands, secret_files
 from policy.programs.by_data import MOST_WORDS
 from policy.programs.catalog_schema import CatalogFile, Programs
@@ -97,7 +96,7 @@ class Catalog(EnvironmentReader):
             else:
                 why = f"`{call.name}` is not a program that the policy knows"
                 shell.find(Tier.DANGER, "unknown-program", why, call.name)
-            carried.guess(self, shell, call)
+            carriers.guess(self, shell, call)
             outputs.record(self, shell, call, in_place=True)
             secret_files.record(shell, call, None)
             return printed
@@ -118,7 +117,7 @@ class Catalog(EnvironmentReader):
             outputs.record(self, shell, call)
             named_commands.record(self, shell, call)
         for carrier in self.carriers.get(name, ()):
-            out += carried.record_command(self, shell, call, carrier)
+            out += carriers.record_command(self, shell, call, carrier)
         return out
 
     def _projects_own(self, call: Call) -> bool:
@@ -154,7 +153,7 @@ class Catalog(EnvironmentReader):
         if globbed(known):
             wanted = pattern(known)
             found = [entry for entry in self.entries if wanted.fullmatch(entry)]
-            found = sorted(found, key=lambda one: not carried.telling(self.entries[one]))[:8]
+            found = sorted(found, key=lambda one: not carriers.telling(self.entries[one]))[:8]
             for one in found:
                 self.known(shell, Call((one, *call.args), call.stdin, call.env, plain=False))
         elif known and known in self.entries:

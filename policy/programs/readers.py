@@ -7,8 +7,7 @@ Each reader records what one call does and returns what it prints, as far as tha
 from __future__ import annotations
 
 from policy.programs.catalog import Reader
-from policy.programs.files import archives, files, finding, patches, queries, text
-from policy.programs.files import media as documents
+from policy.programs.files import archives, files, finding, media, patches, queries, text
 from policy.programs.git import command as git
 from policy.programs.hosts import launchers, network, packages, services, system, windows, wrappers
 from policy.programs.languages import build_tools as testing
@@ -18,7 +17,7 @@ from policy.programs.languages import sql as data
 READERS: dict[str, Reader] = {
     **archives.READERS,
     **data.READERS,
-    **documents.READERS,
+    **media.READERS,
     **editors.READERS,
     **files.READERS,
     **finding.READERS,

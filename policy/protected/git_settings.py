@@ -12,7 +12,7 @@ from typing import Literal
 from pydantic import Field
 
 from policy.model import Frozen, Tier
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 
 
 class Does(str, Enum):
@@ -49,7 +49,7 @@ class GitSettings(Frozen):
     @lru_cache(maxsize=1)
     def default() -> GitSettings:
         """Return the table that comes with the package."""
-        return load.default(GitSettings, "git_settings.yaml")
+        return strict_yaml.default(GitSettings, "git_settings.yaml")
 
     def of(self, key: str) -> GitSetting | None:
         """Return what is known of a setting: `section.key` or `section.name.key`."""

@@ -13,7 +13,7 @@ from pydantic import ConfigDict, model_validator
 from policy.model import Frozen
 from policy.protected.formats import Form
 from policy.protected.settings import Harmless
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 from policy.values.comparison import normal
 from policy.values.filenames import compiled, expressions, folders
 
@@ -137,7 +137,7 @@ class ObeyedFile(Frozen):
     @lru_cache(maxsize=1)
     def default() -> ObeyedFile:
         """Return the table that comes with the package, for both gates."""
-        return load.default(ObeyedFile, "obeyed.yaml")
+        return strict_yaml.default(ObeyedFile, "obeyed.yaml")
 
 
 class SecretPaths(Frozen):

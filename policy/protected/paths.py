@@ -26,7 +26,7 @@ from policy.protected.path_rules import (
     PathLimits,
     SecretPaths,
 )
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 from policy.values.comparison import normal
 from policy.values.filenames import Anchors, alternatives, compiled, expressions, folders
 
@@ -52,7 +52,7 @@ class PathPolicy(Frozen):
     @classmethod
     def default(cls) -> PathPolicy:
         """Return the policy that ships with Lockgate."""
-        own = load.default(cls, "paths.yaml")
+        own = strict_yaml.default(cls, "paths.yaml")
         more = ObeyedFile.default()
         table = GitSettings.default()
         return own.model_copy(

@@ -15,7 +15,7 @@ from policy.facts import DELETES, READS, WRITES, How, Touch
 from policy.model import Context, Frozen, LayerAnswer, Verdict
 from policy.protected.path_rules import ObeyedFile, ObeyedRule
 from policy.rules.image_paths import MACHINE, absent, in_image
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 from policy.values.comparison import normal
 from policy.values.filenames import Anchors
 from policy.values.odd_names import why_odd
@@ -54,7 +54,7 @@ class Places(Frozen):
     def default(cls) -> Places:
         """Return the places that come with the package, and what both gates know as obeyed."""
         table = ObeyedFile.default().obeyed
-        return load.default(cls, "places.yaml").model_copy(update={"obeyed": table})
+        return strict_yaml.default(cls, "places.yaml").model_copy(update={"obeyed": table})
 
     @cached_property
     def _folders(self) -> frozenset[str]:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from policy.facts import How
-from policy.shell import leaks as disclosure
+from policy.shell import leaks
 from policy.shell.assignments import give, set_item, subscript
 from policy.shell.expand.printf import echo, formatted
 from policy.shell.interpreter import Shell
@@ -24,14 +24,14 @@ def _matched(shell: Shell, words: tuple[str, ...]) -> None:
 def run_echo(shell: Shell, call: Call) -> str:
     """Print words."""
     _matched(shell, call.args)
-    disclosure.prints_variable(shell, call)
+    leaks.prints_variable(shell, call)
     return echo(call.args)
 
 
 def run_printf(shell: Shell, call: Call) -> str:
     """Print words by a format, or give them to a variable (`-v`)."""
     _matched(shell, call.args)
-    disclosure.prints_variable(shell, call)
+    leaks.prints_variable(shell, call)
     words = list(call.args)
     name = ""
     if words and words[0].startswith("-v"):

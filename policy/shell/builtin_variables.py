@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 
 from policy.model import Tier
-from policy.shell import leaks as disclosure
+from policy.shell import leaks
 from policy.shell.assignments import give, subscript
 from policy.shell.interpreter import Shell
 from policy.shell.state import Call, as_text
@@ -45,7 +45,7 @@ def run_declare(shell: Shell, call: Call) -> str:
             shell.catalog.exported(shell, name, known)
         if equals:
             continue
-        if printed and disclosure.SECRET_VARIABLE.search(word):
+        if printed and leaks.SECRET_VARIABLE.search(word):
             shell.find(Tier.FORBIDDEN, "secrets", f"it prints the secret `{shown(word)}`")
         elif unknown(word):
             shell.find(Tier.DANGER, "opaque", "it sets variables whose names cannot be known")

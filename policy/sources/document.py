@@ -20,7 +20,7 @@ from policy.model import Tier
 from policy.rules.matching import Rule
 from policy.sources.schema import SECTIONS, PolicyDocument
 from policy.tools.dialects import AgentTools, split_name
-from policy.values import validation_text as mistakes
+from policy.values import validation_text
 from policy.values.strict_yaml import PolicyError, line_of, parse
 
 MOST_CHARACTERS = 1_000_000
@@ -89,7 +89,7 @@ def _refuse_aliases(text: str, name: str) -> None:
 
 def _first(error: ValidationError, data: Any, text: str, name: str) -> str:
     """Return the first mistake in one line: file, line, rule, key and what is wrong."""
-    first = mistakes.first(error)
+    first = validation_text.first(error)
     path = [part for part in first["loc"] if part != "function-after"]
     place = f"{name}:{line_of(text, path) or 1}"
     rule = ""
@@ -98,7 +98,7 @@ def _first(error: ValidationError, data: Any, text: str, name: str) -> str:
         if isinstance(said, dict) and isinstance(said.get("id"), str):
             rule = f"rule `{said['id']}`: "
             path = path[2:]
-    message = mistakes.worded(first, path)
+    message = validation_text.worded(first, path)
     message = message.removeprefix(rule.removesuffix(": ") + " ") if rule else message
     if first["type"] == "extra_forbidden":
         message += "; see `lockgate policy schema`"
@@ -142,7 +142,7 @@ def _numbered(content: PolicyDocument) -> Iterator[tuple[str, int, Any]]:
 
 def _mistyped(data: Any, content: PolicyDocument) -> Iterator[Objection]:
     """Yield a number that was read from something else."""
-    found = mistakes.mistyped(data, content)
+    found = validation_text.mistyped(data, content)
     if found is not None:
         yield found[0], f"`{'.'.join(map(str, found[0]))}`: {found[1]}"
 

@@ -18,7 +18,7 @@ from policy.rules.matching import CommandRule, Rule
 from policy.rules.schema import Example
 from policy.sources.document import Document
 from policy.sources.precedence import Layer, Source, decided
-from policy.values import validation_text as mistakes
+from policy.values import validation_text
 from policy.values.strict_yaml import PolicyError, located
 
 HERE = "/workspace"
@@ -103,7 +103,7 @@ def plan_of(example: Example | Mapping[str, Any], policy: Policy) -> ActionPlan:
 
 def _said(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        return mistakes.worded(mistakes.first(error))
+        return validation_text.worded(validation_text.first(error))
     return str(error).splitlines()[0]
 
 

@@ -34,7 +34,7 @@ from typing import Any, Literal
 from pydantic import Field, RootModel, ValidationError
 
 from policy.model import ActionPlan, Frozen, Params
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 from policy.values.paths import absolute
 
 AGENTS = ("claude", "codex", "gemini", "cursor", "vscode")
@@ -109,7 +109,7 @@ class AgentTools(RootModel[dict[str, dict[str, AgentTool]]]):
     @lru_cache(maxsize=1)
     def default() -> AgentTools:
         """Return the tools that come with the package."""
-        return load.default(AgentTools, "agent_tools.yaml")
+        return strict_yaml.default(AgentTools, "agent_tools.yaml")
 
     def find(self, agent: str, tool: str) -> AgentTool | None:
         """Return an agent's tool, or None. Raises ValueError for an agent that is not known."""

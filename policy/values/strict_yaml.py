@@ -19,7 +19,7 @@ import yaml
 from pydantic import BaseModel, ValidationError
 from yaml.reader import ReaderError
 
-from policy.values import validation_text as mistakes
+from policy.values import validation_text
 
 ModelT = TypeVar("ModelT", bound=BaseModel)
 
@@ -104,10 +104,10 @@ def build(model: type[ModelT], data: Any, name: str, text: str = "") -> ModelT:
     try:
         found = model.model_validate(data)
     except ValidationError as error:
-        first = mistakes.first(error)
-        where, wrong = first["loc"], mistakes.worded(first)
+        first = validation_text.first(error)
+        where, wrong = first["loc"], validation_text.worded(first)
     else:
-        mistyped = mistakes.mistyped(data, found) if text else None
+        mistyped = validation_text.mistyped(data, found) if text else None
         if mistyped is None:
             return found
         where = mistyped[0]

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from policy.gate2.deletions import takes_content
-from policy.gate2.git.obeyed import NOTHING
+from policy.gate2.git.named_by_git import NOTHING
 from policy.gate2.git.signing import unsigned_notice
 from policy.gate2.judge import judge
 from policy.gate2.links import NO_LINKS

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from policy.model import ActionPlan, Params
 from policy.tools.dialects import BadCall, normalise
-from policy.values import validation_text as mistakes
+from policy.values import validation_text
 from sandbox.agents.peer import Caller
 from sandbox.errors import BadInput
 from sandbox.questions import plans
@@ -59,5 +59,5 @@ def plan_of(
     except (BadCall, RecursionError) as error:
         raise BadInput(f"the call cannot be read: {error}") from None
     except ValidationError as error:
-        wrong = safe_line(mistakes.worded(mistakes.first(error)))
+        wrong = safe_line(validation_text.worded(validation_text.first(error)))
         raise BadInput(f"the call's {wrong}") from None

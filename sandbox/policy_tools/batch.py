@@ -13,7 +13,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from policy.model import ActionPlan, Decision, Params
-from policy.values import validation_text as mistakes
+from policy.values import validation_text
 from sandbox.agents.peer import Caller
 from sandbox.errors import BadInput
 from sandbox.gates.gate1 import Gate1
@@ -118,7 +118,7 @@ def _plan(caller: Caller, whereabouts: Whereabouts, asked: dict[str, Any]) -> Ac
 
 def _first_line(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        return mistakes.worded(mistakes.first(error))
+        return validation_text.worded(validation_text.first(error))
     if isinstance(error, json.JSONDecodeError):
         return "it is not JSON; write an object in double quotes"
     return str(error).split("\n", 1)[0] or type(error).__name__

@@ -24,7 +24,7 @@ from policy.model import ActionPlan, Decision, Verdict
 from policy.rules.matching import CommandRule, Rule
 from policy.sources.examples import CONTEXT, plan_of
 from policy.sources.precedence import Effective
-from policy.values import validation_text as mistakes
+from policy.values import validation_text
 from policy.values.strict_yaml import PolicyError, parse
 
 MOST_CASES = 100_000
@@ -197,7 +197,9 @@ def _case(place: str, data: Any, policy: Policy) -> Case:
     try:
         plan = plan_of(asked, policy)
     except ValidationError as error:
-        raise PolicyError(f"{place}: {mistakes.worded(mistakes.first(error))}") from None
+        raise PolicyError(
+            f"{place}: {validation_text.worded(validation_text.first(error))}"
+        ) from None
     except (ValueError, TypeError) as error:
         raise PolicyError(f"{place}: {str(error).removeprefix('an example: ')}") from None
     rule = data.get("rule")

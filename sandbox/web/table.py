@@ -17,7 +17,7 @@ from sandbox.results import (
     UndoReport,
     UndoResult,
 )
-from sandbox.web import calls, control, looks, people, taken
+from sandbox.web import calls, control, people, record_views, taken
 from sandbox.web.resources import Resource, of_operation
 
 _Said = dict[str, Any]
@@ -46,12 +46,12 @@ RESOURCES: tuple[Resource, ...] = (
     Resource("GET", "/v1/record", "ListRecord", "List the record line by line, newest first",
              calls.list_record, calls.RecordPage, query=taken.RecordQuery),
     Resource("GET", "/v1/record/state", "CheckRecord", "Check that the record is whole",
-             looks.check_record, looks.RecordState),
+             record_views.check_record, record_views.RecordState),
     Resource("GET", "/v1/sessions", "ListSessions", "List agents' sessions, the newest first",
-             looks.list_sessions, looks.SessionPage, query=taken.SessionsQuery),
+             record_views.list_sessions, record_views.SessionPage, query=taken.SessionsQuery),
     Resource("GET", "/v1/findings", "ListFindings",
              "List changes of protected files that no landing made",
-             looks.list_findings, tuple[_Said, ...]),
+             record_views.list_findings, tuple[_Said, ...]),
     # gate 1 alone
     Resource("POST", "/v1/check", "Check", "Say what gate 1 answers to a call; nothing runs",
              calls.check, _Said, body=taken.Action),

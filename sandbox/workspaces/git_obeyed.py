@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 from policy.gate2.git.config import Setting, settings
-from policy.gate2.git.obeyed import NOTHING, Configured, includes, inside, obeyed
+from policy.gate2.git.named_by_git import NOTHING, Configured, includes, inside, obeyed
 from policy.gate2.git.signing import wanted_signatures
 from policy.values.comparison import normal
 from sandbox.host import files as own_files

@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 
 from policy.gate2.git.config import Setting, settings
-from policy.gate2.git.obeyed import includes, inside, obeyed
+from policy.gate2.git.named_by_git import includes, inside, obeyed
 from policy.model import Change, FileType, Kind
 from sandbox.host import files as own_files
 from sandbox.workspaces.git_obeyed import find_places, join_path

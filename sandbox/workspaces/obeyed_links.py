@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
-from policy.gate2.git.obeyed import inside
+from policy.gate2.git.named_by_git import inside
 from policy.gate2.links import Linked
 from policy.protected.paths import PathPolicy
 from policy.values.comparison import normal

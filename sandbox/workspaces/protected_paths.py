@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from functools import cached_property, lru_cache
 
 from policy.gate2.git import config as gitconfig
-from policy.gate2.obeyed import settings_reason
+from policy.gate2.settings_files import settings_reason
 from policy.model import Change, FileType, Kind
 from policy.protected.formats import Form
 from policy.protected.paths import PathPolicy

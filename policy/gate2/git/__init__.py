@@ -8,7 +8,7 @@ __all__ = [
     "folder",
     "judged",
     "losses",
-    "obeyed",
+    "named_by_git",
     "places",
     "signing",
 ]

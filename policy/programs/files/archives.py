@@ -9,7 +9,7 @@ from policy.facts import How
 from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
-from policy.shell import leaks as disclosure
+from policy.shell import leaks
 from policy.shell.interpreter import Shell
 from policy.shell.redirects import open_for_reading, store
 from policy.shell.state import Call
@@ -74,8 +74,8 @@ def _tar(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         packed = call.stdin
         if archive and archive != "-":
             packed = open_for_reading(shell, archive)
-        if disclosure.arrives(packed):
-            disclosure.foreign(shell, place[-1] if place else ".")
+        if leaks.arrives(packed):
+            leaks.foreign(shell, place[-1] if place else ".")
         if not parsed.has("-O", "--to-stdout"):
             shell.touch(How.WRITE, place[-1] if place else ".", program="tar")
             for path in parsed.operands:
@@ -90,7 +90,7 @@ def _tar(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 shell.find(Tier.DANGER, "network", "`tar` writes to another machine")
         for path in parsed.operands:
             shell.touch(How.READ, path if path.startswith("/") else base + path, program="tar")
-            disclosure.swept(shell, path if path.startswith("/") else base + path, "tar")
+            leaks.swept(shell, path if path.startswith("/") else base + path, "tar")
             if parsed.has("--remove-files", "--delete"):
                 shell.find(Tier.DANGER, "delete", "`tar --remove-files` deletes what it packed")
                 shell.touch(How.DELETE, path, program="tar")
@@ -147,7 +147,7 @@ def _zip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         catalog.use(shell, Use.WRITE, path, call)
     for path in operands[1:]:
         shell.touch(How.READ, path)
-        disclosure.swept(shell, path, call.name)
+        leaks.swept(shell, path, call.name)
         if parsed.has("-m", "--move"):
             shell.find(Tier.DANGER, "delete", "`zip -m` deletes what it packed")
             shell.touch(How.DELETE, path, program="zip")
@@ -158,9 +158,9 @@ def _unzip(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     parsed = parse(call.args, ("-d", "-x", "-P"))
     packed = [open_for_reading(shell, path) for path in parsed.operands[:1]]
     if parsed.has("-l", "-t", "-v", "-Z", "-p", "-c") or call.name == "bsdcat":
-        return NET if any(disclosure.arrives(one) for one in packed) else HOLE
-    if any(disclosure.arrives(one) for one in packed):
-        disclosure.foreign(shell, parsed.value("-d") or ".")
+        return NET if any(leaks.arrives(one) for one in packed) else HOLE
+    if any(leaks.arrives(one) for one in packed):
+        leaks.foreign(shell, parsed.value("-d") or ".")
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     shell.facts.writes = True
     target = parsed.value("-d") or "."
@@ -256,14 +256,14 @@ def _rsync(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
                 for arrived in (operands[-1], f"{operands[-1].rstrip('/')}/{name}"):
                     store(shell, arrived, NET)
                 if operands[-1].rstrip("/") not in (".", ""):
-                    disclosure.foreign(shell, operands[-1])
+                    leaks.foreign(shell, operands[-1])
     if call.name == "rclone" and parsed.operands[:1] in _RCLONE_DELETES:
         said = f"`rclone {parsed.operands[0]}` deletes a whole tree"
         shell.find(Tier.FORBIDDEN, "recursive-delete", said)
     for path in operands[:-1]:
         if not _REMOTE.match(path):
             shell.touch(How.READ, path, program=call.name)
-            disclosure.swept(shell, path, call.name)
+            leaks.swept(shell, path, call.name)
             if parsed.has("--remove-source-files"):
                 shell.find(Tier.DANGER, "delete", "it deletes what it copied")
                 shell.touch(How.DELETE, path)

@@ -12,7 +12,7 @@ from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs
 from policy.programs.files.deleting import read_deleter, read_rm
 from policy.programs.files.modes import judge_mode, read_chmod
-from policy.shell import leaks as disclosure
+from policy.shell import leaks
 from policy.shell.interpreter import Shell
 from policy.shell.redirects import store
 from policy.shell.state import Call
@@ -90,7 +90,7 @@ def _copy(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     for source in _judged(shell, sources):
         shell.touch(How.READ, source, program=call.name)
         if parsed.has("-r", "-R", "-a", "--recursive", "--archive"):
-            disclosure.swept(shell, source, call.name)
+            leaks.swept(shell, source, call.name)
         if target:
             if source == "/dev/null":
                 shell.touch(How.EMPTY, target, program=call.name)

@@ -11,7 +11,7 @@ from policy.facts import How
 from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
-from policy.shell import leaks as disclosure
+from policy.shell import leaks
 from policy.shell.interpreter import Shell
 from policy.shell.redirects import open_for_reading
 from policy.shell.state import Call
@@ -252,7 +252,7 @@ def _grep(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
     wanted = parsed.value("-e", "--regexp")
     if not parsed.has("-e", "--regexp", "-f", "--file", "--files", "--type-list") and operands:
         wanted = operands.pop(0)
-    disclosure.searched(shell, call, wanted)
+    leaks.searched(shell, call, wanted)
     recursive = parsed.has("-r", "-R", "--recursive", "--dereference-recursive") or call.name in (
         "rg",
         "ag",
@@ -262,9 +262,9 @@ def _grep(catalog: Catalog, shell: Shell, call: Call, entry: Programs) -> str:
         if path != "-":
             shell.touch(How.READ, path, program=call.name)
             if recursive:
-                disclosure.swept(shell, path, call.name)
+                leaks.swept(shell, path, call.name)
     if recursive and not operands and call.stdin is None:
-        disclosure.swept(shell, ".", call.name)
+        leaks.swept(shell, ".", call.name)
     if NET in (call.stdin or ""):
         return NET
     if parsed.has("-l", "-L", "--files", "--files-with-matches", "--files-without-match"):

@@ -10,7 +10,7 @@ from policy.hosts import of_address
 from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
-from policy.shell import leaks as disclosure
+from policy.shell import leaks
 from policy.shell.interpreter import Shell
 from policy.shell.redirects import MOST_SOCKETS, store
 from policy.shell.state import Call
@@ -28,8 +28,8 @@ _METADATA_SECRET = re.compile(
 def talks(shell: Shell, call: Call, entry: Programs) -> None:
     """Record that a program talks to other machines."""
     shell.facts.network = True
-    disclosure.sent(shell, call)
-    disclosure.prints_variable(shell, call, "sends")
+    leaks.sent(shell, call)
+    leaks.prints_variable(shell, call, "sends")
     shell.find(entry.tier, entry.rule, f"`{call.name}`: {entry.because}")
     for word in call.args:
         if _METADATA.search(word) and _METADATA_SECRET.search(word):

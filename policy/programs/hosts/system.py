@@ -12,7 +12,7 @@ from policy.programs import output_options as outputs
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
 from policy.programs.languages.python import run_code
-from policy.shell import leaks as disclosure
+from policy.shell import leaks
 from policy.shell.interpreter import Shell
 from policy.shell.state import Call
 from policy.values.argv import parse
@@ -105,7 +105,7 @@ def _openssl(catalog: Catalog, shell: Shell, call: Call, entry: Programs, words:
     if verb in ("s_client", "s_server", "s_time", "ocsp"):
         shell.facts.network = True
         shell.find(Tier.DANGER, "network", f"`openssl {verb}` talks to other machines")
-        disclosure.sent(shell, call)
+        leaks.sent(shell, call)
         return NET
     public = verb in _PUBLIC and _SIGNS.isdisjoint(args)
     if not public and verb not in ("version", "help", "list", "dgst", "rand", "sha256", "md5"):

@@ -13,7 +13,7 @@ from policy.model import Tier
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Use
 from policy.programs.languages import literal_commands
-from policy.shell import leaks as disclosure
+from policy.shell import leaks
 from policy.shell.interpreter import Shell
 from policy.shell.state import Call
 from policy.values.partial import HOLE, NET, clean, shown, unknown
@@ -87,12 +87,12 @@ def read(catalog: Catalog, shell: Shell, language: str, text: str, call: Call) -
                 value = values[at] if at < len(values) else HOLE
                 _use(catalog, shell, use, value, call)
     literal_commands.read(catalog, shell, plain, call)
-    disclosure.fed(shell, plain, call.stdin)
-    disclosure.program(shell, plain)
+    leaks.fed(shell, plain, call.stdin)
+    leaks.program(shell, plain)
     if shell.facts.network:
         shell.facts.hosts |= dict.fromkeys(written_in(plain))
     for match in _ENVIRONMENT.finditer(plain):
-        if disclosure.SECRET_VARIABLE.search(match[1]):
+        if leaks.SECRET_VARIABLE.search(match[1]):
             shell.find(Tier.FORBIDDEN, "secrets", f"it reads the secret `{match[1]}`")
     return HOLE
 

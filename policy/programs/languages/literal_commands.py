@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from policy.programs import carriers as carried
+from policy.programs import carriers
 from policy.programs.catalog import Catalog
 from policy.shell.interpreter import Shell
 from policy.shell.state import Call
@@ -49,7 +49,7 @@ def read(catalog: Catalog, shell: Shell, text: str, call: Call) -> None:
             catalog.statements(shell, statement)
         elif command not in done:
             done.add(command)
-            carried.literal(catalog, shell, command)
+            carriers.literal(catalog, shell, command)
 
 
 def _commands(catalog: Catalog, text: str) -> Iterator[tuple[str, str]]:
@@ -67,9 +67,9 @@ def _commands(catalog: Catalog, text: str) -> Iterator[tuple[str, str]]:
             if not _BETWEEN.fullmatch(text[before.end() : one.start()]):
                 break
             words.append(body)
-        if carried.named(catalog, words[0].split()):
+        if carriers.named(catalog, words[0].split()):
             yield words[0], ""
-        elif carried.named(catalog, words):
+        elif carriers.named(catalog, words):
             quoted = ("'" + word.replace("'", "'\\''") + "'" for word in words[1:])
             yield " ".join((words[0], *quoted)), ""
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from policy.facts import Finding, How
 from policy.model import Tier
-from policy.programs import carriers as carried
+from policy.programs import carriers
 from policy.programs.catalog import Catalog
 from policy.programs.catalog_schema import Programs, Use
 from policy.programs.languages import servers
@@ -143,7 +143,7 @@ _MAGIC = re.compile(r"(?m)^\s*(?:%?!{1,2}|%(?:sx|system|sc|bash|sh)\b)\s*(.+)$")
 def _session(catalog: Catalog, shell: Shell, text: str) -> str:
     """Read what a debugger or an interactive session is given: Python, or shell text after `!`."""
     for match in _MAGIC.finditer(text):
-        if text.lstrip().startswith("%") or carried.plausible(catalog, match[1].split()):
+        if text.lstrip().startswith("%") or carriers.plausible(catalog, match[1].split()):
             shell.run_text(match[1])
     plain = re.sub(r"(?m)^\s*(?:!|p |pp |interact|exec |statement )\s*", "", text)
     try:

@@ -15,7 +15,7 @@ from policy.facts import How
 from policy.hosts import written_in
 from policy.model import Tier
 from policy.programs.languages.python_values import NETWORK, PRIVATE, Values
-from policy.shell import leaks as disclosure
+from policy.shell import leaks
 from policy.shell.recursion import FORK_BOMB
 from policy.shell.redirects import store
 from policy.shell.state import Call
@@ -103,10 +103,10 @@ class Code(Values, ast.NodeVisitor):
             self._shell.find(
                 Tier.DANGER, "opaque", "the Python program nests too deeply to be read"
             )
-        disclosure.program(self._shell, text)
+        leaks.program(self._shell, text)
         if self._shell.facts.network:
             self._shell.facts.hosts |= dict.fromkeys(written_in(text))
-        disclosure.fed(self._shell, text, self._stdin)
+        leaks.fed(self._shell, text, self._stdin)
         return "".join(self._out) or HOLE
 
     def _touch(self, how: How, path: str) -> None:
@@ -135,7 +135,7 @@ class Code(Values, ast.NodeVisitor):
         super().visit(node)
 
     def _variable(self, name: str) -> None:
-        if disclosure.SECRET_VARIABLE.search(name):
+        if leaks.SECRET_VARIABLE.search(name):
             self._shell.find(Tier.FORBIDDEN, "secrets", f"it reads the secret `{name}`")
 
     # Statements

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from policy.protected.path_rules import ObeyedRule
 from policy.protected.paths import PathPolicy
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 from policy.values.comparison import normal
 from policy.values.filenames import compiled
 from policy.values.strict_yaml import PolicyError
@@ -161,13 +161,13 @@ def test_patterns(pattern: str, match: list[str], miss: list[str]) -> None:
 def test_a_rule_that_misses_its_own_example_is_refused() -> None:
     data = {"id": "x", "because": "b", "paths": ["a"], "match": ["b"]}
     with pytest.raises(PolicyError, match="rule `x` does not match its example `b`"):
-        load.build(ObeyedRule, data, "paths.yaml")
+        strict_yaml.build(ObeyedRule, data, "paths.yaml")
 
 
 def test_a_rule_that_matches_a_miss_is_refused() -> None:
     data = {"id": "x", "because": "b", "paths": ["a"], "miss": ["d/A"]}
     with pytest.raises(PolicyError, match="rule `x` matches `d/A`, which it says it does not"):
-        load.build(ObeyedRule, data, "paths.yaml")
+        strict_yaml.build(ObeyedRule, data, "paths.yaml")
 
 
 def test_existing_governance_files_are_pinned() -> None:

@@ -9,11 +9,11 @@ import pytest
 
 from policy.model import Verdict
 from policy.programs.catalog_schema import CatalogFile
-from policy.values import strict_yaml as load
+from policy.values import strict_yaml
 from tests.policy.asking import bash
 
 TEXT = resources.files("policy").joinpath("catalog", "forms.yaml").read_text("utf-8")
-FORMS = load.build(CatalogFile, load.parse(TEXT, "forms.yaml"), "forms.yaml").forms
+FORMS = strict_yaml.build(CatalogFile, strict_yaml.parse(TEXT, "forms.yaml"), "forms.yaml").forms
 MATCH = [one for form in FORMS for one in form.match]
 MISS = [one for form in FORMS for one in form.miss]
 
