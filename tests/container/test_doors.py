@@ -313,7 +313,6 @@ def _answered(shell: Shell, door: str, word: str) -> Any:
     """Make a call that is asked about, answer it; return what is on record, and the tree."""
     store, name = Store(shell.dirs), f"{word} {door}.txt"  # a no counts for what is the same
     (shell.workspace / name).write_text("old\n")
-    before = len(lines_of(store))
     call = threading.Thread(target=_waiting, args=(shell, f"rm '{name}'"))
     call.start()
     try:
@@ -321,12 +320,17 @@ def _answered(shell: Shell, door: str, word: str) -> Any:
         while not (found := Grants(shell.dirs).open_questions(time.time())):
             assert time.monotonic() < until, "no question was put"
             assert call.is_alive(), "nobody waits for the answer"
+        asked = found[0].request.call
         ANSWERS[door](shell, found[0].request, word)
     finally:
         call.join(WAIT_SECONDS)
     said = []
-    lines = lines_of(store)
-    for record in reversed(lines[: len(lines) - before]):
+    until = time.monotonic() + WAIT_SECONDS
+    new: list[dict[str, Any]] = []
+    while not any(record["event"] == "ended" for record in new):  # it is written beside the answer
+        assert time.monotonic() < until, "it did not end"
+        new = [record for record in lines_of(store) if record.get("call") == asked]
+    for record in reversed(new):
         if record["event"] not in ("granted", "refused", "answered", "ended"):
             continue
         if isinstance(record.get("landed_by"), dict):
