@@ -9,6 +9,8 @@ MOST_CHARS = 200
 """Of a whole path."""
 RULE = "1 to 64 letters, digits, `.`, `_` and `-` that begin with a letter, a digit or `_`"
 _ID = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}"
+PATTERN = rf"^{_ID}(?::{_ID})*$"
+"""The same for a whole path, for a schema."""
 _PATH = re.compile(rf"{_ID}(?::{_ID})*")
 
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, StringConstraints
 
+from policy.agent_names import MOST_CHARS, PATTERN
 from policy.model import Name
 from policy.people.approval import GRANT_SECONDS, Scope
 from sandbox.web.resources import Taken
@@ -16,6 +17,7 @@ MOST_WAIT = 1800.0
 """Seconds for which a call may wait for a person."""
 Folder = Annotated[str, StringConstraints(pattern=r"^/", max_length=4096)]
 Text = Annotated[str, StringConstraints(max_length=4096)]
+AgentPath = Annotated[str, StringConstraints(pattern=PATTERN, max_length=MOST_CHARS)]
 
 
 class Action(Taken):
@@ -27,7 +29,7 @@ class Action(Taken):
     workspace: Folder
     """A registered workspace; `check` and `explain` take any folder."""
     cwd: Folder | None = None
-    agent: Name = "main"
+    agent: AgentPath = "main"
     role: Name | None = None
     user: Name | None = None
     """Whose levels count; default: who runs the server."""
@@ -120,7 +122,7 @@ class GrantBody(TermsBody):
 
     command: Annotated[str, StringConstraints(min_length=1)]
     workspace: Folder
-    agent: Name = "main"
+    agent: AgentPath = "main"
     role: Name | None = None
     cwd: Folder | None = None
     reason: Text = ""
