@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from tree_sitter import Node
 
@@ -42,6 +43,11 @@ def _right(shell: Shell, node: Node) -> Value:
     if items and all(keyed):
         return {found[1]: found[2] for found in keyed if found}
     return items
+
+
+def has_flag(words: Iterable[str], letter: str) -> bool:
+    """Return whether one of the words of a declaration is options that have a letter."""
+    return any(re.fullmatch(rf"-\w*{letter}\w*", word) for word in words)
 
 
 def assignment(shell: Shell, node: Node) -> tuple[str, str]:

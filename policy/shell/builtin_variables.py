@@ -7,7 +7,7 @@ import re
 
 from policy.model import Tier
 from policy.shell import leaks
-from policy.shell.assignments import give, subscript
+from policy.shell.assignments import give, has_flag, subscript
 from policy.shell.interpreter import Shell
 from policy.shell.state import Call, as_text
 from policy.values.numbers import natural
@@ -21,10 +21,8 @@ def run_declare(shell: Shell, call: Call) -> str:
     """Declare variables, with values and what they are."""
     words = call.args
     counts = any(one.startswith("-") and "i" in one for one in words)
-    refers = call.name not in ("export", "readonly") and any(
-        re.fullmatch(r"-\w*n\w*", one) for one in words
-    )
-    fixes = call.name == "readonly" or any(re.fullmatch(r"-\w*r\w*", one) for one in words)
+    refers = call.name not in ("export", "readonly") and has_flag(words, "n")
+    fixes = call.name == "readonly" or has_flag(words, "r")
     printed, kept = "-p" in words, call.name in ("local", "declare", "typeset")
     for word in words:
         if word.startswith(("-", "+")):

@@ -21,8 +21,7 @@ from policy.shell.syntax.quoting import source
 from policy.values.partial import HOLE, NAME, NET, NUM, unknown
 
 MOST_ROUNDS = 24
-_LEAVES = re.compile(r"\b(?:break|continue|return|exit)\b")
-"""What ends a round of a loop before all of it has run."""
+_JUMPS = re.compile(r"\b(?:break|continue|return|exit)\b")
 _FILE_TESTS = frozenset("abcdefghkprstuwxGLNOS")
 _NUMERIC = frozenset(("-eq", "-ne", "-lt", "-le", "-gt", "-ge"))
 
@@ -108,6 +107,11 @@ def _body(node: Node) -> Node | None:
     )
 
 
+def _may_leave(body: Node) -> bool:
+    """Return whether a round of a loop may end before all of its body has run."""
+    return _JUMPS.search(source(body)) is not None
+
+
 def _while(shell: Shell, node: Node, stdin: str | None) -> str:
     body = _body(node)
     conditions = [
@@ -117,21 +121,19 @@ def _while(shell: Shell, node: Node, stdin: str | None) -> str:
     ]
     out: list[str] = []
     rounds = _lines(stdin) if stdin is not None else [None, None, None]
-    before = shell.state.copy()
     until = node.children[0].type == "until"
     if source(node).find("&\ndone") >= 0 or (conditions and _endless(conditions[0], until=until)):
         _flood(shell, body)
     counters = dict(shell.state.values) if stdin is None else None
-    for number, line in enumerate(rounds):
-        if counters is not None and number == len(rounds) - 1:
-            _generalise(shell, counters)
-        for condition in conditions:
-            out.append(shell.statement(condition, stdin if line is None else line))
-        if body is not None:
-            with shell.unsure(_LEAVES.search(source(body)) is not None):
-                out.append(shell.walk(body, stdin if line is None else line))
-    before.join(shell.state)
-    shell.state = before
+    with shell.perhaps():
+        for number, line in enumerate(rounds):
+            if counters is not None and number == len(rounds) - 1:
+                _generalise(shell, counters)
+            for condition in conditions:
+                out.append(shell.statement(condition, stdin if line is None else line))
+            if body is not None:
+                with shell.unsure(_may_leave(body)):
+                    out.append(shell.walk(body, stdin if line is None else line))
     return "".join(out)
 
 
@@ -179,7 +181,7 @@ def _for(shell: Shell, node: Node, stdin: str | None) -> str:
     body = _body(node)
     out: list[str] = []
     refers = name in shell.state.references  # each round it stands for another variable
-    leaves = body is not None and _LEAVES.search(source(body)) is not None
+    leaves = body is not None and _may_leave(body)
     before = shell.state.copy()
     for item in items[:MOST_ROUNDS]:
         variables.give(shell, name, item)
@@ -190,7 +192,8 @@ def _for(shell: Shell, node: Node, stdin: str | None) -> str:
                 out.append(shell.walk(body, stdin))
     if len(items) > MOST_ROUNDS and body is not None:
         variables.give(shell, name, HOLE)
-        out.append(shell.walk(body, stdin))
+        with shell.unsure(leaves):
+            out.append(shell.walk(body, stdin))
     if leaves or not items or any(map(unknown, items)):  # perhaps it does nothing
         before.join(shell.state)
         shell.state = before
@@ -210,7 +213,7 @@ def _c_for(shell: Shell, node: Node, stdin: str | None) -> str:
         _flood(shell, body)
     if body is None:
         return ""
-    with shell.perhaps(), shell.unsure(_LEAVES.search(source(body)) is not None):
+    with shell.perhaps(), shell.unsure(_may_leave(body)):
         return shell.walk(body, stdin)
 
 
@@ -292,18 +295,11 @@ def _assignments(shell: Shell, node: Node, stdin: str | None) -> str:
 
 def _declaration(shell: Shell, node: Node, stdin: str | None) -> str:
     fields: list[str] = [source(node.children[0])]
-    refers = any(
-        re.fullmatch(r"-\w*n\w*", source(one)) for one in node.children if one.type == "word"
-    )
-    counts = any(
-        re.fullmatch(r"-\w*i\w*", source(one)) for one in node.children if one.type == "word"
-    )
-    exports = fields == ["export"] or any(
-        re.fullmatch(r"-\w*x\w*", source(one)) for one in node.children if one.type == "word"
-    )
-    fixes = fields == ["readonly"] or any(
-        re.fullmatch(r"-\w*r\w*", source(one)) for one in node.children if one.type == "word"
-    )
+    plain = [source(child) for child in node.children if child.type == "word"]
+    refers = variables.has_flag(plain, "n")
+    counts = variables.has_flag(plain, "i")
+    exports = fields == ["export"] or variables.has_flag(plain, "x")
+    fixes = fields == ["readonly"] or variables.has_flag(plain, "r")
     for child in node.children[1:]:
         if child.type == "variable_assignment" and refers:
             name, target = variables.assignment(shell, child)

@@ -256,13 +256,11 @@ class Walker(Shell):
             self.find(Tier.DANGER, "opaque", "its variables have too many values to try each")
             choices = [choice[:2] for choice in choices[:4]]
         for values in islice(product(*choices), 1, None):  # the first has been tried
-            kept = self.state.copy()
-            for name, value in zip(names, values, strict=False):
-                if value is not None:
-                    self.state.values[name] = value
-            printed.add(self._once(node, stdin, extra))
-            kept.join(self.state)
-            self.state = kept
+            with self.perhaps():
+                for name, value in zip(names, values, strict=False):
+                    if value is not None:
+                        self.state.values[name] = value
+                printed.add(self._once(node, stdin, extra))
         return printed
 
     def _once(self, node: Node, stdin: str | None, extra: list[Node]) -> str:

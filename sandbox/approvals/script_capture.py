@@ -39,7 +39,6 @@ MOST_HASHED = 256 << 20
 _PIECE = 1 << 20
 _INNER = re.compile(r", in `[^`]*`$")
 """Ends what is found in a script (`policy.shell.held_scripts`)."""
-_IS_PROGRAM = re.compile(r"the program `")
 _BUILDS = re.compile(r"(`[^`]+`): (?:builds the project or runs its tools|runs a script of)")
 Identity = tuple[int, int, int, int, int]
 
@@ -93,7 +92,9 @@ def read_scripts(
     unbound: dict[str, None] = {}
     for _ in range(MOST_LOOKS):
         facts = tools.facts(plan, context, policy.catalog, policy.tools, disk)
-        fresh = [path for path in _named(facts) if path not in read and _lies_in(path, roots)]
+        fresh = [
+            path for path in _known(facts, How.RUN) if path not in read and _lies_in(path, roots)
+        ]
         if not fresh:
             break
         if len(read) + len(fresh) > MOST_SCRIPTS:
@@ -142,23 +143,21 @@ def touched_scripts(scripts: Sequence[Script]) -> list[str]:
     return [script.path for script in scripts if _identity(script.path) != script.identity]
 
 
-def _named(facts: Facts) -> Iterator[str]:
-    """Yield the paths of files that are run, as far as they are known."""
-    runs = [touch.path for touch in facts.touches if touch.how is How.RUN]
-    for path in dict.fromkeys(runs):
-        if not unknown(path) and not globbed(path):
-            yield path
+def _known(facts: Facts, how: How) -> list[str]:
+    """Return the paths of files to which this is done, as far as they are known."""
+    paths = dict.fromkeys(touch.path for touch in facts.touches if touch.how is how)
+    return [path for path in paths if _is_known(path)]
 
 
-def _inputs(facts: Facts) -> Iterator[str]:
-    """Yield the files that a call reads where it also runs what it reads or writes (`sh < FILE`,
+def _is_known(path: str) -> bool:
+    return not unknown(path) and not globbed(path)
+
+
+def _inputs(facts: Facts) -> list[str]:
+    """Return the files that a call reads where it also runs what it reads or writes (`sh < FILE`,
     `cp FILE x.sh; sh x.sh`)."""
-    if not any(map(_runs_input, facts.findings)) and not list(_made(facts)):
-        return
-    reads = [touch.path for touch in facts.touches if touch.how is How.READ]
-    for path in dict.fromkeys(reads):
-        if not unknown(path) and not globbed(path):
-            yield path
+    runs = any(map(_runs_input, facts.findings)) or any(_made(facts))
+    return _known(facts, How.READ) if runs else []
 
 
 def _unbound(facts: Facts) -> Iterator[str]:
@@ -166,14 +165,14 @@ def _unbound(facts: Facts) -> Iterator[str]:
     for path in _made(facts):
         yield f"what the call itself writes to `{path}` before it runs it"
     for touch in facts.touches:
-        if touch.how is How.RUN and (unknown(touch.path) or globbed(touch.path)):
+        if touch.how is How.RUN and not _is_known(touch.path):
             yield f"the files `{shown(touch.path)}`"
     reads = [touch.path for touch in facts.touches if touch.how is How.READ]
-    certain = bool(reads) and not any(unknown(path) or globbed(path) for path in reads)
+    certain = bool(reads) and all(map(_is_known, reads))
     for finding in facts.findings:
         if _INNER.search(finding.reason):
             continue  # a script is held by the cell and gate 2 in what it does
-        if _runs_input(finding) and (not certain or _IS_PROGRAM.match(finding.reason)):
+        if _runs_input(finding) and (not certain or finding.reason.startswith("the program `")):
             yield f"what is meant by this: {shown(finding.reason)}"
         if finding.rule == "build" and (said := _BUILDS.match(finding.reason)) is not None:
             yield f"what {said[1]} runs of the project"

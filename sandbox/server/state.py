@@ -15,11 +15,10 @@ from sandbox.host.dirs import Dirs
 from sandbox.host.version import VERSION
 from sandbox.server.code_watch import CodeWatch
 from sandbox.server.freshness import Freshness
+from sandbox.server.supervising import Supervising
 
 if TYPE_CHECKING:
     from sandbox.hooks.service import HookDoor
-
-from sandbox.server.supervising import Supervising
 
 
 class ServerState:

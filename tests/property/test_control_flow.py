@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from policy.gate1.decide import Policy, decide
 from policy.model import ActionPlan, Context, Params, Verdict, Workspace
+from policy.shell.compound import MOST_ROUNDS
 
 POLICY = Policy.default()
 CONTEXT = Context(workspaces=(Workspace("/workspace"),), home="/root")
@@ -89,6 +90,14 @@ def test_a_push_that_bash_would_make_is_asked_about(
     text = "\n".join((first, 'q="git $p"', *middle, last))
     if "push" in ran(text).split():
         assert verdict_of(text) not in QUIET, text
+
+
+def test_a_loop_that_is_too_long_to_be_followed_may_be_left_as_others_may() -> None:
+    many = " ".join(map(str, range(2 * MOST_ROUNDS)))
+    text = f"for x in {many}; do p=push; break; p=status; done; git $p"
+    assert ran(text) == "push "
+    assert verdict_of(text) not in QUIET
+    assert verdict_of(f"for x in {many}; do p=status; done; git $p") in QUIET
 
 
 def test_the_stub_sees_a_push_and_a_plain_one_is_quiet() -> None:
