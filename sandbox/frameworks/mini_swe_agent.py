@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from sandbox.agents.allowed import check_path
 from sandbox.client.async_client import Client
 from sandbox.host.dirs import Dirs
 from sandbox.questions.plans import read_plan
@@ -54,8 +55,10 @@ class LockgateEnvironment:
         dirs: Dirs | None = None,
         **settings: Any,
     ) -> None:
-        """Take the framework's settings. Raises BadInput where the folder is in no workspace."""
+        """Take the framework's settings. Raises BadInput where the folder is in no workspace, or
+        what is given cannot name an agent."""
         self.config = config_class(**settings)
+        check_path(self.config.agent)
         self._dirs = dirs or Dirs.default()
         self._folder = os.path.realpath(self.config.cwd or os.getcwd())  # noqa: PTH109
         known = Registry(self._dirs)

@@ -107,7 +107,7 @@ class Meters:
             now = {"running": [], "cells": []}
         cells, calls = len(now["cells"]), len(now["running"])
         yield GaugeMetricFamily("lockgate_cells", "Cells that there are.", value=cells)
-        yield GaugeMetricFamily("lockgate_calls", "Background calls that go on.", value=calls)
+        yield GaugeMetricFamily("lockgate_calls", "Calls that go on.", value=calls)
 
     def _read_on(self) -> None:
         if not self._segments.reaches(self._place):  # another record stands there now

@@ -6,6 +6,9 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
+from sandbox.errors import BadInput
 from sandbox.frameworks.mini_swe_agent import LockgateEnvironment
 from sandbox.host.dirs import Dirs
 from sandbox.workspaces.registry import Registry
@@ -29,3 +32,8 @@ def test_of_variables_for_commands_only_the_names_are_told(tmp_path: Path) -> No
         assert one["timeout"] == 7
         assert SECRET not in json.dumps(one)
     assert told["task"] == "x"
+
+
+def test_what_cannot_name_an_agent_is_refused_at_once() -> None:
+    with pytest.raises(BadInput, match="cannot name an agent"):
+        LockgateEnvironment(agent=":")
